@@ -1,0 +1,42 @@
+"""Monitoring compiled into a PyTorch model: no hooks, no change, numbers that hold."""
+
+from taiyi_fx.config import ConfigError
+from taiyi_fx.instrument import InstrumentedModule, instrument
+from taiyi_fx.monitor import Monitor, MonitorWarning
+from taiyi_fx.quantity import (
+    Quantity,
+    buffer,
+    input,
+    input_grad,
+    output,
+    output_grad,
+    previous,
+    quantity,
+    weight,
+    weight_grad,
+)
+from taiyi_fx.record import Record, Records
+from taiyi_fx.schedule import at_steps, every, linear
+
+__all__ = [
+    "ConfigError",
+    "InstrumentedModule",
+    "Monitor",
+    "MonitorWarning",
+    "Quantity",
+    "Record",
+    "Records",
+    "at_steps",
+    "buffer",
+    "every",
+    "input",
+    "input_grad",
+    "instrument",
+    "linear",
+    "output",
+    "output_grad",
+    "previous",
+    "quantity",
+    "weight",
+    "weight_grad",
+]

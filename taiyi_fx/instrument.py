@@ -1,0 +1,183 @@
+"""The story in a few lines: a model and a configuration become an instrumented model."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import fx, nn
+
+from taiyi_fx import quantities  # noqa: F401 - declares the quantities
+from taiyi_fx.config import Cfg, check
+from taiyi_fx.monitor import Monitor, MonitorWarning
+from taiyi_fx.passes.compiler import Instrumented, compile_probes
+from taiyi_fx.passes.trace import Capture
+
+
+def instrument(
+    model: nn.Module,
+    cfg: Cfg,
+    *,
+    start_step: int = 0,
+    record_eval: bool = False,
+    strict: bool = False,
+    capture: Literal["auto", "whole"] = "auto",
+) -> InstrumentedModule:
+    """Compiles monitoring into a model.
+
+    The result computes exactly what the model computes, has the same parameters and buffers
+    (the same tensors) and ``state_dict`` keys, and no hooks. The model itself is left untouched.
+
+    Args:
+        model: The model, before it is wrapped for parallel training or compiled.
+        cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns
+            or predicates of name and module. Entries are a quantity's name, ``[name, schedule]``
+            or ``[name, schedule, options]``, or a quantity on a schedule.
+        start_step: The step of the first forward.
+        record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
+        strict: Raise what goes wrong in a quantity during training instead of warning once.
+        capture: ``"whole"`` insists that the model's forward becomes one graph.
+
+    Raises:
+        ConfigError: The configuration is wrong; everything that is, is listed.
+        TypeError: The model is no module, or a wrapper that has to come after.
+        ValueError: ``capture="whole"`` and a part of the model has to stay Python.
+    """
+    _check_model(model)
+    config = check(model, cfg)
+    compiled = compile_probes(model, config.plan(), record_eval=record_eval)
+    if capture == "whole" and compiled.capture.python:
+        raise ValueError(f"the model does not become one graph: {compiled.capture}")
+    if compiled.findings:
+        lines = "\n".join(f"  - {name!r}: {why}" for name, why in compiled.findings.items())
+        warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=2)
+    monitor = Monitor(
+        config,
+        compiled.root,
+        compiled.table,
+        compiled.installation,
+        start_step=start_step,
+        strict=strict,
+    )
+    options = {"record_eval": record_eval, "strict": strict, "capture": capture}
+    return _facade(_Instrumented(compiled, monitor, cfg, options))
+
+
+def _check_model(model: Any) -> None:
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"instrument takes a torch.nn.Module, not a {type(model).__name__}")
+    if isinstance(model, InstrumentedModule):
+        raise TypeError(
+            "the model is instrumented already; instrument the model it came from with both "
+            "configurations in one"
+        )
+    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
+    if isinstance(model, wrappers) or hasattr(model, "_orig_mod"):
+        kind = type(model).__name__
+        raise TypeError(
+            f"instrument the model before it is wrapped: {kind}(instrument(model, cfg))"
+        )
+
+
+class InstrumentedModule(fx.GraphModule):
+    """What `instrument` returns: a graph module that is an instance of the model's class as well.
+
+    It shares its attributes with the cloned model whose forward it runs: what the model answers,
+    it answers. Names of its own come first here, and the model's come first inside the model.
+
+    Attributes:
+        monitor: Schedules and records.
+        capture: What became a graph, and what stayed Python and why.
+        graph: The probed graph of the training forward, to look at.
+    """
+
+    _instrumented: _Instrumented
+
+    @property
+    def monitor(self) -> Monitor:
+        """Schedules and records."""
+        return self._instrumented.monitor
+
+    @property
+    def capture(self) -> Capture:
+        """What became a graph, and what stayed Python and why."""
+        return self._instrumented.compiled.capture
+
+    @property
+    def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The probed graph of the training forward, to look at: changing it changes nothing."""
+        return self._instrumented.compiled.graph
+
+    _graph = graph
+
+    @property
+    def code(self) -> str:
+        """The probed graph as Python."""
+        return self.graph.python_code("self").src
+
+    _code = code
+
+    def recompile(self) -> Any:
+        """Refuses: the graph is there to look at.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("an instrumented model's graph is compiled from the model and cfg alone")
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's own untyped function
+        moved = super()._apply(fn, recurse)
+        self._instrumented.compiled.table.drop()
+        return moved
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> InstrumentedModule:
+        made = _rebuild(copy.deepcopy(self._plain(), memo), *self._arguments())
+        memo[id(self)] = made
+        return made
+
+    def __copy__(self) -> InstrumentedModule:
+        return _rebuild(self._plain(), *self._arguments())
+
+    def __reduce__(self) -> Any:  # pickle's own untyped protocol
+        return _rebuild, (self._plain(), *self._arguments())
+
+    def _plain(self) -> nn.Module:
+        return self._instrumented.compiled.installation.plain()
+
+    def _arguments(self) -> tuple[Cfg, dict[str, Any]]:
+        made = self._instrumented
+        return made.cfg, {**made.options, "start_step": self.monitor.next_step}
+
+
+@dataclass(frozen=True)
+class _Instrumented:
+    compiled: Instrumented
+    monitor: Monitor
+    cfg: Cfg
+    options: dict[str, Any]
+
+
+def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
+    return instrument(model, cfg, **options)
+
+
+def _facade(made: _Instrumented) -> InstrumentedModule:
+    root = made.compiled.root
+    own = root.forward
+
+    @functools.wraps(type(root).forward)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return own(*args, **kwargs)
+
+    body = {"forward": forward, "_instrumented": made, "__module__": type(root).__module__}
+    bases = (InstrumentedModule, type(root))
+    facade_class = types.new_class(type(root).__name__, bases, exec_body=lambda n: n.update(body))
+    facade = object.__new__(facade_class)
+    # One namespace for both: what is set on one is there on the other.
+    facade.__dict__ = root.__dict__
+    return facade

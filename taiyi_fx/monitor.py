@@ -1,0 +1,417 @@
+"""The monitor: decides what is due, turns statistics into records, once a step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from taiyi_fx.config import Config, Subscription
+from taiyi_fx.passes.install import Due, Installation
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
+from taiyi_fx.passes.pipeline import add_note
+from taiyi_fx.passes.probe import Slot, SlotTable
+from taiyi_fx.record import Record, Records, Value
+from taiyi_fx.schedule import Schedule, is_any_due
+
+
+class MonitorWarning(UserWarning):
+    """Something asked for has no value, or could not be computed."""
+
+
+class _NoValue(Exception):
+    """A reading is not there; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Agenda:
+    """What one combination of due schedules asks for."""
+
+    emitted: tuple[Subscription, ...]
+    readings: Due
+
+
+@dataclass
+class _Pending:
+    """A result on its way to the host."""
+
+    subscription: Subscription
+    module: str
+    suffix: str
+    mode: Mode
+    value: Tensor
+    present: Tensor | None
+
+
+class Monitor:
+    """Collects the quantities of an instrumented model while it trains.
+
+    Attributes:
+        records: Everything recorded so far.
+        missing: Why a quantity had no value when last due, by module and quantity.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        root: nn.Module,
+        table: SlotTable,
+        installation: Installation,
+        *,
+        start_step: int = 0,
+        strict: bool = False,
+    ) -> None:
+        self.records = Records()
+        self.missing: dict[tuple[str, str], str] = {}
+        self._config = config
+        self._modules = dict(root.named_modules())
+        self._table = table
+        self._installation = installation
+        self._strict = strict
+        self._groups = _by_schedules(config)
+        self._agendas: dict[tuple[bool, ...], _Agenda] = {}
+        self._windows: dict[tuple[Subscription, Mode, int], list[dict[str, Any]]] = {}
+        self._previous: dict[tuple[Subscription, str], Any] = {}
+        self._modes: tuple[Mode, ...] = (
+            ("train", "eval") if installation.run.record_eval else ("train",)
+        )
+        self._paused = False
+        self._prepare(start_step)
+
+    @property
+    def next_step(self) -> int:
+        """The step that the next forward is read for."""
+        return self._step
+
+    def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
+        """Records what is due at a step and prepares the next one.
+
+        Call it once for each optimizer step, after backward: before ``optimizer.step()`` and
+        before gradients are cleared. Several forwards and backwards before it are one step.
+
+        Args:
+            step: The step's number. What its forward read was fixed by the ``track`` before,
+                for that step + 1, or by `at`.
+            grad_scale: The factor that the loss was multiplied with. Gradients of inputs and
+                outputs are divided by it. A number says that parameter gradients still carry
+                it too; given the scaler itself, that is looked up (``unscale_`` takes it out).
+        """
+        if self._paused:
+            return
+        agenda = self._agenda(step)
+        with torch.no_grad():
+            pending = list(self._evaluate(agenda, step, _Scale.of(grad_scale)))
+            values = _to_host(pending)
+        for result, value in zip(pending, values, strict=True):
+            if value is None:
+                self._failed[result.module, result.subscription.label] = "no gradient reached it"
+            else:
+                self._record(step, result, value)
+        self._report(agenda)
+        self._table.clear()
+        self._prepare(step + 1)
+
+    @contextmanager
+    def at(self, step: int) -> Iterator[None]:
+        """Forwards in the body are read for this step instead of the one after the last."""
+        before = self._step
+        self._prepare(step)
+        try:
+            yield
+        finally:
+            if self._step == step:
+                self._prepare(before)
+                self._announced.add(step)
+
+    def pause(self) -> None:
+        """Reads and records nothing until `resume`; the model runs its own forward."""
+        self._paused = True
+        self._installation.set_due(frozenset())
+        self._table.clear()
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        self._paused = False
+        self._prepare(self._step)
+
+    def close(self) -> None:
+        """Ends monitoring: the model runs its own forward from here on. Records stay."""
+        self.pause()
+
+    def clean_mem(self) -> None:
+        """Forgets all records and everything kept for quantities that span steps."""
+        self.records.clear()
+        self._windows.clear()
+        self._previous.clear()
+        self._table.clear()
+
+    def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
+        """Records as ``{module: {quantity: {step: value}}}``."""
+        return self.records.select(mode=mode).nested()
+
+    def _prepare(self, step: int) -> None:
+        self._step = step
+        self._announced: set[int] = {step}
+        if not self._paused:
+            self._installation.set_due(self._agenda(step).readings)
+
+    def _agenda(self, step: int) -> _Agenda:
+        key = tuple(is_any_due(schedules, step) for schedules, _ in self._groups)
+        if key not in self._agendas:
+            groups = [group for _, group in self._groups]
+            self._agendas[key] = _agenda(groups, key)
+        return self._agendas[key]
+
+    def _evaluate(self, agenda: _Agenda, step: int, scale: _Scale) -> Iterator[_Pending]:
+        readings = _Readings(self._modules, self._table, scale)
+        self._failed: dict[tuple[str, str], Exception | str] = {}
+        emitted = set(agenda.emitted)
+        for _, group in self._groups:
+            for subscription in group:
+                if subscription in emitted or subscription.quantity.window:
+                    is_emitted = subscription in emitted
+                    yield from self._of(subscription, readings, is_emitted, step)
+
+    def _of(
+        self, subscription: Subscription, readings: _Readings, is_emitted: bool, step: int
+    ) -> Iterator[_Pending]:
+        at_calls = any(r.site.port in CALL_PORTS for r in subscription.readings.values())
+        for mode in self._modes if at_calls else self._modes[:1]:
+            calls = self._table.calls(mode, subscription.module) if at_calls else 1
+            for call in range(max(calls, mode == "train")):
+                module = subscription.module + (f"@{call}" if call else "")
+                try:
+                    yield from self._at_call(subscription, readings, is_emitted, mode, call, module)
+                except _NoValue as why:
+                    if call == 0 and mode == "train" and is_emitted:
+                        text = str(why) if step in self._announced else self._not_announced(step)
+                        self._failed[module, subscription.label] = text
+                except Exception as error:  # Monitoring never ends a run: reported by name.
+                    if self._strict:
+                        add_note(error, f"while computing {subscription.label} of {module!r}")
+                        raise
+                    self._failed[module, subscription.label] = error
+
+    def _not_announced(self, step: int) -> str:
+        return (
+            f"step {step} was tracked, but the forward had been prepared for step {self._step}; "
+            f"run it inside `with monitor.at({step}):`"
+        )
+
+    def _at_call(
+        self,
+        subscription: Subscription,
+        readings: _Readings,
+        is_emitted: bool,
+        mode: Mode,
+        call: int,
+        module: str,
+    ) -> Iterator[_Pending]:
+        quantity = subscription.quantity
+        inputs, present = readings.of(subscription, mode, call)
+        if quantity.window:
+            inputs = self._windowed(subscription, inputs, mode, call, is_emitted)
+        if not is_emitted:
+            return
+        for name, source in quantity.sources.items():
+            if source.of_previous:
+                key = subscription, f"{mode} {call} {name}"
+                inputs[name], self._previous[key] = self._previous.get(key), inputs[name]
+        options = quantity.compute_options(dict(subscription.options))
+        computed = quantity.compute(**inputs, **options)
+        for suffix, value in (
+            computed if isinstance(computed, Mapping) else {"": computed}
+        ).items():
+            tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+            yield _Pending(subscription, module, suffix, mode, tensor, present)
+
+    def _windowed(
+        self,
+        subscription: Subscription,
+        inputs: dict[str, Any],
+        mode: Mode,
+        call: int,
+        is_emitted: bool,
+    ) -> dict[str, Any]:
+        """Adds this step to the window; at emission, the window's readings stacked."""
+        window = self._windows.setdefault((subscription, mode, call), [])
+        sources = subscription.quantity.sources
+        window.append({k: v for k, v in inputs.items() if sources[k].port in CALL_PORTS})
+        if not is_emitted:
+            return inputs
+        stacked = {name: _stack([step[name] for step in window]) for name in window[0]}
+        window.clear()
+        return {**inputs, **stacked}
+
+    def _record(self, step: int, result: _Pending, value: Value) -> None:
+        label = result.subscription.label + (f".{result.suffix}" if result.suffix else "")
+        self.records.append(Record(step, result.module, label, value, result.mode))
+        self.missing.pop((result.module, result.subscription.label), None)
+
+    def _report(self, agenda: _Agenda) -> None:
+        """Warns of what has no value, each time its reason is a new one."""
+        news: list[str] = []
+        for (module, label), why in self._failed.items():
+            text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+            if self.missing.get((module, label)) != text:
+                news.append(f"{label} of {module or 'the model'!r}: {text}")
+            self.missing[module, label] = text
+        if news:
+            shown = "\n".join(f"  - {line}" for line in news[:10])
+            more = f"\n  and {len(news) - 10} more (see monitor.missing)" if len(news) > 10 else ""
+            warnings.warn(f"no value for\n{shown}{more}", MonitorWarning, stacklevel=3)
+
+
+def _by_schedules(
+    config: Config,
+) -> list[tuple[tuple[Schedule, ...], list[Subscription]]]:
+    groups: dict[tuple[Schedule, ...], list[Subscription]] = {}
+    for subscription in config.subscriptions:
+        groups.setdefault(subscription.schedules, []).append(subscription)
+    return list(groups.items())
+
+
+def _agenda(groups: list[list[Subscription]], due: tuple[bool, ...]) -> _Agenda:
+    emitted = [s for group, is_due in zip(groups, due, strict=True) if is_due for s in group]
+    windows = [s for group in groups for s in group if s.quantity.window]
+    readings = frozenset(
+        (s.module, reading)
+        for s in (*emitted, *windows)
+        for reading in s.readings.values()
+        if reading.site.port in CALL_PORTS
+    )
+    return _Agenda(tuple(emitted), readings)
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What gradients have to be multiplied with to be those of the true loss."""
+
+    calls: float = 1.0
+    parameters: float = 1.0
+
+    @staticmethod
+    def of(grad_scale: float | torch.amp.GradScaler | None) -> _Scale:
+        if grad_scale is None:
+            return _Scale()
+        if not isinstance(grad_scale, torch.amp.GradScaler):
+            return _Scale(1 / grad_scale, 1 / grad_scale)
+        factor = 1 / grad_scale.get_scale()
+        stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
+        unscaled = bool(stages) and all(stage != "READY" for stage in stages)
+        return _Scale(factor, 1.0 if unscaled else factor)
+
+
+class _Readings:
+    """Finished readings of one step; equal ones are finished once."""
+
+    def __init__(self, modules: Mapping[str, nn.Module], table: SlotTable, scale: _Scale) -> None:
+        self._modules = modules
+        self._table = table
+        self._scale = scale
+        self._finished: dict[tuple[int, Any, float], tuple[State, Any]] = {}
+
+    def of(
+        self, subscription: Subscription, mode: Mode, call: int
+    ) -> tuple[dict[str, Any], Tensor | None]:
+        """The inputs of a quantity, and a count that is zero if on the device there are none.
+
+        Raises:
+            _NoValue: One is not there.
+        """
+        inputs, present = {}, None
+        for name, reading in subscription.readings.items():
+            if reading.site.port in CALL_PORTS:
+                slots = self._table.at(mode, subscription.module, call)
+                inputs[name], count = self._of_call(slots[reading])
+                present = count if present is None else present
+            else:
+                inputs[name] = self._of_module(subscription.module, reading)
+        return inputs, present
+
+    def _of_call(self, slot: Slot) -> tuple[Any, Tensor | None]:
+        if slot.failure is not None:
+            raise slot.failure
+        found = slot.read()
+        if found is None:
+            raise _NoValue(slot.note or "the module was not called, or no tensor was there")
+        is_gradient = slot.reading.site.port in GRADIENT_PORTS
+        factor = self._scale.calls if is_gradient else 1.0
+        return self._finish(slot.reading, found[0], factor), found[1]
+
+    def _of_module(self, name: str, reading: Reading) -> Any:
+        tensors = list(_tensors_of(self._modules[name], reading))
+        reduction = reading.reduction
+        state = reduction.measure(tensors[0])
+        for tensor in tensors[1:]:
+            state = reduction.merge(state, reduction.measure(tensor))
+        is_gradient = reading.site.port == "parameter_grad"
+        return self._finish(reading, state, self._scale.parameters if is_gradient else 1.0)
+
+    def _finish(self, reading: Reading, state: State, factor: float) -> Any:
+        # Probes that were fused fold the same state into each of their slots.
+        key = id(state), reading.reduction, factor
+        if key not in self._finished:
+            scaled = state if factor == 1.0 else reading.reduction.scale(state, factor)
+            self._finished[key] = state, reading.reduction.finish(scaled)
+        return self._finished[key][1]
+
+
+def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
+    name = reading.site.pick
+    named = list(module.parameters()) if name == "all" else [getattr(module, str(name))]
+    if reading.site.port != "parameter_grad":
+        yield from (tensor.detach() for tensor in named)
+        return
+    gradients = [p.grad.detach() for p in named if p.grad is not None]
+    if not gradients:
+        frozen = all(not p.requires_grad for p in named)
+        raise _NoValue(
+            f"{name} is frozen (requires_grad is False)"
+            if frozen
+            else f"no gradient reached {name}"
+        )
+    yield from gradients
+
+
+def _stack(values: list[Any]) -> Any:
+    if isinstance(values[0], Tensor):
+        return torch.stack(values)
+    return type(values[0])(*map(torch.stack, zip(*values, strict=True)))
+
+
+def _to_host(pending: list[_Pending]) -> list[Value | None]:
+    """All values, by one copy from each device; None where the device says there is none."""
+    values: list[Value | None] = [None] * len(pending)
+    by_device: dict[torch.device, list[int]] = {}
+    for i, result in enumerate(pending):
+        by_device.setdefault(result.value.device, []).append(i)
+    for device, indices in by_device.items():
+        parts = [part for i in indices for part in _parts(pending[i])]
+        wide = torch.float32 if device.type == "mps" else torch.float64
+        host = torch.cat([part.reshape(-1).to(wide) for part in parts]).cpu()
+        chunks = iter(host.split([part.numel() for part in parts]))
+        for i in indices:
+            values[i] = _from_host(pending[i], chunks)
+    return values
+
+
+def _parts(result: _Pending) -> list[Tensor]:
+    value = torch.view_as_real(result.value) if result.value.is_complex() else result.value
+    return [value] if result.present is None else [value, result.present]
+
+
+def _from_host(result: _Pending, chunks: Iterator[Tensor]) -> Value | None:
+    like, chunk = result.value, next(chunks)
+    if result.present is not None and next(chunks).item() == 0:
+        return None
+    if like.is_complex():
+        return torch.view_as_complex(chunk.reshape(*like.shape, 2)).to(like.dtype)
+    if like.ndim:
+        return chunk.to(like.dtype).reshape(like.shape).clone()
+    return chunk.item() if like.is_floating_point() else int(chunk.item())

@@ -1,0 +1,62 @@
+"""Model and plan to an instrumented clone: trace, install, verify."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx, nn
+
+from taiyi_fx.passes.clone import clone_tree
+from taiyi_fx.passes.install import Installation
+from taiyi_fx.passes.ir import CALL_PORTS, Plan
+from taiyi_fx.passes.probe import SlotTable
+from taiyi_fx.passes.trace import Capture, trace
+from taiyi_fx.passes.verify_probes import verify_probes
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """An instrumented clone of a model and what belongs to it.
+
+    Attributes:
+        root: The clone, of the model's own class.
+        table: The slots that its probes fold into.
+        installation: Puts probes on the clone's forwards and takes them off.
+        capture: What became graphs, and what stayed Python and why.
+        graph: The probed graph of the training forward, to look at.
+        findings: What its probes will never see, by module.
+    """
+
+    root: nn.Module
+    table: SlotTable
+    installation: Installation
+    capture: Capture
+    graph: fx.Graph
+    findings: dict[str, str]
+
+
+def compile_probes(model: nn.Module, plan: Plan, *, record_eval: bool) -> Instrumented:
+    """Instruments a clone of a model for all readings of a plan; none is due yet."""
+    called = [name for name, target in plan.items() if target.at(*CALL_PORTS)]
+    capture = trace(model, called)
+    root = clone_tree(model)
+    table = SlotTable(plan)
+    installation = Installation(root, capture.graphs, table, record_eval=record_eval)
+    if not installation.standins:
+        return Instrumented(root, table, installation, capture, _python_graph(root), {})
+    graph = installation.standins[0].probed_graph("train")
+    findings = verify_probes(graph, plan, capture.python)
+    return Instrumented(root, table, installation, capture, graph, findings)
+
+
+def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Stands, in a graph to look at, for a forward that stayed Python."""
+    raise RuntimeError("this graph shows a forward that stayed Python; call the module instead")
+
+
+def _python_graph(root: nn.Module) -> fx.Graph:
+    graph = fx.Graph()
+    args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
+    graph.output(graph.call_function(python_forward, (args, kwargs)))
+    return graph

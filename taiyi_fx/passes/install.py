@@ -1,0 +1,303 @@
+"""Puts probed forwards onto the cloned modules for a set of due readings, and takes them off."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn.modules import module as torch_module
+
+from taiyi_fx.passes.clone import clone_tree
+from taiyi_fx.passes.insert_probes import PORTS, probe_name
+from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
+from taiyi_fx.passes.pipeline import compile_due, probe_graph
+from taiyi_fx.passes.probe import Call, Probe, SlotTable
+from taiyi_fx.passes.trace import CapturedGraph, enter, leave
+
+_ISLANDS: weakref.WeakValueDictionary[int, Island] = weakref.WeakValueDictionary()
+_KEYS = itertools.count()
+
+
+class Run:
+    """What a forward under way is read as.
+
+    Attributes:
+        inside: Whether the root's forward is running.
+        mode: If so, how its readings are kept; None reads nothing.
+        record_eval: Whether forwards in eval mode are read too, apart from training.
+        due: The readings due.
+        due_key: A number for each set of due readings, which compiled code can compare.
+    """
+
+    def __init__(self, record_eval: bool) -> None:
+        self.inside = False
+        self.mode: Mode | None = None
+        self.record_eval = record_eval
+        self.due: Due = frozenset()
+        self.due_key = 0
+        self._keys: dict[Due, int] = {self.due: 0}
+
+    def set_due(self, due: Due) -> None:
+        """Makes these the due readings."""
+        self.due = due
+        self.due_key = self._keys.setdefault(due, len(self._keys))
+
+    def mode_of(self, module: nn.Module) -> Mode | None:
+        """How a forward of this module is read, starting now.
+
+        A forward counts that builds a graph in training. One that runs inside backward is the
+        second run of an activation checkpoint and does not.
+        """
+        if self.inside:
+            return self.mode
+        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+            return None
+        if module.training:
+            return "train" if torch.is_grad_enabled() else None
+        return "eval" if self.record_eval else None
+
+
+class Stand:
+    """A callable that stands on a module in place of its forward.
+
+    A copy or a pickle of the module gets the module's own forward back.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.plain: Callable[..., Any] = module.forward
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self.plain)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
+        return copy.deepcopy(self.plain, memo)
+
+    def __reduce__(self) -> Any:  # pickle's own untyped protocol
+        return getattr, (self.module, "forward")
+
+
+class Island(Stand):
+    """A target's forward between its probes, wherever the call comes from.
+
+    Attributes:
+        count: Calls since the root's forward began.
+    """
+
+    def __init__(self, name: str, module: nn.Module, table: SlotTable, run: Run) -> None:
+        super().__init__(module)
+        self.name = name
+        self.table = table
+        self.run = run
+        self.count = 0
+        self.key = next(_KEYS)
+        self.probes: dict[tuple[int, Mode, int], tuple[Probe | None, Probe | None]] = {}
+        _ISLANDS[self.key] = self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = self.run.mode_of(self.module)
+        if mode is None:
+            return self.plain(*args, **kwargs)
+        call, self.count = self.count, self.count + 1
+        before, after = _probes(self.key, mode, call)
+        if before is not None:
+            passed = before(Call(args, kwargs))
+            args, kwargs = passed.args, passed.kwargs
+        value = self.plain(*args, **kwargs)
+        return value if after is None else after(value)
+
+    def probes_of(self, mode: Mode, call: int) -> tuple[Probe | None, Probe | None]:
+        """The probes before and after one call, for what is due now."""
+        key = self.run.due_key, mode, call
+        if key not in self.probes:
+            self.probes[key] = self._probe(enter, mode, call), self._probe(leave, mode, call)
+        return self.probes[key]
+
+    def _probe(self, mark: Any, mode: Mode, call: int) -> Probe | None:
+        slots = [
+            slot
+            for reading, slot in self.table.at(mode, self.name, call).items()
+            if reading.site.port in PORTS[mark] and (self.name, reading) in self.run.due
+        ]
+        return Probe(probe_name(mark, self.name, call), slots) if slots else None
+
+
+@torch.compiler.assume_constant_result
+def _probes(key: int, mode: Mode, call: int) -> tuple[Probe | None, Probe | None]:
+    # Looked up by number: the compiler runs this once, as ordinary Python, while it traces.
+    return _ISLANDS[key].probes_of(mode, call)
+
+
+class Standin:
+    """A captured graph, bound to the modules it calls, while it may stand in for their Python.
+
+    Attributes:
+        captured: The trace with its conditions.
+    """
+
+    def __init__(self, captured: CapturedGraph, root: nn.Module, table: SlotTable) -> None:
+        self.captured = captured
+        self.root = root
+        self.table = table
+        modules = dict(root.named_modules(remove_duplicate=False))
+        called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
+        self.forwards = {name: modules[name].forward for name in called}
+        self.values = [(vars(modules[m]), attr, value) for m, attr, value in captured.conditions]
+        self.parts = [(modules[m]._modules, [*modules[m]._modules.values()]) for m in captured.inlined]
+        self.called = [modules[name] for name in sorted(called.union(captured.inlined))]
+        self.probed: dict[Mode, fx.Graph] = {}
+        self.functions: dict[tuple[int, Mode], Callable[..., Any]] = {}
+
+    def holds(self) -> bool:
+        """Whether running the graph is, now, the same as running the model's Python."""
+        for owner, attr, value in self.values:
+            if owner.get(attr) is not value and owner.get(attr) != value:
+                return False
+        for parts, expected in self.parts:
+            if list(parts.values()) != expected:
+                return False
+        if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
+            return False
+        return not any(map(_has_hooks, self.called))
+
+    def function(self, mode: Mode, run: Run) -> Callable[..., Any]:
+        """The graph as a function that makes the due readings; made once for each set."""
+        key = run.due_key, mode
+        if key not in self.functions:
+            self.functions[key] = compile_due(self.probed_graph(mode), run.due, self.forwards)
+        return self.functions[key]
+
+    def probed_graph(self, mode: Mode) -> fx.Graph:
+        """The graph with a probe for every planned reading."""
+        if mode not in self.probed:
+            graph = self.captured.graph
+            self.probed[mode] = probe_graph(graph, self.root, self.table, mode)
+        return self.probed[mode]
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or module._backward_hooks
+        or module._backward_pre_hooks
+        or module._compiled_call_impl is not None
+    )
+
+
+class Dispatcher(Stand):
+    """The root's forward: a graph where one stands in, else the model's Python over islands."""
+
+    def __init__(
+        self, root: nn.Module, standins: list[Standin], run: Run, python: Callable[..., Any]
+    ) -> None:
+        super().__init__(root)
+        self.standins = standins
+        self.run = run
+        self.python = python
+        self.islands: tuple[Island, ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        run = self.run
+        outer = run.inside, run.mode
+        mode = run.mode_of(self.module)
+        run.inside, run.mode = True, mode
+        try:
+            if mode is None:
+                return self.plain(*args, **kwargs)
+            for island in self.islands:
+                island.count = 0
+            function = self.standin(mode)
+            if function is not None:
+                return function(self.module, *args, **kwargs)
+            return self.python(*args, **kwargs)
+        finally:
+            run.inside, run.mode = outer
+
+    def standin(self, mode: Mode) -> Callable[..., Any] | None:
+        """The function of the graph that stands in now, if one does."""
+        for standin in self.standins:
+            if standin.holds():
+                if not torch.compiler.is_compiling():
+                    return standin.function(mode, self.run)
+                return standin.functions.get((self.run.due_key, mode))
+        return None
+
+
+class Installation:
+    """The probed forwards of one instrumented model.
+
+    Attributes:
+        root: The cloned model.
+        run: What a forward is read as.
+        standins: The model's graphs, if it has any.
+    """
+
+    def __init__(
+        self,
+        root: nn.Module,
+        graphs: list[CapturedGraph],
+        table: SlotTable,
+        *,
+        record_eval: bool = False,
+    ) -> None:
+        self.root = root
+        self.table = table
+        self.run = Run(record_eval)
+        self.standins = [Standin(graph, root, table) for graph in graphs]
+        self._own = {m: vars(m).get("forward") for m in root.modules()}
+        modules = dict(root.named_modules())
+        self._islands = {
+            name: Island(name, modules[name], table, self.run)
+            for name, target in table.plan.items()
+            if target.at(*CALL_PORTS)
+        }
+        python = self._islands.get("", root.forward)
+        self._dispatcher = Dispatcher(root, self.standins, self.run, python)
+        self._standing: list[Stand] = []
+
+    def set_due(self, due: Due) -> None:
+        """Makes exactly these readings from the next forward on; none restores all forwards."""
+        if due == self.run.due:
+            return
+        self.run.set_due(due)
+        for stand in self._standing:
+            self._restore(stand.module)
+        self._standing = []
+        if due:
+            self._stand(due)
+
+    def _stand(self, due: Due) -> None:
+        names = {module for module, _ in due}
+        islands = [island for name, island in self._islands.items() if name in names]
+        self._dispatcher.islands = tuple(islands)
+        self._standing = [*(i for i in islands if i.name), self._dispatcher]
+        for stand in self._standing:
+            vars(stand.module)["forward"] = stand
+        # Made ahead, because compiled code can only use what is there when it is traced.
+        self._dispatcher.standin("train")
+
+    def plain(self) -> nn.Module:
+        """A clone of the model as it was given, without probes."""
+        due = self.run.due
+        self.set_due(frozenset())
+        try:
+            return clone_tree(self.root)
+        finally:
+            self.set_due(due)
+
+    def _restore(self, module: nn.Module) -> None:
+        own = self._own[module]
+        if own is None:
+            vars(module).pop("forward", None)
+        else:
+            vars(module)["forward"] = own
+
+

@@ -1,0 +1,95 @@
+"""The compiler's shared words: where a value is read, what becomes of it, and for which module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from torch import Tensor
+
+Port = Literal[
+    "input", "output", "input_grad", "output_grad", "parameter", "parameter_grad", "buffer"
+]
+VALUE_PORTS: tuple[Port, ...] = ("input", "output")
+GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad")
+CALL_PORTS: tuple[Port, ...] = VALUE_PORTS + GRADIENT_PORTS
+
+Mode = Literal["train", "eval"]
+State = tuple[Tensor, ...]
+Pick = int | str | tuple[int | None, str] | None
+
+
+@runtime_checkable
+class Reduction(Protocol):
+    """A mergeable statistic of a tensor: what a probe keeps instead of the tensor itself.
+
+    Implementations are frozen dataclasses (two equal ones are computed once) with pure methods.
+    For any split of the rows of ``x`` into ``a`` and ``b``,
+    ``finish(merge(measure(a), measure(b)))`` equals ``finish(measure(x))`` up to rounding.
+    """
+
+    def measure(self, x: Tensor) -> State:
+        """The statistic of one tensor; keeps no reference to it."""
+        ...
+
+    def merge(self, a: State, b: State) -> State:
+        """The statistic of the rows of both."""
+        ...
+
+    def scale(self, state: State, factor: float) -> State:
+        """The statistic that ``factor * x`` would have had."""
+        ...
+
+    def finish(self, state: State) -> Any:  # a Tensor, or whatever the quantity's function takes
+        """What a quantity receives."""
+        ...
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place at a module where a tensor can be read.
+
+    Attributes:
+        port: Which side of the module.
+        pick: Which tensor there; ``None`` is the first one found. For inputs, an argument's
+            position and name; for outputs, a position or key. For parameters and buffers, a
+            name; ``"all"`` takes every parameter that the module itself holds.
+    """
+
+    port: Port
+    pick: Pick = None
+
+    def __str__(self) -> str:
+        return self.port if self.pick is None else f"{self.port}[{self.pick!r}]"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A statistic of what passes a site. Equal readings of one tensor are made once."""
+
+    site: Site
+    reduction: Reduction
+
+    def __str__(self) -> str:
+        return f"{self.site}.{type(self.reduction).__name__}"
+
+
+Due = frozenset[tuple[str, Reading]]
+"""Which readings are due: pairs of a module's name and a reading."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A module to observe and the readings that its calls have to make."""
+
+    module: str
+    readings: frozenset[Reading]
+
+    def at(self, *ports: Port) -> frozenset[Reading]:
+        """The readings made at these ports."""
+        return frozenset(r for r in self.readings if r.site.port in ports)
+
+
+Plan = Mapping[str, Target]
+"""Targets by the dotted name of their module."""

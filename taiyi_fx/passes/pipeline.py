@@ -1,0 +1,53 @@
+"""The passes in order, with a lint after each; a failure names its pass."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import fx, nn
+
+from taiyi_fx.passes.emit import emit
+from taiyi_fx.passes.fuse_probes import fuse_probes
+from taiyi_fx.passes.insert_probes import insert_probes
+from taiyi_fx.passes.ir import Due, Mode
+from taiyi_fx.passes.probe import SlotTable
+from taiyi_fx.passes.specialize import specialize
+
+
+def probe_graph(marked: fx.Graph, root: nn.Module, table: SlotTable, mode: Mode) -> fx.Graph:
+    """A marked graph with a probe for every planned reading; the marked one stays as it is."""
+    graph = run_pass(insert_probes, copy.deepcopy(marked), table, mode)
+    return run_pass(fuse_probes, graph, root)
+
+
+def compile_due(
+    probed: fx.Graph, due: Due, forwards: Mapping[str, Callable[..., Any]]
+) -> Callable[..., Any]:
+    """A function of root and inputs that runs a probed graph and makes only the due readings."""
+    return emit(run_pass(specialize, probed, due), forwards)
+
+
+def run_pass(apply: Callable[..., fx.Graph], graph: fx.Graph, *args: Any) -> fx.Graph:
+    """Applies a pass and lints what it made.
+
+    Raises:
+        Exception: Whatever the pass or the lint raised, with a note that names the pass.
+    """
+    try:
+        made = apply(graph, *args)
+        made.lint()
+    except Exception as error:
+        add_note(error, f"in the pass {getattr(apply, '__name__', apply)} of taiyi_fx")
+        raise
+    return made
+
+
+def add_note(error: Exception, note: str) -> None:
+    """Adds a line to an error's message; Python 3.10 has no notes of its own."""
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+    else:
+        error.args = ("\n".join([*map(str, error.args[:1]), note]), *error.args[1:])

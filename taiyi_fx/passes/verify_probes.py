@@ -1,0 +1,60 @@
+"""What a plan cannot get from a graph: calls that never come, gradients that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import networkx as nx
+from torch import fx
+
+from taiyi_fx.passes.insert_probes import is_probe
+from taiyi_fx.passes.ir import CALL_PORTS, Plan
+from taiyi_fx.passes.probe import Probe
+
+_STOPS = frozenset("detach detach_ argmax argmin item tolist".split())
+
+
+def data_flow(graph: fx.Graph) -> nx.DiGraph:
+    """The graph's nodes with an edge for each use of a value."""
+    flow = nx.DiGraph()
+    for node in graph.nodes:
+        flow.add_node(node)
+        flow.add_edges_from((source, node) for source in node.all_input_nodes)
+    return flow
+
+
+def verify_probes(graph: fx.Graph, plan: Plan, python: Mapping[str, str]) -> dict[str, str]:
+    """Says, by module, what its probes in this graph will never see.
+
+    Modules below a forward that stayed Python are left out: only a run can tell.
+    """
+    findings = dict(_never_called(graph, plan, python))
+    findings.update(_gradient_cannot_come(graph))
+    return findings
+
+
+def _never_called(
+    graph: fx.Graph, plan: Plan, python: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    called = {slot.module for n in graph.nodes if is_probe(n) for slot in n.target.slots}
+    for name, target in plan.items():
+        below_python = any(name.startswith(f"{parent}.") for parent in python)
+        if target.at(*CALL_PORTS) and name not in called and not below_python:
+            yield name, "the model's forward never calls this module"
+
+
+def _gradient_cannot_come(graph: fx.Graph) -> Iterator[tuple[str, str]]:
+    flow = data_flow(graph)
+    flow.remove_edges_from([edge for edge in flow.edges if _stops(edge[0])])
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    reaching = nx.ancestors(flow, output)
+    for node in graph.nodes:
+        if is_probe(node) and isinstance(node.target, Probe) and node not in reaching:
+            for slots in node.target.gradient_slots.values():
+                for _, group in slots:
+                    yield group[0].module, "no gradient can come: nothing leads to the output"
+
+
+def _stops(node: fx.Node) -> bool:
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return node.op in ("call_method", "call_function") and name in _STOPS

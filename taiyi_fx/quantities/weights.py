@@ -1,0 +1,31 @@
+"""Size of weights and their gradients, and how many weights change their sign."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.quantity import previous, quantity, weight, weight_grad
+
+
+@quantity("WeightNorm", norm=weight.norm)
+def weight_norm(norm: Tensor) -> Tensor:
+    """Euclidean norm of the weight, ||W||_2."""
+    return norm
+
+
+@quantity("WeightGradNorm", norm=weight_grad.norm)
+def weight_grad_norm(norm: Tensor) -> Tensor:
+    """Euclidean norm of the weight's gradient as it is at ``track``; none for a frozen weight."""
+    return norm
+
+
+@quantity("WeightParamJump", now=weight.sign, before=previous(weight.sign))
+def weight_param_jump(now: Tensor, before: Tensor | None) -> Tensor:
+    """Number of weights whose sign flipped since the previous due step: w_t w_(t-1) < 0.
+
+    Zero at the first. Signs are kept, not weights.
+    """
+    if before is None or before.shape != now.shape:
+        return torch.zeros((), device=now.device)
+    return (now * before < 0).sum()

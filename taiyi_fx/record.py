@@ -1,0 +1,119 @@
+"""Records of a run, and the table that they stand in while they are in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+from torch import Tensor
+
+from taiyi_fx.passes.ir import Mode
+
+Value = float | int | Tensor
+"""A number, or for vectors and raw access a tensor on the CPU."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One value of one quantity at one step.
+
+    Attributes:
+        step: The training step.
+        module: The module's dotted name; its second call in a forward is ``name@1``.
+        quantity: The quantity's name.
+        value: A number or a CPU tensor.
+        mode: ``"train"``, or ``"eval"`` for forwards in evaluation mode.
+    """
+
+    step: int
+    module: str
+    quantity: str
+    value: Value
+    mode: Mode = "train"
+
+
+class Records(Sequence[Record]):
+    """A table of records, in the order they were made."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._records = list(records)
+
+    def append(self, record: Record) -> None:
+        """Adds a record at the end."""
+        self._records.append(record)
+
+    def clear(self) -> None:
+        """Forgets all records."""
+        self._records.clear()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> Records: ...
+    def __getitem__(self, index: int | slice) -> Record | Records:
+        found = self._records[index]
+        return found if isinstance(found, Record) else Records(found)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._records)
+
+    def select(
+        self, module: str | None = None, quantity: str | None = None, mode: Mode | None = None
+    ) -> Records:
+        """The records of a module, a quantity or a mode; None takes all."""
+        return Records(
+            r
+            for r in self._records
+            if module in (None, r.module)
+            and quantity in (None, r.quantity)
+            and mode in (None, r.mode)
+        )
+
+    def series(self) -> dict[tuple[str, str], dict[int, Value]]:
+        """Values by step, for each pair of a module and a quantity."""
+        found: dict[tuple[str, str], dict[int, Value]] = {}
+        for record in self._records:
+            found.setdefault((record.module, record.quantity), {})[record.step] = record.value
+        return found
+
+    def nested(self) -> dict[str, dict[str, dict[int, Value]]]:
+        """Values as ``{module: {quantity: {step: value}}}``."""
+        found: dict[str, dict[str, dict[int, Value]]] = {}
+        for record in self._records:
+            steps = found.setdefault(record.module, {}).setdefault(record.quantity, {})
+            steps[record.step] = record.value
+        return found
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Columns of equal length, which ``pandas.DataFrame`` or ``polars.DataFrame`` take."""
+        names = ("step", "module", "quantity", "value", "mode")
+        return {name: [getattr(r, name) for r in self._records] for name in names}
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} records of {len(self.series())} series>"
+
+    def __str__(self) -> str:
+        rows = [_row(key, values) for key, values in self.series().items()]
+        return _table(("module", "quantity", "steps", "first", "last"), rows)
+
+
+def _row(key: tuple[str, str], values: dict[int, Value]) -> tuple[str, ...]:
+    steps = list(values)
+    span = f"{steps[0]} ... {steps[-1]} ({len(steps)})" if len(steps) > 1 else str(steps[0])
+    return *key, span, _text(values[steps[0]]), _text(values[steps[-1]])
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, Tensor):
+        return f"tensor {' x '.join(map(str, value.shape))}"
+    return f"{value:.4g}"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [head, tuple("-" * w for w in widths), *rows]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in lines)

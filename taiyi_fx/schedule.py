@@ -1,0 +1,110 @@
+"""When a quantity is due: steps as frozen, comparable schedules, and the seed's spellings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+FORMS = '"linear(interval, offset)", "every(n)" or "at_steps(s1, s2, ...)"'
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """Says at which steps something is due. Any hashable object with this method will do."""
+
+    def is_due(self, step: int) -> bool:
+        """Whether the step is one of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Due at ``offset``, ``offset + interval``, ...; an interval of 0 means every step."""
+
+    interval: int
+    offset: int = 0
+
+    def __post_init__(self) -> None:
+        for name, value in (("interval", self.interval), ("offset", self.offset)):
+            if not isinstance(value, int) or value < 0:
+                raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
+
+    def is_due(self, step: int) -> bool:
+        """Whether the step is one of them."""
+        return step >= self.offset and (step - self.offset) % (self.interval or 1) == 0
+
+    def __str__(self) -> str:
+        return f"linear({self.interval}, {self.offset})"
+
+
+@dataclass(frozen=True)
+class AtSteps:
+    """Due at exactly these steps."""
+
+    steps: frozenset[int]
+
+    def is_due(self, step: int) -> bool:
+        """Whether the step is one of them."""
+        return step in self.steps
+
+    def __str__(self) -> str:
+        return f"at_steps({', '.join(map(str, sorted(self.steps)))})"
+
+
+def linear(interval: int, offset: int = 0) -> Linear:
+    """A schedule due at ``offset``, ``offset + interval``, ...; ``linear(0, 0)`` is every step.
+
+    Raises:
+        ValueError: A number is negative or not whole.
+    """
+    return Linear(interval, offset)
+
+
+def every(n: int) -> Linear:
+    """A schedule due at steps 0, n, 2n, ...
+
+    Raises:
+        ValueError: ``n`` is below 1 or not whole.
+    """
+    if not isinstance(n, int) or n < 1:
+        raise ValueError(f"every(n) needs a whole number of at least 1, not {n!r}")
+    return Linear(n, 0)
+
+
+def at_steps(*steps: int) -> AtSteps:
+    """A schedule due at the given steps only.
+
+    Raises:
+        ValueError: No step was given, or one is negative or not whole.
+    """
+    if not steps or any(not isinstance(s, int) or s < 0 for s in steps):
+        raise ValueError(f"at_steps needs steps, whole numbers of at least 0, not {steps!r}")
+    return AtSteps(frozenset(steps))
+
+
+_PARSERS = {"linear": linear, "every": every, "at_steps": at_steps}
+
+
+def parse_schedule(text: str) -> Schedule:
+    """The schedule that a text such as ``"linear(5, 0)"`` describes.
+
+    Raises:
+        ValueError: The text is none of the allowed forms.
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*\(([\d\s,]*)\)\s*", text)
+    numbers = [part.strip() for part in match[2].split(",")] if match else []
+    if not match or match[1] not in _PARSERS or not all(n.isdigit() for n in numbers):
+        raise ValueError(f"{text!r} is not a schedule; allowed are {FORMS}, with whole numbers")
+    try:
+        return _PARSERS[match[1]](*map(int, numbers))
+    except TypeError:
+        count = len(numbers)
+        message = f"{text!r} has {count} number{'s' if count != 1 else ''}; allowed are {FORMS}"
+        raise ValueError(message) from None
+
+
+def is_any_due(schedules: Iterable[Schedule], step: int) -> bool:
+    """Whether a step is due on at least one of the schedules."""
+    return any(schedule.is_due(step) for schedule in schedules)
