@@ -1,6 +1,7 @@
 """Monitoring compiled into a PyTorch model: no hooks, no change, numbers that hold."""
 
 from taiyi_fx.config import ConfigError
+from taiyi_fx.diagram import Diagram, diagram
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.quantity import (
@@ -20,6 +21,7 @@ from taiyi_fx.schedule import at_steps, every, linear
 
 __all__ = [
     "ConfigError",
+    "Diagram",
     "InstrumentedModule",
     "Monitor",
     "MonitorWarning",
@@ -28,6 +30,7 @@ __all__ = [
     "Records",
     "at_steps",
     "buffer",
+    "diagram",
     "every",
     "input",
     "input_grad",

@@ -218,7 +218,7 @@ def _nothing(model: nn.Module, modules: Mapping[str, nn.Module], key: str) -> st
         return f"no module's name fits the pattern {key!r}"
     names = [name for name in modules if name]
     classes = sorted({type(m).__name__ for m in modules.values()})
-    return f"no module is named or of class {key!r}.{_suggestion(key, [*names, *classes])}"
+    return f"no module is named or of class {key!r}.{_suggestion(key, [*classes, *names])}"
 
 
 def _suggestion(word: str, known: Sequence[str]) -> str:

@@ -97,6 +97,7 @@ class InstrumentedModule(fx.GraphModule):
     """
 
     _instrumented: _Instrumented
+    _lineno_map = None  # torch.compile asks a graph module for it
 
     @property
     def monitor(self) -> Monitor:

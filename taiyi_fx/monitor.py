@@ -84,6 +84,11 @@ class Monitor:
         self._prepare(start_step)
 
     @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """All quantities of all modules, with their schedules."""
+        return self._config.subscriptions
+
+    @property
     def next_step(self) -> int:
         """The step that the next forward is read for."""
         return self._step
@@ -114,6 +119,7 @@ class Monitor:
                 self._record(step, result, value)
         self._report(agenda)
         self._table.clear()
+        self._installation.begin_step()
         self._prepare(step + 1)
 
     @contextmanager

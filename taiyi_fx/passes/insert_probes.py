@@ -100,5 +100,5 @@ def _part(value: Any, path: Any) -> Any:
     if isinstance(value, fx.Node) and value.target is pack:
         value = {".args": value.args[0], ".kwargs": value.args[1]}
     for step in path:
-        value = value[step]
+        value = value[step]  # pyright: ignore[reportIndexIssue]
     return value

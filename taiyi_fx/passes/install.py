@@ -7,6 +7,7 @@ import inspect
 import itertools
 import weakref
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -32,7 +33,8 @@ class Run:
         mode: If so, how its readings are kept; None reads nothing.
         record_eval: Whether forwards in eval mode are read too, apart from training.
         due: The readings due.
-        due_key: A number for each set of due readings, which compiled code can compare.
+        due_key: A name for each set of due readings: compiled code takes a text for a constant,
+            where it would make a variable of a number that changes.
     """
 
     def __init__(self, record_eval: bool) -> None:
@@ -40,13 +42,13 @@ class Run:
         self.mode: Mode | None = None
         self.record_eval = record_eval
         self.due: Due = frozenset()
-        self.due_key = 0
-        self._keys: dict[Due, int] = {self.due: 0}
+        self.due_key = "due0"
+        self._keys = {self.due: self.due_key}
 
     def set_due(self, due: Due) -> None:
         """Makes these the due readings."""
         self.due = due
-        self.due_key = self._keys.setdefault(due, len(self._keys))
+        self.due_key = self._keys.setdefault(due, f"due{len(self._keys)}")
 
     def mode_of(self, module: nn.Module) -> Mode | None:
         """How a forward of this module is read, starting now.
@@ -77,6 +79,14 @@ class Stand:
     def __signature__(self) -> inspect.Signature:
         return inspect.signature(self.plain)
 
+    @property
+    def __code__(self) -> CodeType:
+        # torch.compile asks a graph module's forward for it.
+        return type(self).__call__.__code__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.plain(*args, **kwargs)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
         return copy.deepcopy(self.plain, memo)
 
@@ -98,7 +108,6 @@ class Island(Stand):
         self.run = run
         self.count = 0
         self.key = next(_KEYS)
-        self.probes: dict[tuple[int, Mode, int], tuple[Probe | None, Probe | None]] = {}
         _ISLANDS[self.key] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -106,19 +115,24 @@ class Island(Stand):
         if mode is None:
             return self.plain(*args, **kwargs)
         call, self.count = self.count, self.count + 1
-        before, after = _probes(self.key, mode, call)
+        place = f"{mode}_{call}_{self.run.due_key}"
+        _make_probes(self.key, mode, call, place)
+        before, after = getattr(self, f"before_{place}"), getattr(self, f"after_{place}")
         if before is not None:
             passed = before(Call(args, kwargs))
             args, kwargs = passed.args, passed.kwargs
         value = self.plain(*args, **kwargs)
         return value if after is None else after(value)
 
-    def probes_of(self, mode: Mode, call: int) -> tuple[Probe | None, Probe | None]:
-        """The probes before and after one call, for what is due now."""
-        key = self.run.due_key, mode, call
-        if key not in self.probes:
-            self.probes[key] = self._probe(enter, mode, call), self._probe(leave, mode, call)
-        return self.probes[key]
+    def make_probes(self, mode: Mode, call: int, place: str) -> None:
+        """Makes the probes before and after one call, for what is due now.
+
+        They become attributes of their own: the compiler sees one that was set while it traced,
+        but not a new entry of a dictionary that it has read before.
+        """
+        if not hasattr(self, f"before_{place}"):
+            setattr(self, f"before_{place}", self._probe(enter, mode, call))
+            setattr(self, f"after_{place}", self._probe(leave, mode, call))
 
     def _probe(self, mark: Any, mode: Mode, call: int) -> Probe | None:
         slots = [
@@ -130,9 +144,10 @@ class Island(Stand):
 
 
 @torch.compiler.assume_constant_result
-def _probes(key: int, mode: Mode, call: int) -> tuple[Probe | None, Probe | None]:
-    # Looked up by number: the compiler runs this once, as ordinary Python, while it traces.
-    return _ISLANDS[key].probes_of(mode, call)
+def _make_probes(key: int, mode: Mode, call: int, place: str) -> bool:
+    # With constants only: the compiler runs this once, as ordinary Python, while it traces.
+    _ISLANDS[key].make_probes(mode, call, place)
+    return True
 
 
 class Standin:
@@ -153,7 +168,7 @@ class Standin:
         self.parts = [(modules[m]._modules, [*modules[m]._modules.values()]) for m in captured.inlined]
         self.called = [modules[name] for name in sorted(called.union(captured.inlined))]
         self.probed: dict[Mode, fx.Graph] = {}
-        self.functions: dict[tuple[int, Mode], Callable[..., Any]] = {}
+        self.functions: dict[tuple[str, Mode], Callable[..., Any]] = {}
 
     def holds(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""
@@ -283,6 +298,11 @@ class Installation:
             vars(stand.module)["forward"] = stand
         # Made ahead, because compiled code can only use what is there when it is traced.
         self._dispatcher.standin("train")
+
+    def begin_step(self) -> None:
+        """Counts calls from the first again, for modules that are called from outside too."""
+        for island in self._islands.values():
+            island.count = 0
 
     def plain(self) -> nn.Module:
         """A clone of the model as it was given, without probes."""
