@@ -5,63 +5,20 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 import networkx as nx
 from torch import fx, nn
 
 from taiyi_fx import dot
+from taiyi_fx.boxes import Box, Kind, Marks, boxes
 from taiyi_fx.config import Subscription
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.compiler import python_forward
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS
 from taiyi_fx.passes.trace import pack, unpack
-
-Kind = Literal["module", "op", "input", "output", "parameter", "python"]
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The quantities taken at a box, as texts.
-
-    Attributes:
-        forward: From values, on their way forward.
-        backward: From gradients, on their way back.
-        parameters: From the module's own parameters.
-    """
-
-    forward: tuple[str, ...] = ()
-    backward: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.forward or self.backward or self.parameters)
-
-
-@dataclass(frozen=True)
-class Box:
-    """One node of the diagram.
-
-    Attributes:
-        kind: What it is.
-        label: Its last name, or the operation's.
-        class_name: The module's class.
-        path: The module's dotted name.
-        scope: The modules that it stands in, from the outside in.
-        marks: What is read there.
-        notes: Lines for the tooltip.
-    """
-
-    kind: Kind
-    label: str
-    class_name: str = ""
-    path: str = ""
-    scope: tuple[str, ...] = ()
-    marks: Marks = field(default_factory=Marks)
-    notes: tuple[str, ...] = ()
 
 
 class Diagram:
@@ -104,7 +61,7 @@ class Diagram:
         return path
 
     def __repr__(self) -> str:
-        marked = sum(bool(box.marks) for _, box in self._graph.nodes(data="box"))
+        marked = sum(bool(box.marks) for _, box in boxes(self._graph))
         return f"<diagram of {len(self._graph)} boxes, {marked} with probes>"
 
 
@@ -270,7 +227,8 @@ def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
         if is_probe(value):
             yield from _sources(value.args[0], path)
         elif value.target is unpack:
-            yield from _sources(value.args[0], (*value.args[1], *path))  # pyright: ignore[reportGeneralTypeIssues]
+            inner, outer = cast(tuple[Any, tuple[Any, ...]], value.args)
+            yield from _sources(inner, (*outer, *path))
         elif value.target is pack:
             yield from _sources({".args": value.args[0], ".kwargs": value.args[1]}, path)
         else:

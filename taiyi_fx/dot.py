@@ -8,13 +8,11 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import networkx as nx
 import pydot
 
-if TYPE_CHECKING:
-    from taiyi_fx.diagram import Box, Marks
+from taiyi_fx.boxes import Box, Marks, boxes
 
 _INK, _QUIET, _LINE, _PROBED = "#1d2939", "#667085", "#8492a6", "#c2410c"
 _FORWARD, _BACKWARD, _PARAMETER = "#0f766e", "#b45309", "#475467"
@@ -48,22 +46,22 @@ def build(graph: nx.DiGraph, clusters: Mapping[tuple[str, ...], Box]) -> pydot.D
     inside: dict[tuple[str, ...], pydot.Graph] = {(): made}
     for scope in sorted(clusters, key=len):
         inside[scope] = _cluster(len(inside), scope, clusters[scope])
-    for name, box in graph.nodes(data="box"):
+    for name, box in boxes(graph):
         inside[box.scope].add_node(_node(name, box))
-    for scope in reversed(sorted(clusters, key=len)):
-        inside[scope[:-1]].add_subgraph(inside[scope])
+    for scope in sorted(clusters, key=len, reverse=True):
+        inside[scope[:-1]].add_subgraph(inside[scope])  # pyright: ignore[reportArgumentType]
     for source, target in graph.edges:
         made.add_edge(pydot.Edge(source, target))
     for source, target in _below_each_other(graph):
         made.add_edge(pydot.Edge(source, target, style="invis"))
-    made.add_subgraph(_legend(graph))
+    made.add_subgraph(_legend(graph))  # pyright: ignore[reportArgumentType]
     return made
 
 
 def _below_each_other(graph: nx.DiGraph) -> Iterator[tuple[str, str]]:
     """Parts of a forward that stayed Python have no edges: a column of them beats a row."""
     above = None
-    for name, box in graph.nodes(data="box"):
+    for name, box in boxes(graph):
         if box.kind == "python":
             above = name
         elif above is not None and graph.degree(name) == 0:
@@ -189,8 +187,7 @@ def _fill(box: Box) -> str:
 
 
 def _legend(graph: nx.DiGraph) -> pydot.Cluster:
-    boxes = [box for _, box in graph.nodes(data="box")]
-    shown = {_family(box) for box in boxes}
+    shown = {_family(box) for _, box in boxes(graph)}
     rows = [
         f"<TR><TD BGCOLOR='{colour}' WIDTH='18' BORDER='1' COLOR='{_LINE}'></TD>"
         f"<TD ALIGN='LEFT'>{family}</TD></TR>"
@@ -201,7 +198,7 @@ def _legend(graph: nx.DiGraph) -> pydot.Cluster:
         f"<TR><TD BGCOLOR='{_OP}' WIDTH='18' BORDER='1' COLOR='{_LINE}'></TD>"
         "<TD ALIGN='LEFT'>other module, operation</TD></TR>"
     )
-    if any(box.kind == "python" for box in boxes):
+    if any(box.kind == "python" for _, box in boxes(graph)):
         rows.append("<TR><TD>- -</TD><TD ALIGN='LEFT'>forward that stayed Python</TD></TR>")
     for sign, colour, text in (
         ("▼", _FORWARD, "forward probe (value)"),

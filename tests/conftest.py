@@ -1,0 +1,22 @@
+"""One thread and one hypothesis profile: figures and examples that repeat."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "taiyi_fx",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("taiyi_fx")
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    yield
+    torch.compiler.reset()
