@@ -7,7 +7,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import torch
 from torch import nn
@@ -18,6 +18,20 @@ from taiyi_fx.passes.ir import CALL_PORTS, Pick, Port, Reading, Reduction, Site
 from taiyi_fx.schedule import Schedule
 
 _REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a numeric option, for its annotation: ``Annotated[float, Range(0, 1)]``."""
+
+    low: float
+    below: float
+
+    def __contains__(self, value: Any) -> bool:
+        return self.low <= value < self.below
+
+    def __str__(self) -> str:
+        return f"of at least {self.low} and below {self.below}"
 
 
 class Missing(Exception):
@@ -335,6 +349,9 @@ def _check_type(owner: str, option: inspect.Parameter, value: Any) -> None:
 
 
 def _matches(value: Any, annotation: Any) -> bool:
+    if get_origin(annotation) is Annotated:
+        kind, *bounds = get_args(annotation)
+        return _matches(value, kind) and all(value in bound for bound in bounds)
     if get_origin(annotation) is Literal:
         return value in get_args(annotation)
     members = get_args(annotation)
@@ -350,6 +367,9 @@ def _matches(value: Any, annotation: Any) -> bool:
 
 
 def _described(annotation: Any) -> str:
+    if get_origin(annotation) is Annotated:
+        kind, *bounds = get_args(annotation)
+        return " ".join([_described(kind), *map(str, bounds)])
     if get_origin(annotation) is Literal:
         return " or ".join(map(repr, get_args(annotation)))
     members = get_args(annotation)

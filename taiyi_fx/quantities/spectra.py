@@ -6,11 +6,14 @@ covariance and one eigenvalue decomposition.
 
 from __future__ import annotations
 
+from typing import Annotated
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantity import input, output, output_grad, quantity
+from taiyi_fx.quantity import Range, input, output, output_grad, quantity
 from taiyi_fx.reductions import SingularValues, SpectrumValue
+
+Share = Annotated[float, Range(0, 1)] | None
 
 
 def largest(spectrum: SpectrumValue) -> Tensor:
@@ -49,7 +52,7 @@ def input_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
 
 
 @quantity("InputCovCondition", spectrum=input.spectrum)
-def input_cov_condition(spectrum: SpectrumValue, *, p: float | None = None) -> Tensor:
+def input_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
     """Condition number of the input's covariance, lambda_1 / lambda_C, or lambda_1 / lambda_pC."""
     return condition(spectrum, p)
 
@@ -85,7 +88,7 @@ def output_grad_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
 
 
 @quantity("OutputGradCovCondition", spectrum=output_grad.spectrum)
-def output_grad_cov_condition(spectrum: SpectrumValue, *, p: float | None = None) -> Tensor:
+def output_grad_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
     """Condition number of the output gradient's covariance."""
     return condition(spectrum, p)
 

@@ -1,0 +1,394 @@
+"""Honest edges: what has no value says why, and what is counted is what should be."""
+
+import math
+import re
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import taiyi_fx
+from taiyi_fx import MonitorWarning
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 5), nn.ReLU(inplace=True), nn.Linear(5, 2))
+
+
+NORMS = ["InputSndNorm", "OutputGradSndNorm"]
+
+
+def step(model, x, at=0, **options):
+    model.zero_grad()
+    model(x).square().mean().backward()
+    model.monitor.track(at, **options)
+
+
+def read(model, module="0"):
+    return {q: v[max(v)] for q, v in model.monitor.get_output().get(module, {}).items()}
+
+
+def test_values_are_recorded_by_module_quantity_and_step():
+    model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "linear(2, 1)"]], "2": ["WeightNorm"]})
+    xs = [torch.randn(3, 4) for _ in range(4)]
+    for at, x in enumerate(xs):
+        step(model, x, at)
+    output = model.monitor.get_output()
+    assert list(output["0"]["InputSndNorm"]) == [1, 3]
+    assert output["0"]["InputSndNorm"][3] == pytest.approx(xs[3].norm().item())
+    assert list(output["2"]["WeightNorm"]) == [0, 1, 2, 3]
+
+
+def test_an_eval_forward_before_track_changes_nothing():
+    model = taiyi_fx.instrument(mlp(), {"0": NORMS})
+    x = torch.randn(3, 4)
+    model(x).sum().backward()
+    model.eval()
+    model(100 * x)
+    with torch.no_grad():
+        model(100 * x)
+        model.train()(100 * x)
+    with torch.inference_mode():
+        model(100 * x)
+    model.monitor.track(0)
+    assert read(model)["InputSndNorm"] == pytest.approx(x.norm().item())
+
+
+def test_eval_forwards_are_kept_apart_when_asked_for():
+    model = taiyi_fx.instrument(mlp(), {"0": NORMS}, record_eval=True)
+    x = torch.randn(3, 4)
+    model(x).sum().backward()
+    with torch.no_grad():
+        model.eval()(10 * x)
+    model.train().monitor.track(0)
+    train, evaluation = model.monitor.get_output(), model.monitor.get_output("eval")
+    assert train["0"]["InputSndNorm"][0] == pytest.approx(x.norm().item())
+    assert evaluation["0"]["InputSndNorm"][0] == pytest.approx(10 * x.norm().item())
+    assert "OutputGradSndNorm" not in evaluation["0"]
+
+
+def test_a_module_called_twice_has_two_series():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.fc(10 * self.fc(x))
+
+    model = taiyi_fx.instrument(Twice(), {"fc": [*NORMS, "WeightNorm"]})
+    x = torch.randn(3, 4)
+    step(model, x)
+    assert read(model, "fc")["InputSndNorm"] == pytest.approx(x.norm().item())
+    second = read(model, "fc@1")
+    assert second["InputSndNorm"] == pytest.approx(10 * model.fc(x).norm().item())
+    assert set(second) == set(NORMS)
+
+
+def test_a_frozen_weight_has_no_gradient_norm_and_says_so():
+    model = taiyi_fx.instrument(mlp(), {"0": ["WeightGradNorm", "WeightNorm"]})
+    model[0].weight.requires_grad_(False)
+    text = r"WeightGradNorm of '0': weight is frozen \(requires_grad is False\)"
+    with pytest.warns(MonitorWarning, match=text):
+        step(model, torch.randn(3, 4))
+    assert list(read(model)) == ["WeightNorm"]
+    assert list(model.monitor.missing) == [("0", "WeightGradNorm")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(model, torch.randn(3, 4), 1)  # said once
+
+
+def test_a_gradient_that_did_not_come_is_said():
+    class Aside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.aside = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.used(x), self.aside(x)
+
+    model = taiyi_fx.instrument(Aside(), {"aside": ["OutputGradSndNorm", "WeightGradNorm"]})
+    model(torch.randn(2, 4))[0].sum().backward()
+    with pytest.warns(MonitorWarning) as caught:
+        model.monitor.track(0)
+    assert "OutputGradSndNorm of 'aside': no gradient reached it" in str(caught[0].message)
+    assert "WeightGradNorm of 'aside': no gradient reached weight" in str(caught[0].message)
+    assert not model.monitor.records
+
+
+def test_a_gradient_that_cannot_come_is_said_at_instrument():
+    class Cut(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.b(self.a(x).detach())
+
+    with pytest.warns(MonitorWarning, match="'a': no gradient can come"):
+        taiyi_fx.instrument(Cut(), {"a": ["OutputGradSndNorm"], "b": ["OutputGradSndNorm"]})
+
+
+def test_a_target_that_is_never_called_is_said_at_instrument_and_at_track():
+    class Unused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.unused = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.a(x)
+
+    with pytest.warns(MonitorWarning, match="'unused': the model's forward never calls this"):
+        model = taiyi_fx.instrument(Unused(), {nn.Linear: ["InputSndNorm", "WeightNorm"]})
+    with pytest.warns(MonitorWarning, match="InputSndNorm of 'unused': the module was not called"):
+        step(model, torch.randn(2, 4))
+    assert read(model, "unused").keys() == {"WeightNorm"}
+
+
+def test_an_attentions_output_projection_is_matched_but_never_called():
+    model = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    model = taiyi_fx.instrument(model, {nn.Linear: ["InputSndNorm", "WeightNorm"]})
+    with pytest.warns(MonitorWarning, match="InputSndNorm of 'self_attn.out_proj'"):
+        step(model, torch.randn(2, 3, 4))
+    assert read(model, "self_attn.out_proj").keys() == {"WeightNorm"}
+    assert read(model, "linear1").keys() == {"InputSndNorm", "WeightNorm"}
+
+
+def test_a_part_called_on_its_own_is_read_too():
+    class Gan(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.generator, self.critic = mlp(), nn.Sequential(nn.Linear(2, 1))
+
+        def forward(self, z):
+            return self.critic(self.generator(z))
+
+    model = taiyi_fx.instrument(Gan(), {nn.Linear: NORMS})
+    z = torch.randn(3, 4)
+    fake = model.generator(z)
+    (model.critic(fake).sum() + model.critic(2 * fake.detach()).sum()).backward()
+    model.monitor.track(0)
+    assert read(model, "generator.0")["InputSndNorm"] == pytest.approx(z.norm().item())
+    assert read(model, "critic.0")["InputSndNorm"] == pytest.approx(fake.norm().item())
+    assert read(model, "critic.0@1")["InputSndNorm"] == pytest.approx(2 * fake.norm().item())
+
+
+@pytest.mark.parametrize("inner", [True, False], ids=["inside the model", "around the model"])
+def test_the_second_run_of_a_checkpoint_does_not_count(inner):
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = mlp(), nn.Linear(2, 2)
+
+        def forward(self, x):
+            run = checkpoint(self.body, x, use_reentrant=False) if inner else self.body(x)
+            return self.head(run)
+
+    plain = Checkpointed()
+    model = taiyi_fx.instrument(plain, {nn.Linear: NORMS})
+    x = torch.randn(3, 4)
+    y = model(x) if inner else checkpoint(model, x, use_reentrant=False)
+    y.square().sum().backward()
+    model.monitor.track(0)
+    grads = [p.grad.clone() for p in plain.parameters()]
+    plain.zero_grad()
+    plain(x).square().sum().backward()
+    assert all(torch.equal(a, p.grad) for a, p in zip(grads, plain.parameters(), strict=True))
+    assert set(model.monitor.get_output()) == {"body.0", "body.2", "head"}
+    assert read(model, "body.0")["InputSndNorm"] == pytest.approx(x.norm().item())
+    assert set(read(model, "body.0")) == set(NORMS)
+
+
+def test_values_are_those_of_the_true_loss_under_loss_scaling():
+    cfg = {"0": [*NORMS, "WeightGradNorm", "OutputGradCovMaxEig", "BackwardOutput"]}
+    plain, scaled = taiyi_fx.instrument(mlp(), cfg), mlp()
+    scaled.load_state_dict(plain.state_dict())
+    scaled = taiyi_fx.instrument(scaled, cfg)
+    x = torch.randn(3, 4)
+    step(plain, x)
+    (scaled(x).square().mean() * 1024).backward()
+    scaled.monitor.track(0, grad_scale=1024)
+    for quantity, value in read(plain).items():
+        assert torch.as_tensor(read(scaled)[quantity]) == pytest.approx(torch.as_tensor(value))
+
+
+@pytest.mark.parametrize("unscale", [False, True])
+def test_a_scaler_knows_whether_parameter_gradients_are_unscaled(unscale):
+    plain = taiyi_fx.instrument(mlp(), {"0": [*NORMS, "WeightGradNorm"]})
+    model = mlp()
+    model.load_state_dict(plain.state_dict())
+    model = taiyi_fx.instrument(model, {"0": [*NORMS, "WeightGradNorm"]})
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=512.0)
+    x = torch.randn(3, 4)
+    step(plain, x)
+    scaler.scale(model(x).square().mean()).backward()
+    if unscale:
+        scaler.unscale_(optimizer)
+    model.monitor.track(0, grad_scale=scaler)
+    for quantity, value in read(plain).items():
+        assert read(model)[quantity] == pytest.approx(value, rel=1e-5), quantity
+
+
+def test_values_under_bfloat16_autocast_are_reduced_in_float32():
+    model = taiyi_fx.instrument(mlp(), {"2": ["InputSndNorm", "InputCovMaxEig", "ForwardInput"]})
+    with torch.autocast("cpu", torch.bfloat16):
+        model(torch.randn(300, 4)).sum().backward()
+    model.monitor.track(0)
+    output = read(model, "2")
+    x = output["ForwardInput"].double()
+    assert output["ForwardInput"].dtype == torch.bfloat16
+    assert output["InputSndNorm"] == pytest.approx(x.norm().item(), rel=1e-6)
+    largest = torch.linalg.eigvalsh(torch.cov(x.T))[-1].item()
+    assert output["InputCovMaxEig"] == pytest.approx(largest, rel=1e-5)
+
+
+def test_at_announces_another_step():
+    model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "at_steps(100)"]]})
+    x = torch.randn(3, 4)
+    with model.monitor.at(100):
+        model(x).sum().backward()
+    model.monitor.track(100)
+    assert model.monitor.get_output()["0"]["InputSndNorm"] == {100: pytest.approx(x.norm().item())}
+
+
+def test_a_step_that_was_not_announced_says_what_to_do():
+    model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "at_steps(100)"]]})
+    model(torch.randn(3, 4))
+    text = "step 100 was tracked, but the forward had been prepared for step 0; run it inside `with monitor.at(100):`"
+    with pytest.warns(MonitorWarning, match=re.escape(text)):
+        model.monitor.track(100)
+
+
+def test_start_step_prepares_the_first_forward():
+    model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "linear(10, 7)"]]}, start_step=7)
+    step(model, torch.randn(3, 4), 7)
+    assert list(model.monitor.get_output()["0"]["InputSndNorm"]) == [7]
+
+
+def test_pause_reads_nothing_and_resume_goes_on():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputSndNorm", "WeightNorm"]})
+    model.monitor.pause()
+    assert not [m for m in model.modules() if "forward" in vars(m)]
+    step(model, torch.randn(3, 4), 0)
+    model.monitor.resume()
+    step(model, torch.randn(3, 4), 1)
+    assert list(model.monitor.get_output()["0"]["InputSndNorm"]) == [1]
+    model.monitor.close()
+    step(model, torch.randn(3, 4), 2)
+    assert list(model.monitor.get_output()["0"]["WeightNorm"]) == [1]
+
+
+def test_clean_mem_forgets_records_and_what_spans_steps():
+    model = taiyi_fx.instrument(mlp(), {"0": ["WeightParamJump"]})
+    step(model, torch.randn(3, 4), 0)
+    with torch.no_grad():
+        model[0].weight.neg_()
+    model.monitor.clean_mem()
+    assert model.monitor.get_output() == {}
+    step(model, torch.randn(3, 4), 1)
+    assert model.monitor.get_output()["0"]["WeightParamJump"] == {1: 0}
+
+
+def test_a_quantity_that_fails_is_reported_once_by_name_and_training_goes_on():
+    @taiyi_fx.quantity("fails_in_test", norm=taiyi_fx.output.norm)
+    def fails_in_test(norm):
+        raise ArithmeticError("no such luck")
+
+    model = taiyi_fx.instrument(mlp(), {"0": [fails_in_test, "InputSndNorm"]})
+    with pytest.warns(MonitorWarning, match="fails_in_test of '0': ArithmeticError: no such luck"):
+        step(model, torch.randn(3, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(model, torch.randn(3, 4), 1)
+    assert list(model.monitor.get_output()["0"]["InputSndNorm"]) == [0, 1]
+
+
+def test_a_reading_that_fails_in_forward_or_backward_does_not_stop_training():
+    class Sometimes(nn.Module):
+        def forward(self, x):
+            return x.sum()
+
+    cfg = {"1": [["InputMean", "every(1)", {"reduce": "feature", "feature_axis": 3}],
+                 ["OutputGradCovMaxEig", "every(1)", {"feature_axis": 2}]]}  # fmt: skip
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), Sometimes()), cfg)
+    with pytest.warns(MonitorWarning, match="InputMean of '1': IndexError") as caught:
+        step(model, torch.randn(3, 4))
+    assert "OutputGradCovMaxEig of '1': IndexError" in str(caught[0].message)
+
+
+def test_strict_raises_with_the_name():
+    @taiyi_fx.quantity("fails_strictly", norm=taiyi_fx.output.norm)
+    def fails_strictly(norm):
+        raise ArithmeticError("no such luck")
+
+    model = taiyi_fx.instrument(mlp(), {"0": [fails_strictly]}, strict=True)
+    model(torch.randn(3, 4))
+    with pytest.raises(ArithmeticError) as error:
+        model.monitor.track(0)
+    assert "fails_strictly of '0'" in "\n".join([*map(str, error.value.args), *getattr(error.value, "__notes__", [])])
+
+
+def test_an_exception_in_the_middle_of_a_step_leaves_the_next_one_clean():
+    class Fails(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.fail = nn.Linear(4, 4), False
+
+        def forward(self, x):
+            y = self.fc(x)
+            if self.fail:
+                raise RuntimeError("out of memory")
+            return y
+
+    model = taiyi_fx.instrument(Fails(), {"fc": NORMS})
+    model.fail = True
+    with pytest.raises(RuntimeError, match="out of memory"):
+        model(torch.randn(3, 4))
+    model.fail = False
+    with pytest.warns(MonitorWarning, match="OutputGradSndNorm of 'fc': no gradient reached it"):
+        model.monitor.track(0)
+    x = torch.randn(3, 4)
+    step(model, x, 1)
+    assert model.monitor.get_output()["fc"]["InputSndNorm"][1] == pytest.approx(x.norm().item())
+
+
+class Copies(torch.overrides.TorchFunctionMode):
+    """Counts what reaches the host."""
+
+    NAMES = ("cpu", "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")
+
+    def __init__(self):
+        self.count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.count += getattr(func, "__name__", "") in ("cpu",)
+        assert getattr(func, "__name__", "") not in ("__bool__", "__float__"), func
+        return func(*args, **(kwargs or {}))
+
+
+def test_one_host_copy_at_a_due_step_and_none_at_others():
+    model = taiyi_fx.instrument(mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm")]})
+    counts = []
+    for at in range(4):
+        with Copies() as copies:
+            step(model, torch.randn(3, 4), at)
+        counts.append(copies.count)
+    assert counts == [1, 0, 1, 0]
+
+
+def test_records_are_a_table():
+    model = taiyi_fx.instrument(mlp(), {"0": NORMS, "2": ["ForwardInput"]})
+    for at in range(3):
+        step(model, torch.randn(3, 4), at)
+    records = model.monitor.records
+    assert len(records) == 9
+    assert len(records.select(module="0", quantity="InputSndNorm")) == 3
+    assert records[0].step == 0
+    assert list(records.to_columns()) == ["step", "module", "quantity", "value", "mode"]
+    assert "0 ... 2 (3)" in str(records)
+    assert "tensor 3 x 5" in str(records)
+    assert repr(records) == "<9 records of 3 series>"
+    assert all(math.isfinite(r.value) for r in records.select(module="0"))

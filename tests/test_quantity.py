@@ -1,0 +1,104 @@
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx import output, quantity
+
+
+def declared(**sources):
+    return quantity("declared_here", **sources)
+
+
+def test_a_quantity_of_ones_own_is_usable_by_name_and_by_object():
+    @quantity(xx=output.square_sum, n=output.count)
+    def output_rms(xx, n):
+        """Root mean square over all elements."""
+        return (xx / n).sqrt()
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 4)), {"0": ["output_rms"], "Linear": [output_rms.at(taiyi_fx.every(1))]})  # fmt: skip
+    y = model(torch.randn(5, 3))
+    model.monitor.track(0)
+    assert model.monitor.get_output()["0"]["output_rms"][0] == pytest.approx(y.square().mean().sqrt().item())
+    assert output_rms(torch.tensor(8.0), 2) == 2
+
+
+def test_a_wrong_parameter_name_fails_at_declaration():
+    with pytest.raises(TypeError, match="takes 'xx', 'm', but the readings given are 'xx', 'n'"):
+
+        @declared(xx=output.square_sum, n=output.count)
+        def rms(xx, m):
+            return xx / m
+
+
+def test_what_is_no_reading_fails_at_declaration():
+    with pytest.raises(TypeError, match="3 is no reading"):
+
+        @declared(xx=3)
+        def rms(xx):
+            return xx
+
+
+def test_a_taken_name_is_refused_and_a_cell_run_again_is_not():
+    with pytest.raises(ValueError, match="a quantity named 'InputMean' exists already"):
+
+        @quantity("InputMean", n=output.count)
+        def mean(n):
+            return n
+
+    for _ in range(2):
+
+        @quantity("again", n=output.count)
+        def again(n):
+            return n
+
+
+def test_keyword_only_parameters_are_options_with_checked_types():
+    @quantity("scaled_norm", norm=output.norm)
+    def scaled_norm(norm, *, factor: float = 2.0):
+        return norm * factor
+
+    layer = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(taiyi_fx.ConfigError, match="option 'factor' must be a number, not 'two'"):
+        taiyi_fx.instrument(layer, {"0": [["scaled_norm", "every(1)", {"factor": "two"}]]})
+    model = taiyi_fx.instrument(layer, {"0": ["scaled_norm", scaled_norm.at(taiyi_fx.every(1), factor=10)]})
+    y = model(torch.randn(3, 2))
+    model.monitor.track(0)
+    found = model.monitor.get_output()["0"]
+    assert found["scaled_norm"][0] == pytest.approx(2 * y.norm().item())
+    assert found["scaled_norm(factor=10)"][0] == pytest.approx(10 * y.norm().item())
+
+
+def test_a_reductions_parameter_can_be_fixed_and_is_then_no_option():
+    source = output.moments(reduce="feature")
+    assert "reduce" not in source.options
+    assert "feature_axis" in source.options
+    with pytest.raises(TypeError, match="Moments has no parameter 'reduc'"):
+        output.moments(reduc="feature")
+
+
+def test_a_quantity_may_have_several_parts():
+    @quantity("extremes", m=output.moments)
+    def extremes(m):
+        return {"": m.mean, "n": m.n}
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": [extremes]})
+    model(torch.randn(3, 2))
+    model.monitor.track(0)
+    assert model.monitor.get_output()["0"]["extremes.n"] == {0: 6}
+
+
+def test_all_the_seeds_names_are_declared():
+    names = """InputSndNorm OutputGradSndNorm WeightNorm WeightGradNorm InputMean InputStd
+        InputCovMaxEig InputCovStableRank InputCovCondition InputCovCondition20
+        InputCovCondition50 InputCovCondition80 OutputGradCovMaxEig OutputGradCovStableRank
+        OutputGradCovCondition OutputGradCovCondition20 OutputGradCovCondition50
+        OutputGradCovCondition80 RankMe LinearDeadNeuronNum DeadNeuronRatio MeanTID VarTID
+        WeightParamJump ForwardInput ForwardOutput BackwardInput BackwardOutput
+        ForwardInputEigOfCov BackwardOutputEigOfCov""".split()
+    from taiyi_fx.quantity import find_quantity
+
+    for name in names:
+        found = find_quantity(name)
+        assert found is not None, name
+        assert found.compute.__doc__, name
