@@ -105,7 +105,8 @@ def quoted(text: str) -> str:
 
 
 def _markup(text: str) -> str:
-    return html.escape(_visible(text).replace("\n", " "))
+    # Graphviz would read a backslash as its own escape, and takes no empty element.
+    return html.escape(_visible(text).replace("\n", " ")).replace("\\", "&#92;") or "&#160;"
 
 
 def _visible(text: str) -> str:

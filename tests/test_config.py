@@ -89,10 +89,17 @@ def test_every_problem_is_reported_at_once_with_its_path():
             3: ["WeightNorm"],
         }
     )  # fmt: skip
-    assert found[0] == "cfg['Conv2D']: no module is named or of class 'Conv2D'. Did you mean 'Conv2d'?"
-    assert found[1] == "cfg['fc'][0]: no quantity is named 'InputSndnorm'. Did you mean 'InputSndNorm'?"
+    assert (
+        found[0] == "cfg['Conv2D']: no module is named or of class 'Conv2D'. Did you mean 'Conv2d'?"
+    )
+    assert (
+        found[1]
+        == "cfg['fc'][0]: no quantity is named 'InputSndnorm'. Did you mean 'InputSndNorm'?"
+    )
     assert found[2].startswith("cfg['fc'][1]: 'linear(1, x)' is not a schedule; allowed are")
-    assert found[3].startswith("cfg['fc'][2]: InputMean has no option 'redce'; its options are: feature")
+    assert found[3].startswith(
+        "cfg['fc'][2]: InputMean has no option 'redce'; its options are: feature"
+    )
     assert found[4] == "cfg['layer9.*']: no module's name fits the pattern 'layer9.*'"
     assert found[5] == "cfg[Linear]: MeanTID cannot be had: 'fc' (Linear) is not a BatchNorm"
     assert found[6].startswith("cfg[3]: a key is a module's name")
@@ -124,10 +131,19 @@ def test_a_key_like_nothing_lists_what_there_is():
         (["InputMean", "linear(1,0)", "x"], "options are a dictionary"),
         ([3], "a quantity's name or a quantity belongs first"),
         ("linear(5, 0)", "It is a schedule"),
-        (["InputMean", "linear(1,0)", {"reduce": "rows"}], "must be 'all' or 'feature', not 'rows'"),
+        (
+            ["InputMean", "linear(1,0)", {"reduce": "rows"}],
+            "must be 'all' or 'feature', not 'rows'",
+        ),
         (["InputCovCondition", "every(1)", {"centered": 1}], "must be True or False, not 1"),
-        (["InputCovCondition", "every(1)", {"p": "x"}], "must be a number or None, not 'x'"),
-        (["InputCovCondition", "every(1)", {"p": 1.5}], "must be a number of at least 0 and below 1 or None, not 1.5"),
+        (
+            ["InputCovCondition", "every(1)", {"p": "x"}],
+            "must be a number of at least 0 and below 1 or None, not 'x'",
+        ),
+        (
+            ["InputCovCondition", "every(1)", {"p": 1.5}],
+            "must be a number of at least 0 and below 1 or None, not 1.5",
+        ),
         (["ForwardInput", "every(1)", {"max_elements": 0}], "must be a positive whole number"),
         (["WeightNorm", "every(1)", {"param": 1}], "must be a text, not 1"),
     ],

@@ -178,7 +178,9 @@ def test_micro_batches_are_one_step(case: Case, parts: int):
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.__name__)
 def test_no_activation_or_gradient_outlives_the_step(block):
-    probed = instrumented(Chain([block()], "tensor"), {nn.Module: ["InputSndNorm", "OutputGradSndNorm"]})
+    probed = instrumented(
+        Chain([block()], "tensor"), {nn.Module: ["InputSndNorm", "OutputGradSndNorm"]}
+    )
     alive = []
 
     class Note(torch.overrides.TorchFunctionMode):

@@ -31,7 +31,9 @@ def read(model, module="0"):
 
 
 def test_values_are_recorded_by_module_quantity_and_step():
-    model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "linear(2, 1)"]], "2": ["WeightNorm"]})
+    model = taiyi_fx.instrument(
+        mlp(), {"0": [["InputSndNorm", "linear(2, 1)"]], "2": ["WeightNorm"]}
+    )
     xs = [torch.randn(3, 4) for _ in range(4)]
     for at, x in enumerate(xs):
         step(model, x, at)
@@ -328,7 +330,9 @@ def test_strict_raises_with_the_name():
     model(torch.randn(3, 4))
     with pytest.raises(ArithmeticError) as error:
         model.monitor.track(0)
-    assert "fails_strictly of '0'" in "\n".join([*map(str, error.value.args), *getattr(error.value, "__notes__", [])])
+    assert "fails_strictly of '0'" in "\n".join(
+        [*map(str, error.value.args), *getattr(error.value, "__notes__", [])]
+    )
 
 
 def test_an_exception_in_the_middle_of_a_step_leaves_the_next_one_clean():
@@ -370,7 +374,9 @@ class Copies(torch.overrides.TorchFunctionMode):
 
 
 def test_one_host_copy_at_a_due_step_and_none_at_others():
-    model = taiyi_fx.instrument(mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm")]})
+    model = taiyi_fx.instrument(
+        mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm")]}
+    )
     counts = []
     for at in range(4):
         with Copies() as copies:

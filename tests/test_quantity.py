@@ -19,7 +19,9 @@ def test_a_quantity_of_ones_own_is_usable_by_name_and_by_object():
     model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 4)), {"0": ["output_rms"], "Linear": [output_rms.at(taiyi_fx.every(1))]})  # fmt: skip
     y = model(torch.randn(5, 3))
     model.monitor.track(0)
-    assert model.monitor.get_output()["0"]["output_rms"][0] == pytest.approx(y.square().mean().sqrt().item())
+    assert model.monitor.get_output()["0"]["output_rms"][0] == pytest.approx(
+        y.square().mean().sqrt().item()
+    )
     assert output_rms(torch.tensor(8.0), 2) == 2
 
 
@@ -61,7 +63,9 @@ def test_keyword_only_parameters_are_options_with_checked_types():
     layer = nn.Sequential(nn.Linear(2, 2))
     with pytest.raises(taiyi_fx.ConfigError, match="option 'factor' must be a number, not 'two'"):
         taiyi_fx.instrument(layer, {"0": [["scaled_norm", "every(1)", {"factor": "two"}]]})
-    model = taiyi_fx.instrument(layer, {"0": ["scaled_norm", scaled_norm.at(taiyi_fx.every(1), factor=10)]})
+    model = taiyi_fx.instrument(
+        layer, {"0": ["scaled_norm", scaled_norm.at(taiyi_fx.every(1), factor=10)]}
+    )
     y = model(torch.randn(3, 2))
     model.monitor.track(0)
     found = model.monitor.get_output()["0"]
@@ -89,13 +93,7 @@ def test_a_quantity_may_have_several_parts():
 
 
 def test_all_the_seeds_names_are_declared():
-    names = """InputSndNorm OutputGradSndNorm WeightNorm WeightGradNorm InputMean InputStd
-        InputCovMaxEig InputCovStableRank InputCovCondition InputCovCondition20
-        InputCovCondition50 InputCovCondition80 OutputGradCovMaxEig OutputGradCovStableRank
-        OutputGradCovCondition OutputGradCovCondition20 OutputGradCovCondition50
-        OutputGradCovCondition80 RankMe LinearDeadNeuronNum DeadNeuronRatio MeanTID VarTID
-        WeightParamJump ForwardInput ForwardOutput BackwardInput BackwardOutput
-        ForwardInputEigOfCov BackwardOutputEigOfCov""".split()
+    names = ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm", "InputMean", "InputStd", "InputCovMaxEig", "InputCovStableRank", "InputCovCondition", "InputCovCondition20", "InputCovCondition50", "InputCovCondition80", "OutputGradCovMaxEig", "OutputGradCovStableRank", "OutputGradCovCondition", "OutputGradCovCondition20", "OutputGradCovCondition50", "OutputGradCovCondition80", "RankMe", "LinearDeadNeuronNum", "DeadNeuronRatio", "MeanTID", "VarTID", "WeightParamJump", "ForwardInput", "ForwardOutput", "BackwardInput", "BackwardOutput", "ForwardInputEigOfCov", "BackwardOutputEigOfCov"]
     from taiyi_fx.quantity import find_quantity
 
     for name in names:

@@ -47,6 +47,12 @@ _PURE_BUILTINS = frozenset(
     "abs all any divmod getattr hasattr callable isinstance issubclass iter len max min next pow"
     " round sorted sum __build_class__".split()
 )
+# Python's own libraries that only compute; "string" and "eval_with_key" are code that
+# dataclasses and torch.fx made.
+_PLAIN_LIBRARIES = frozenset(
+    "functools collections enum typing operator itertools math copy dataclasses abc numbers types"
+    " _collections_abc string".split()
+)
 _TYPE_TESTS = frozenset(
     "isinstance issubclass type hasattr getattr setattr delattr callable id vars dir".split()
 )
@@ -93,7 +99,7 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watches the body; leaves all random states as they were."""
-        before, drawn = _snapshot(self.root), _random_state()
+        before, self._drawn = _snapshot(self.root), (drawn := _random_state())
         profiler = sys.getprofile()
         try:
             with _NoOtherTorchCalls(self.current):
@@ -102,13 +108,20 @@ class Watch:
                     yield
                 finally:
                     sys.setprofile(profiler)
+            self.check_random_state()
             self._refuse_changes(before)
-            if _differ(drawn, _random_state()):
-                self._refuse("draws random numbers in Python")
         finally:
             _restore_random_state(drawn)
         if self.refusals:
             raise self.refusals[0]
+
+    def check_random_state(self) -> None:
+        """Refuses the current module if random numbers were drawn since the last check."""
+        with torch._C.DisableTorchFunction():
+            state = _random_state()
+            if _differ(self._drawn, state):
+                self._refuse("draws random numbers in Python")
+        self._drawn = state
 
     def _refuse(self, reason: str) -> None:
         self.refusals.append(Unfaithful(self.current(), reason))
@@ -116,7 +129,7 @@ class Watch:
     def _refuse_changes(self, before: Mapping[str, Mapping[str, Any]]) -> None:
         for name, state in _snapshot(self.root).items():
             changed = [k for k in {**state, **before[name]} if state.get(k) != before[name].get(k)]
-            if changed:
+            if changed and all(refusal.module != name for refusal in self.refusals):
                 self.refusals.append(Unfaithful(name, f"changes its attribute {changed[0]!r}"))
 
     def _observe(self, frame: FrameType, event: str, arg: Any) -> None:
@@ -134,7 +147,8 @@ class Watch:
             if not inside.startswith(_PLAIN_TORCH):
                 self._refuse(f"goes through torch/{inside} ({code.co_name})")
             return
-        if code.co_name in _NESTED_CODE:
+        if code.co_name in _NESTED_CODE or not _is_users(code):
+            self._judge_library(code)
             return
         try:
             for node in _definitions(code):
@@ -142,6 +156,13 @@ class Watch:
         except _Refusal as refusal:
             where = f"{Path(code.co_filename).name}:{refusal.line}"
             self._refuse(f"{refusal} ({where})")
+
+
+    def _judge_library(self, code: CodeType) -> None:
+        library = code.co_filename.removeprefix(_STDLIB).strip("/<>").removeprefix("frozen ")
+        library = library.partition("/")[0].removesuffix(".py")
+        if code.co_name not in _NESTED_CODE and library not in _PLAIN_LIBRARIES:
+            self._refuse(f"calls {library}.{code.co_name}")
 
 
 class _NoOtherTorchCalls(TorchFunctionMode):
@@ -274,7 +295,9 @@ class _Scan:
             return None
         value = self.globals[node.id]
         # A constant by the convention of its name is taken for one.
-        if callable(value) or isinstance(value, ModuleType) or node.id.isupper():
+        if callable(value) or isinstance(value, ModuleType):
+            return None
+        if node.id.isupper() and _is_simple(value):
             return None
         return f"reads the global variable {node.id!r}"
 
@@ -313,15 +336,17 @@ def _is_users(code: CodeType) -> bool:
 
 def _was_called_by_model(frame: FrameType) -> bool:
     """Whether the call came from model code, or from torch as it calls a module's forward."""
-    caller = frame.f_back
-    if caller is None or frame.f_code.co_filename.startswith(_PASSES):
+    caller, code = frame.f_back, frame.f_code
+    if caller is None or code.co_filename.startswith(_PASSES):
         return False
     if _is_users(caller.f_code):
         return True
-    name = caller.f_code.co_name
-    is_module_call = caller.f_code.co_filename.endswith("nn/modules/module.py")
-    is_root_call = name == "trace" and caller.f_code.co_filename.endswith("_symbolic_trace.py")
-    return (is_module_call or is_root_call) and frame.f_code.co_name == "forward"
+    if not (_is_users(code) or code.co_filename.startswith(_TORCH)):
+        return False
+    is_root_call = caller.f_code.co_name == "trace"
+    return caller.f_code.co_filename.endswith(
+        "_symbolic_trace.py" if is_root_call else "nn/modules/module.py"
+    )
 
 
 def _builtin_problem(function: Any) -> str | None:

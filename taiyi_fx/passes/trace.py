@@ -162,7 +162,7 @@ def _trace_once(
     for module in scratch.modules():
         vars(module)["training"] = training
     tracer = MarkingTracer(targets, python)
-    watch = Watch(scratch, lambda: tracer.current)
+    watch = tracer.watch = Watch(scratch, lambda: tracer.current)
     try:
         with watch.watching():
             graph = tracer.trace(scratch)
@@ -187,7 +187,10 @@ class MarkingTracer(fx.Tracer):
         current: The name of the module whose forward is being traced.
         deepest: Where the trace was when an exception first passed.
         inlined: Modules whose forwards went into the graph.
+        watch: What observes the trace.
     """
+
+    watch: Watch
 
     def __init__(self, targets: Collection[str], python: Collection[str]) -> None:
         super().__init__()
@@ -236,6 +239,7 @@ class MarkingTracer(fx.Tracer):
         outer, self.current = self.current, name
         try:
             yield
+            self.watch.check_random_state()
         except Exception as error:
             if not hasattr(error, "_taiyi_seen"):
                 self.deepest, error._taiyi_seen = name, True  # pyright: ignore[reportAttributeAccessIssue]

@@ -7,6 +7,7 @@ covariance and one eigenvalue decomposition.
 from __future__ import annotations
 
 from typing import Annotated
+
 import torch
 from torch import Tensor
 

@@ -148,7 +148,9 @@ def test_dead_neurons(x, threshold):
     for name in ("LinearDeadNeuronNum", "DeadNeuronRatio"):
         found = bench([name, "linear(0, 0)", {"threshold": threshold}], x)
         assert found == pytest.approx(expected, abs=1e-6)
-    assert bench("LinearDeadNeuronNum", x) == pytest.approx((matrix(x) <= -2).all(0).mean(), abs=1e-6)
+    assert bench("LinearDeadNeuronNum", x) == pytest.approx(
+        (matrix(x) <= -2).all(0).mean(), abs=1e-6
+    )
     assert bench("DeadNeuronRatio", x) == pytest.approx((matrix(x) <= 0).all(0).mean(), abs=1e-6)
 
 

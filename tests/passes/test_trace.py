@@ -1,0 +1,312 @@
+"""What becomes a graph, what stays Python and why, and that tracing leaves no trace."""
+
+import math
+import random
+import time
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from taiyi_fx.passes.trace import enter, leave, trace
+from tests.models import BLOCKS, Branch, Chain, Encoder, WithoutGradient
+
+LIMIT = 3
+COUNTS = {"calls": 0}
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.scale, self.seen = nn.Linear(4, 4), 2.0, []
+        self.options = {"flag": True}
+
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def made(forward):
+    return type("Made", (Base,), {"forward": forward})()
+
+
+def uses_with(self, x):
+    with torch.no_grad():
+        return self.fc(x)
+
+
+def uses_autocast(self, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return self.fc(x)
+
+
+@torch.no_grad()
+def is_decorated(self, x):
+    return self.fc(x)
+
+
+def changes_an_attribute(self, x):
+    self.last = self.fc(x)
+    return self.last
+
+
+def counts_itself(self, x):
+    self.scale += 1
+    return self.fc(x)
+
+
+def appends(self, x):
+    self.seen.append(1)
+    return self.fc(x)
+
+
+def draws_in_python(self, x):
+    return self.fc(x) if random.random() > -1 else x
+
+
+def draws_with_numpy(self, x):
+    return self.fc(x) * np.random.rand()
+
+
+def draws_with_torch(self, x):
+    return self.fc(x) + torch.randn(4)
+
+
+def branches_on_data(self, x):
+    return self.fc(x) if x.sum() > 0 else x
+
+
+def branches_on_shape(self, x):
+    return self.fc(x) if x.shape[0] > 2 else x
+
+
+def asks_for_a_type(self, x):
+    return self.fc(x) if isinstance(x, torch.Tensor) else x
+
+
+def asks_for_none(self, x, mask=None):
+    return self.fc(x) if mask is None else self.fc(x) * mask
+
+
+def asks_for_an_attribute(self, x):
+    return self.fc(x).relu() if hasattr(x, "foo") else self.fc(x)
+
+
+def prints(self, x):
+    print("hello")
+    return self.fc(x)
+
+
+def reads_the_clock(self, x):
+    return self.fc(x) * (time.time() > 0)
+
+
+def reads_a_configuration(self, x):
+    return self.fc(x) if self.options["flag"] else x
+
+
+def tries(self, x):
+    try:
+        return self.fc(x)
+    except ValueError:
+        return x
+
+
+def asks_for_grad_mode(self, x):
+    return self.fc(x) if torch.is_grad_enabled() else x
+
+
+def asks_for_compiling(self, x):
+    return self.fc(x) if not torch.compiler.is_compiling() else x
+
+
+def applies_a_function(self, x):
+    return Square.apply(self.fc(x))
+
+
+def checkpoints(self, x):
+    return checkpoint(self.fc, x, use_reentrant=False)
+
+
+def calls_forward(self, x):
+    return self.fc.forward(x)
+
+
+def changes_a_global(self, x):
+    global COUNTS
+    COUNTS = {"calls": 1}
+    return self.fc(x)
+
+
+def reads_a_global(self, x):
+    return self.fc(x) * COUNTS["calls"]
+
+
+def makes_a_constant(self, x):
+    return self.fc(x) + torch.ones(4)
+
+
+def iterates(self, x):
+    return sum(self.fc(row) for row in x)
+
+
+STAY = {
+    uses_with: "uses `with torch.no_grad()`",
+    uses_autocast: "uses `with torch.autocast",
+    is_decorated: "_contextlib.py",
+    changes_an_attribute: "changes `self.last`",
+    counts_itself: "changes `self.scale`",
+    appends: "reads an attribute whose value may change, `self.seen",
+    draws_in_python: "draws random numbers in Python",
+    draws_with_numpy: "random",
+    draws_with_torch: "calls torch's randn on nothing that flows in",
+    branches_on_data: "cannot be traced: symbolically traced variables",
+    branches_on_shape: "cannot be traced: symbolically traced variables",
+    asks_for_a_type: "tests the type of a value, `isinstance(x, torch.Tensor)`",
+    asks_for_none: "tests the identity of a value, `mask is None`",
+    asks_for_an_attribute: "tests the type of a value, `hasattr(x, 'foo')`",
+    prints: "calls `print`",
+    reads_the_clock: "calls `time.time`",
+    reads_a_configuration: "reads an attribute whose value may change, `self.options`",
+    tries: "uses `try`",
+    asks_for_grad_mode: "asks for or changes torch's state, `is_grad_enabled`",
+    asks_for_compiling: "goes through torch/compiler",
+    applies_a_function: "goes through torch/autograd/function.py",
+    checkpoints: "goes through torch/",
+    calls_forward: "calls `self.fc.forward` directly",
+    changes_a_global: "changes the outer variable 'COUNTS'",
+    reads_a_global: "reads the global variable 'COUNTS'",
+    makes_a_constant: "calls torch's ones on nothing that flows in",
+    iterates: "cannot be traced: Proxy object cannot be iterated",
+}
+
+
+@pytest.mark.parametrize("forward", STAY, ids=lambda f: f.__name__)
+def test_a_forward_that_no_graph_can_stand_in_for_stays_python_and_says_why(forward, capsys):
+    capture = trace(made(forward), ["fc"])
+    assert not capture.graphs
+    assert list(capture.python) == [""]
+    assert STAY[forward] in capture.python[""], capture.python[""]
+
+
+@pytest.mark.parametrize("forward", STAY, ids=lambda f: f.__name__)
+def test_a_child_that_stays_python_leaves_its_parent_a_graph(forward, capsys):
+    capture = trace(nn.Sequential(nn.Linear(4, 4), made(forward)), ["1.fc"])
+    assert len(capture.graphs) == 1
+    assert list(capture.python) == ["1"]
+    assert "test_trace.py:" in capture.python["1"] or "traced" in capture.python["1"] or "torch" in capture.python["1"] or "random" in capture.python["1"]  # fmt: skip
+
+
+def uses_a_constant(self, x):
+    return self.fc(x) * LIMIT
+
+
+def reads_plain_attributes(self, x):
+    y = self.fc(x) * self.scale
+    return F.dropout(y, 0.5, self.training)
+
+
+def adds_in_place(self, x):
+    y = self.fc(x)
+    y += x
+    y *= 2
+    return y
+
+
+def loops_over_children(self, x):
+    for child in self.children():
+        x = child(x)
+    return [x, (x, {"x": x})]
+
+
+def uses_math(self, x):
+    b, c = x.shape
+    return self.fc(x).view(b, c) / math.sqrt(c)
+
+
+def takes_keywords(self, x, *, factor=2.0):
+    return self.fc(input=x) * factor
+
+
+GRAPHS = (uses_a_constant, reads_plain_attributes, adds_in_place, loops_over_children, takes_keywords)
+
+
+@pytest.mark.parametrize("forward", GRAPHS, ids=lambda f: f.__name__)
+def test_ordinary_forwards_become_one_graph(forward):
+    capture = trace(made(forward), ["fc"])
+    assert capture.graphs
+    assert capture.python == {}
+    assert str(capture) == "one graph"
+
+
+def test_a_forward_that_follows_training_has_two_graphs_and_a_condition():
+    capture = trace(made(reads_plain_attributes), ["fc"])
+    train, evaluation = capture.graphs
+    assert ("", "training", True) in train.conditions
+    assert ("", "scale", 2.0) in train.conditions
+    assert ("", "training", False) in evaluation.conditions
+
+
+def test_in_place_operators_stay_in_place():
+    (captured,) = trace(made(adds_in_place), []).graphs
+    targets = [node.target for node in captured.graph.nodes]
+    assert [t.__name__ for t in targets if callable(t)] == ["iadd", "imul"]
+
+
+def test_tracing_leaves_model_buffers_and_random_states_as_they_were():
+    class Counting(Base):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count.add_(1)
+            random.random()
+            return self.fc(x) + torch.randn(4) + np.random.rand()
+
+    model = Counting()
+    net = nn.Sequential(model, nn.Linear(4, 4))
+    before = {k: v for k, v in vars(model).items() if k != "_modules"}
+    states = random.getstate(), torch.get_rng_state(), np.random.get_state()[1].copy()
+    trace(net, ["1"])
+    assert {k: v for k, v in vars(model).items() if k != "_modules"} == before
+    assert model.count == 0
+    assert random.getstate() == states[0]
+    assert torch.equal(torch.get_rng_state(), states[1])
+    assert (np.random.get_state()[1] == states[2]).all()
+
+
+def test_marks_stand_around_each_call_of_a_target():
+    shared = nn.Linear(4, 4)
+    (captured,) = trace(nn.Sequential(shared, nn.ReLU(), shared), ["0"]).graphs
+    marks = [(n.target, n.args[1:]) for n in captured.graph.nodes if n.target in (enter, leave)]
+    assert marks == [(m, ("0", call)) for call in (0, 1) for m in (enter, leave)]
+
+
+def test_hooks_on_an_inlined_module_keep_it_python():
+    inner = nn.Sequential(nn.Linear(4, 4))
+    inner.register_forward_hook(lambda module, args, output: output * 2)
+    capture = trace(nn.Sequential(inner), ["0.0"])
+    assert capture.python == {"0": "has hooks registered on it"}
+
+
+def test_torchs_composites_are_entered_where_a_target_is_inside():
+    model = nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8))
+    assert trace(model, ["0"]).python == {}
+    assert list(trace(model, ["0.linear1"]).python) == ["0"]
+
+
+def test_most_of_the_fuzzed_blocks_become_graphs():
+    """The invariants are fuzzed over both forms; this says which block takes which."""
+    python = {b for b in BLOCKS if not trace(Chain([b()], "tensor"), [""]).python == {}}
+    assert python == {WithoutGradient, Branch}
+    assert trace(Chain([Encoder()], "tensor"), ["first.0.layer.linear1"]).graphs

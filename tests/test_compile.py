@@ -1,0 +1,158 @@
+"""Compiled with fullgraph=True: no breaks, the eager values, one graph for each due set."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._dynamo.utils import counters
+
+import taiyi_fx
+
+
+class Transformer(nn.Module):
+    def __init__(self, d=16):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(d), nn.LayerNorm(d)
+        self.q, self.k, self.v, self.o = (nn.Linear(d, d) for _ in range(4))
+        self.mlp = nn.Sequential(nn.Linear(d, 2 * d), nn.GELU(), nn.Linear(2 * d, d))
+
+    def forward(self, x):
+        h = self.norm1(x)
+        x = x + self.o(F.scaled_dot_product_attention(self.q(h), self.k(h), self.v(h)))
+        return x + self.mlp(self.norm2(x))
+
+
+class Python(nn.Module):
+    """Stays Python and calls one module twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x, mask=None):
+        if mask is not None:
+            x = x * mask
+        return self.fc(self.fc(x).relu())
+
+
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(inplace=True), nn.Linear(16, 4)), (8, 8)),
+    "cnn": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 4, 3),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2),
+        ),
+        (4, 3, 8, 8),
+    ),
+    "transformer": (Transformer, (2, 5, 16)),
+    "python": (Python, (4, 8)),
+    "torch's own": (lambda: nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (2, 5, 16)),
+}  # fmt: skip
+
+EVERY = ["InputSndNorm", "InputMean", "InputStd", "OutputGradSndNorm", "RankMe", "DeadNeuronRatio"]
+SOMETIMES = ["InputCovMaxEig", "OutputGradCovStableRank", "InputCovCondition"]
+CFG = {nn.Module: [*EVERY, *([name, "linear(2, 0)"] for name in SOMETIMES)]}
+
+
+def train(model, run, xs):
+    with pytest.warns(taiyi_fx.MonitorWarning) if "self_attn" in dict(model.named_modules()) else nothing():  # fmt: skip
+        for step, x in enumerate(xs):
+            model.zero_grad()
+            run(x).square().mean().backward()
+            model.monitor.track(step)
+    return [p.grad for p in model.parameters()]
+
+
+class nothing:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        return False
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", MODELS)
+def test_compiled_values_are_the_eager_ones(name, backend):
+    make, shape = MODELS[name]
+    model = make()
+    xs = [torch.randn(shape) for _ in range(5)]
+    eager = taiyi_fx.instrument(copy.deepcopy(model), CFG)
+    compiled = taiyi_fx.instrument(copy.deepcopy(model), CFG)
+    counters.clear()
+    expected = train(eager, eager, xs)
+    found = train(compiled, torch.compile(compiled, fullgraph=True, backend=backend), xs)
+    for a, b in zip(expected, found, strict=True):
+        assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert counters["stats"]["unique_graphs"] == 2  # one for each set of due readings
+    assert not counters["graph_break"]
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def assert_same_records(expected, found):
+    keys = [(r.step, r.module, r.quantity) for r in expected]
+    assert keys == [(r.step, r.module, r.quantity) for r in found]
+    for a, b in zip(expected, found, strict=True):
+        assert_close(a, b)
+
+
+def assert_close(a, b):
+    # A condition number of a deficient input is rounding over rounding, or infinite.
+    if a.quantity == "InputCovCondition" and not min(a.value, b.value) < 1e4:
+        return
+    assert b.value == pytest.approx(a.value, rel=2e-2, abs=1e-5, nan_ok=True), (a, b)
+
+
+@pytest.mark.parametrize("name", ["mlp", "python"])
+def test_micro_batches_fold_in_compiled_code_too(name):
+    make, shape = MODELS[name]
+    model = make()
+    cfg = {nn.Linear: ["InputSndNorm", "InputCovMaxEig", "OutputGradSndNorm"]}
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
+    for step in range(2):
+        for x in torch.randn(3, *shape):
+            eager(x).square().mean().backward()
+            run(x).square().mean().backward()
+        eager.monitor.track(step)
+        compiled.monitor.track(step)
+    for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
+        assert b.value == pytest.approx(a.value, rel=1e-3), (a, b)
+
+
+def test_a_gradient_that_never_came_is_said_in_compiled_code_too():
+    class Aside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.aside = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.used(x) + self.aside(x).detach()
+
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'aside': no gradient can come"):
+        model = taiyi_fx.instrument(Aside(), {nn.Linear: ["OutputGradSndNorm"]})
+    run = torch.compile(model, fullgraph=True, backend="aot_eager")
+    run(torch.randn(2, 4)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="OutputGradSndNorm of 'aside': no gradient"):
+        model.monitor.track(0)
+    assert list(model.monitor.get_output()) == ["used"]
+
+
+def test_an_output_that_the_loss_leaves_out_has_a_gradient_of_zero_in_compiled_code():
+    """Compiled backward is given zeros for it, where eager backward is given nothing."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.aside = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.used(x), self.aside(x)
+
+    model = taiyi_fx.instrument(Two(), {"aside": ["OutputGradSndNorm"]})
+    run = torch.compile(model, fullgraph=True, backend="aot_eager")
+    run(torch.randn(2, 4))[0].sum().backward()
+    model.monitor.track(0)
+    assert model.monitor.get_output()["aside"]["OutputGradSndNorm"] == {0: 0.0}

@@ -1,0 +1,219 @@
+"""The instrumented model as an object: what it is, answers and becomes when copied."""
+
+import copy
+import io
+import pickle
+import warnings
+
+import pytest
+import torch
+from torch import fx, nn
+
+import taiyi_fx
+
+
+class Named(nn.Module):
+    """Attributes of its own under the names that an instrumented model has too."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.monitor, self.graph = nn.Linear(3, 3), "mine", "mine as well"
+        self.factor = 2.0
+
+    def forward(self, x, scale=1.0):
+        assert (self.monitor, self.graph) == ("mine", "mine as well")
+        if scale is None:  # keeps this forward Python
+            scale = 1.0
+        return self.fc(x) * scale * self.factor
+
+    def describe(self):
+        return f"factor {self.factor}"
+
+
+CFG = {"fc": ["InputSndNorm", "OutputGradSndNorm"]}
+
+
+def test_it_is_a_graph_module_and_of_the_models_class_and_answers_as_the_model():
+    model = taiyi_fx.instrument(Named(), CFG)
+    assert isinstance(model, fx.GraphModule)
+    assert isinstance(model, Named)
+    assert type(model).__name__ == "Named"
+    assert model.describe() == "factor 2.0"
+    assert isinstance(model.monitor, taiyi_fx.Monitor)
+    assert isinstance(model.graph, fx.Graph)
+    assert "python_forward" in model.code
+    model.graph.lint()
+    x = torch.ones(1, 3)
+    assert torch.equal(model(x, scale=3.0), 3 * model(x))
+
+
+def test_attributes_set_later_take_effect():
+    model = taiyi_fx.instrument(Named(), CFG)
+    x = torch.randn(2, 3)
+    before = model(x)
+    model.factor = 4.0
+    assert torch.equal(model(x), 2 * before)
+    model(x).sum().backward()
+    model.monitor.track(0)
+    assert model.monitor.get_output()["fc"]["InputSndNorm"][0] > 0
+
+
+def traced(factor=2.0):
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.factor = nn.Linear(3, 3), factor
+
+        def forward(self, x):
+            return self.fc(x) * self.factor
+
+    return Scaled()
+
+
+def step(model, x, at=0):
+    model(x).sum().backward()
+    model.monitor.track(at)
+    return {q: v[at] for q, v in model.monitor.get_output()["fc"].items()}
+
+
+def test_what_a_trace_relied_on_may_change():
+    model = taiyi_fx.instrument(traced(), CFG)
+    assert str(model.capture) == "one graph"
+    assert "fc = self.fc(x)" in model.code
+    assert "taiyi_fx_fc_output(fc)" in model.code
+    x = torch.randn(2, 3)
+    before, first = model(x), step(model, x)
+    model.factor = 4.0
+    assert torch.equal(model(x), 2 * before)
+    second = step(model, x, 1)
+    assert second["OutputGradSndNorm"] == pytest.approx(2 * first["OutputGradSndNorm"])
+
+
+def test_a_replaced_part_takes_effect():
+    model = taiyi_fx.instrument(traced(), CFG)
+    model.fc = nn.Linear(3, 3)
+    x = torch.randn(2, 3)
+    assert torch.equal(model(x), model.fc(x) * 2)
+
+
+def test_hooks_registered_later_run():
+    model = taiyi_fx.instrument(traced(), CFG)
+    model.fc.register_forward_hook(lambda module, args, output: output + 1)
+    x = torch.randn(2, 3)
+    plain = torch.nn.functional.linear(x, model.fc.weight, model.fc.bias)
+    assert torch.equal(model(x), (plain + 1) * 2)
+
+
+def test_freezing_a_batchnorm_by_eval_is_followed():
+    net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+    plain = copy.deepcopy(net)
+    model = taiyi_fx.instrument(net, {nn.Module: ["InputSndNorm"]})
+    for m in (plain, model):
+        m[1].eval()
+    x = torch.randn(4, 3)
+    assert torch.equal(model(x), plain(x))
+    assert torch.equal(model[1].running_mean, torch.zeros(3))
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["graph", "python"])
+@pytest.mark.parametrize("how", ["deepcopy", "copy", "pickle", "save"])
+def test_a_copy_reads_and_trains_as_the_original_does(how, whole):
+    net = traced() if whole else Named()
+    if how in ("pickle", "save"):
+        net = nn.Sequential()
+        net.add_module("fc", nn.Linear(3, 3))
+    model = taiyi_fx.instrument(net, CFG)
+    x = torch.randn(2, 3)
+    expected = step(model, x)
+    copies = {
+        "deepcopy": copy.deepcopy,
+        "copy": copy.copy,
+        "pickle": lambda m: pickle.loads(pickle.dumps(m)),
+        "save": saved,
+    }
+    twin = copies[how](model)
+    assert twin.monitor is not model.monitor
+    assert twin.monitor.next_step == 1
+    assert not twin.monitor.records
+    assert (twin.fc.weight is model.fc.weight) == (how == "copy")
+    assert step(twin, x, 1) == pytest.approx(expected)
+    assert twin.fc.weight.grad is not None
+
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def test_moving_and_converting_keeps_it_working():
+    model = taiyi_fx.instrument(traced(), CFG)
+    x = torch.randn(2, 3)
+    model(x).sum().backward()
+    model.double()
+    model.zero_grad()
+    found = step(model, x.double())
+    assert found["InputSndNorm"] == pytest.approx(x.double().norm().item(), rel=1e-12)
+
+
+def test_a_state_dict_goes_both_ways():
+    net = traced()
+    model = taiyi_fx.instrument(net, CFG)
+    other = traced()
+    model.load_state_dict(other.state_dict())
+    assert torch.equal(net.fc.weight, other.fc.weight)
+
+
+def test_an_optimizer_of_the_model_moves_the_instrumented_one():
+    net = traced()
+    model = taiyi_fx.instrument(net, CFG)
+    optimizer = torch.optim.SGD(net.parameters(), 0.5)
+    before = model.fc.weight.clone()
+    model(torch.randn(2, 3)).sum().backward()
+    optimizer.step()
+    assert not torch.equal(model.fc.weight, before)
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (3, "takes a torch.nn.Module, not a int"),
+        (nn.DataParallel(nn.Linear(2, 2)), r"before it is wrapped: DataParallel\(instrument"),
+        (torch.compile(nn.Linear(2, 2)), r"before it is wrapped: OptimizedModule\(instrument"),
+        (taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": "InputMean"}), "already"),
+    ],
+    ids=["number", "DataParallel", "compiled", "instrumented"],
+)
+def test_what_cannot_be_instrumented_says_what_to_do(model, text):
+    with pytest.raises(TypeError, match=text):
+        taiyi_fx.instrument(model, {"0": "InputMean"})
+
+
+def test_capture_whole_insists_on_one_graph():
+    taiyi_fx.instrument(traced(), CFG, capture="whole")
+    with pytest.raises(ValueError, match="does not become one graph") as error:
+        taiyi_fx.instrument(Named(), CFG, capture="whole")
+    assert "the model itself: " in str(error.value)
+
+
+def test_the_graph_is_there_to_look_at():
+    model = taiyi_fx.instrument(traced(), CFG)
+    with pytest.raises(TypeError, match="compiled from the model and cfg alone"):
+        model.recompile()
+
+
+def test_a_graph_module_can_be_instrumented():
+    net = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    model = taiyi_fx.instrument(fx.symbolic_trace(net), {"0": ["OutputGradSndNorm"]})
+    x = torch.randn(2, 3)
+    assert torch.equal(model(x), net(x))
+    model(x).sum().backward()
+    model.monitor.track(0)
+    assert model.monitor.get_output()["0"]["OutputGradSndNorm"][0] > 0
+
+
+def test_no_warning_without_a_reason():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(taiyi_fx.instrument(traced(), CFG), torch.randn(2, 3))
