@@ -105,8 +105,8 @@ def quoted(text: str) -> str:
 
 
 def _markup(text: str) -> str:
-    # Graphviz would read a backslash as its own escape, and takes no empty element.
-    return html.escape(_visible(text).replace("\n", " ")).replace("\\", "&#92;") or "&#160;"
+    # A backslash begins an escape of Graphviz's own, and an empty element is an error to it.
+    return html.escape(_visible(text).replace("\n", " ").replace("\\", "\\\\")) or "&#160;"
 
 
 def _visible(text: str) -> str:

@@ -30,9 +30,15 @@ class _NoValue(Exception):
 
 @dataclass(frozen=True)
 class _Agenda:
-    """What one combination of due schedules asks for."""
+    """What one combination of due schedules asks for.
 
-    emitted: tuple[Subscription, ...]
+    Attributes:
+        work: What `track` has to look at, in the model's order, and whether it emits a value or
+            only adds to a window.
+        readings: What the forwards before it have to read.
+    """
+
+    work: tuple[tuple[Subscription, bool], ...]
     readings: Due
 
 
@@ -73,7 +79,8 @@ class Monitor:
         self._table = table
         self._installation = installation
         self._strict = strict
-        self._groups = _by_schedules(config)
+        # Many quantities share few schedules: each is asked once a step.
+        self._schedules = tuple(dict.fromkeys(s.schedules for s in config.subscriptions))
         self._agendas: dict[tuple[bool, ...], _Agenda] = {}
         self._windows: dict[tuple[Subscription, Mode, int], list[dict[str, Any]]] = {}
         self._previous: dict[tuple[Subscription, str], Any] = {}
@@ -117,7 +124,7 @@ class Monitor:
                 self._failed[result.module, result.subscription.label] = "no gradient reached it"
             else:
                 self._record(step, result, value)
-        self._report(agenda)
+        self._report()
         self._table.clear()
         self._installation.begin_step()
         self._prepare(step + 1)
@@ -167,21 +174,18 @@ class Monitor:
             self._installation.set_due(self._agenda(step).readings)
 
     def _agenda(self, step: int) -> _Agenda:
-        key = tuple(is_any_due(schedules, step) for schedules, _ in self._groups)
-        if key not in self._agendas:
-            groups = [group for _, group in self._groups]
-            self._agendas[key] = _agenda(groups, key)
-        return self._agendas[key]
+        due = tuple(is_any_due(schedules, step) for schedules in self._schedules)
+        if due not in self._agendas:
+            self._agendas[due] = _agenda(
+                self.subscriptions, dict(zip(self._schedules, due, strict=True))
+            )
+        return self._agendas[due]
 
     def _evaluate(self, agenda: _Agenda, step: int, scale: _Scale) -> Iterator[_Pending]:
         readings = _Readings(self._modules, self._table, scale)
         self._failed: dict[tuple[str, str], Exception | str] = {}
-        emitted = set(agenda.emitted)
-        for _, group in self._groups:
-            for subscription in group:
-                if subscription in emitted or subscription.quantity.window:
-                    is_emitted = subscription in emitted
-                    yield from self._of(subscription, readings, is_emitted, step)
+        for subscription, is_emitted in agenda.work:
+            yield from self._of(subscription, readings, is_emitted, step)
 
     def _of(
         self, subscription: Subscription, readings: _Readings, is_emitted: bool, step: int
@@ -259,7 +263,7 @@ class Monitor:
         self.records.append(Record(step, result.module, label, value, result.mode))
         self.missing.pop((result.module, result.subscription.label), None)
 
-    def _report(self, agenda: _Agenda) -> None:
+    def _report(self) -> None:
         """Warns of what has no value, each time its reason is a new one."""
         news: list[str] = []
         for (module, label), why in self._failed.items():
@@ -273,25 +277,21 @@ class Monitor:
             warnings.warn(f"no value for\n{shown}{more}", MonitorWarning, stacklevel=3)
 
 
-def _by_schedules(
-    config: Config,
-) -> list[tuple[tuple[Schedule, ...], list[Subscription]]]:
-    groups: dict[tuple[Schedule, ...], list[Subscription]] = {}
-    for subscription in config.subscriptions:
-        groups.setdefault(subscription.schedules, []).append(subscription)
-    return list(groups.items())
-
-
-def _agenda(groups: list[list[Subscription]], due: tuple[bool, ...]) -> _Agenda:
-    emitted = [s for group, is_due in zip(groups, due, strict=True) if is_due for s in group]
-    windows = [s for group in groups for s in group if s.quantity.window]
+def _agenda(
+    subscriptions: tuple[Subscription, ...], due: Mapping[tuple[Schedule, ...], bool]
+) -> _Agenda:
+    work = tuple(
+        (subscription, due[subscription.schedules])
+        for subscription in subscriptions
+        if due[subscription.schedules] or subscription.quantity.window
+    )
     readings = frozenset(
-        (s.module, reading)
-        for s in (*emitted, *windows)
-        for reading in s.readings.values()
+        (subscription.module, reading)
+        for subscription, _ in work
+        for reading in subscription.readings.values()
         if reading.site.port in CALL_PORTS
     )
-    return _Agenda(tuple(emitted), readings)
+    return _Agenda(work, readings)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,10 @@ class Records(Sequence[Record]):
         return f"<{len(self)} records of {len(self.series())} series>"
 
     def __str__(self) -> str:
-        rows = [_row(key, values) for key, values in self.series().items()]
+        series = self.series()
+        order = list(dict.fromkeys(module for module, _ in series))
+        by_module = sorted(series.items(), key=lambda item: order.index(item[0][0]))
+        rows = [_row(key, values) for key, values in by_module]
         return _table(("module", "quantity", "steps", "first", "last"), rows)
 
 

@@ -85,7 +85,9 @@ class MomentsValue(NamedTuple):
     @property
     def std(self) -> Tensor:
         """The unbiased standard deviation; NaN for a single row."""
-        return (self.square_deviations / (self.n - 1)).sqrt()
+        missing_axes = self.square_deviations.ndim - self.n.ndim
+        n = self.n.reshape((*self.n.shape, *[1] * missing_axes))
+        return (self.square_deviations / (n - 1)).sqrt()
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,38 @@ def test_a_quantity_may_have_several_parts():
 
 
 def test_all_the_seeds_names_are_declared():
-    names = ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm", "InputMean", "InputStd", "InputCovMaxEig", "InputCovStableRank", "InputCovCondition", "InputCovCondition20", "InputCovCondition50", "InputCovCondition80", "OutputGradCovMaxEig", "OutputGradCovStableRank", "OutputGradCovCondition", "OutputGradCovCondition20", "OutputGradCovCondition50", "OutputGradCovCondition80", "RankMe", "LinearDeadNeuronNum", "DeadNeuronRatio", "MeanTID", "VarTID", "WeightParamJump", "ForwardInput", "ForwardOutput", "BackwardInput", "BackwardOutput", "ForwardInputEigOfCov", "BackwardOutputEigOfCov"]
+    names = [
+        "InputSndNorm",
+        "OutputGradSndNorm",
+        "WeightNorm",
+        "WeightGradNorm",
+        "InputMean",
+        "InputStd",
+        "InputCovMaxEig",
+        "InputCovStableRank",
+        "InputCovCondition",
+        "InputCovCondition20",
+        "InputCovCondition50",
+        "InputCovCondition80",
+        "OutputGradCovMaxEig",
+        "OutputGradCovStableRank",
+        "OutputGradCovCondition",
+        "OutputGradCovCondition20",
+        "OutputGradCovCondition50",
+        "OutputGradCovCondition80",
+        "RankMe",
+        "LinearDeadNeuronNum",
+        "DeadNeuronRatio",
+        "MeanTID",
+        "VarTID",
+        "WeightParamJump",
+        "ForwardInput",
+        "ForwardOutput",
+        "BackwardInput",
+        "BackwardOutput",
+        "ForwardInputEigOfCov",
+        "BackwardOutputEigOfCov",
+    ]
     from taiyi_fx.quantity import find_quantity
 
     for name in names:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 import linecache
 import random
 import sys
@@ -100,14 +101,9 @@ class Watch:
     def watching(self) -> Iterator[None]:
         """Watches the body; leaves all random states as they were."""
         before, self._drawn = _snapshot(self.root), (drawn := _random_state())
-        profiler = sys.getprofile()
         try:
-            with _NoOtherTorchCalls(self.current):
-                sys.setprofile(self._observe)
-                try:
-                    yield
-                finally:
-                    sys.setprofile(profiler)
+            with _NoOtherTorchCalls(self.current), _profiling(self._observe):
+                yield
             self.check_random_state()
             self._refuse_changes(before)
         finally:
@@ -163,6 +159,24 @@ class Watch:
         library = library.partition("/")[0].removesuffix(".py")
         if code.co_name not in _NESTED_CODE and library not in _PLAIN_LIBRARIES:
             self._refuse(f"calls {library}.{code.co_name}")
+
+
+@contextmanager
+def _profiling(observe: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Sends each call and return in the body to a function.
+
+    Without garbage collection: its callbacks run in the middle of the model's code, and are not
+    the model's doing.
+    """
+    profiler, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()
+    sys.setprofile(observe)
+    try:
+        yield
+    finally:
+        sys.setprofile(profiler)
+        if collects:
+            gc.enable()
 
 
 class _NoOtherTorchCalls(TorchFunctionMode):

@@ -1,5 +1,6 @@
 """What becomes a graph, what stays Python and why, and that tracing leaves no trace."""
 
+import gc
 import math
 import random
 import time
@@ -283,6 +284,21 @@ def test_tracing_leaves_model_buffers_and_random_states_as_they_were():
     assert random.getstate() == states[0]
     assert torch.equal(torch.get_rng_state(), states[1])
     assert (np.random.get_state()[1] == states[2]).all()
+
+
+def test_what_garbage_collection_calls_back_is_not_the_models_doing():
+    def callback(phase, info):
+        time.time()
+
+    gc.callbacks.append(callback)
+    threshold = gc.get_threshold()
+    gc.set_threshold(1)
+    try:
+        assert trace(made(uses_a_constant), ["fc"]).python == {}
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(callback)
+    assert gc.isenabled()
 
 
 def test_marks_stand_around_each_call_of_a_target():
