@@ -91,8 +91,8 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
         path = f"cfg[{_shown(key)}]"
         requests = list(_requests(path, entries, problems))
         modules = _match(model, key, path, problems)
-        for request in requests:
-            for name in _holders(model, modules, request, _is_name(model, key), path, problems):
+        for place, request in requests:
+            for name in _holders(modules, request, _is_name(model, key), place, problems):
                 options = tuple(sorted(request.options.items()))
                 schedules = asked.setdefault((name, request.quantity, options), [])
                 if request.schedule not in schedules:
@@ -102,7 +102,7 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
     return Config(tuple(_subscriptions(model, asked)))
 
 
-def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[Request]:
+def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request]]:
     if isinstance(entries, (str, Quantity, Request)):
         entries = [entries]
     if not isinstance(entries, (list, tuple)):
@@ -110,7 +110,7 @@ def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[Request]
         return
     for i, entry in enumerate(entries):
         try:
-            yield _request(entry)
+            yield f"{path}[{i}]", _request(entry)
         except ValueError as error:
             problems.append(f"{path}[{i}]: {error}")
 
@@ -234,7 +234,6 @@ def _suggestion(word: str, known: Sequence[str]) -> str:
 
 
 def _holders(
-    model: nn.Module,
     modules: Mapping[str, nn.Module],
     request: Request,
     named: bool,

@@ -101,7 +101,7 @@ def test_every_problem_is_reported_at_once_with_its_path():
         "cfg['fc'][2]: InputMean has no option 'redce'; its options are: feature"
     )
     assert found[4] == "cfg['layer9.*']: no module's name fits the pattern 'layer9.*'"
-    assert found[5] == "cfg[Linear]: MeanTID cannot be had: 'fc' (Linear) is not a BatchNorm"
+    assert found[5] == "cfg[Linear][0]: MeanTID cannot be had: 'fc' (Linear) is not a BatchNorm"
     assert found[6].startswith("cfg[3]: a key is a module's name")
     assert len(found) == 7
 

@@ -37,7 +37,7 @@ CFG = {"0": ["InputSndNorm", "OutputGradSndNorm", "WeightNorm"], "1": [["MeanTID
 
 def boxes(instrumented):
     graph = taiyi_fx.diagram(instrumented).to_networkx()
-    return graph, {n: box for n, box in graph.nodes(data="box")}
+    return graph, dict(graph.nodes(data="box"))
 
 
 def test_modules_and_their_quantities_are_boxes_with_marks():

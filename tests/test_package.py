@@ -1,11 +1,16 @@
 """The package as a whole: its public names, its documentation, its README and examples."""
 
 import inspect
+import re
+import runpy
+from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 import taiyi_fx
+from taiyi_fx.quantity import find_quantity
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,3 +29,62 @@ def test_every_public_name_is_documented(name):
     found = getattr(taiyi_fx, name)
     if inspect.isclass(found) or inspect.isfunction(found):
         assert inspect.getdoc(found)
+
+
+def python_blocks(path):
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_readmes_code_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    blocks = python_blocks(ROOT / "README.md")
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert (tmp_path / "probes.dot").exists()
+    assert "MeanTID" in capsys.readouterr().out
+
+
+def test_the_readmes_error_is_what_one_gets():
+    (shown,) = re.findall(
+        r"```text\nConfigError: (.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    model = nn.Sequential(OrderedDict(fc=nn.Linear(2, 2), conv=nn.Conv2d(1, 1, 1)))
+    with pytest.raises(taiyi_fx.ConfigError) as error:
+        taiyi_fx.instrument(model, {"Conv2D": ["InputMean"], "fc": ["MeanTID"]})
+    assert str(error.value) == shown
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/how-it-works.md", "examples/README.md"])
+def test_links_and_files_that_are_named_exist(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_every_quantity_in_the_readme_exists():
+    table = (
+        (ROOT / "README.md").read_text().partition("| what | quantities |")[2].partition("\n\n")[0]
+    )
+    names = [name for name in re.findall(r"`(\w+)`", table) if not name.isdigit()]
+    assert len(names) > 20
+    assert all(find_quantity(name) for name in names)
+
+
+def test_the_main_job_trains_and_records_and_draws(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(ROOT / "examples" / "digits_cnn.py"))
+    assert example["main"](epochs=2) > 0.8
+    output = capsys.readouterr().out
+    for quantity in ("MeanTID", "VarTID", "InputSndNorm", "InputCovCondition", "OutputGradSndNorm",
+                     "WeightNorm", "WeightGradNorm", "RankMe", "DeadNeuronRatio"):  # fmt: skip
+        assert quantity in output
+    assert (tmp_path / "probes.svg").read_text().count("<g") > 10
+
+
+def test_ones_own_quantity_is_right_under_accumulation(capsys):
+    found = runpy.run_path(str(ROOT / "examples" / "own_quantity.py"))["main"]()
+    records = capsys.readouterr().out
+    assert set(found) == {"1", "3"}
+    assert "off_centre" in records

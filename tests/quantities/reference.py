@@ -67,7 +67,7 @@ def spectrum(x, centered=True):
         return values / (n - 1 if centered else n)
 
 
-def condition(x, k, eps=torch.finfo(torch.float32).eps, centered=True):
+def condition(x, k, eps=2.0**-23, centered=True):
     rows, values = matrix(x), spectrum(x, centered)
     if np.isnan(values).any():
         return np.nan

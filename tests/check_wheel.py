@@ -1,0 +1,28 @@
+"""Builds the wheel and checks that it holds the one name `taiyi_fx`, complete and typed."""
+
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder]
+        subprocess.run([*build, str(ROOT)], check=True, stdout=subprocess.DEVNULL)
+        (wheel,) = Path(folder).glob("*.whl")
+        names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in names if ".dist-info" not in name}
+    assert tops == {"taiyi_fx"}, tops
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "taiyi_fx").rglob("*.py")}
+    assert sources == {name for name in names if name.endswith(".py")}, sources
+    assert "taiyi_fx/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    print(f"wheel holds {len(sources)} modules of taiyi_fx and nothing else")
+
+
+if __name__ == "__main__":
+    main()

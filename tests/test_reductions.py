@@ -1,0 +1,103 @@
+"""Statistics as monoids: any split of the rows merges to the whole, and scaling commutes."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from taiyi_fx.passes.ir import Reduction
+from taiyi_fx.reductions import (
+    Count,
+    FeatureMax,
+    Moments,
+    Norm,
+    Raw,
+    Sign,
+    Singular,
+    Spectrum,
+    SquareSum,
+    as_matrix,
+)
+
+STOCK = [
+    Norm(), SquareSum(), Count(), Moments(), Moments(reduce="feature"), Spectrum(),
+    Spectrum(centered=False), Singular(), FeatureMax(), Raw(), Raw(max_elements=7), Sign(),
+]  # fmt: skip
+
+
+def flat(value):
+    parts = value if isinstance(value, tuple) else (value,)
+    return torch.cat([part.double().reshape(-1) for part in parts])
+
+
+def split(x, cuts):
+    edges = sorted({0, len(x), *(c % len(x) for c in cuts)})
+    return [x[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+@pytest.mark.parametrize("reduction", STOCK, ids=str)
+@settings(max_examples=40)
+@given(st.integers(0, 10_000), st.integers(1, 30), st.integers(1, 6), st.lists(st.integers(1, 29), max_size=4), st.sampled_from([0.0, 1e3]))  # fmt: skip
+def test_any_split_of_the_rows_merges_to_the_whole(reduction, seed, n, c, cuts, shift):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, c, generator=generator, dtype=torch.float64) + shift
+    first, *rest = (reduction.measure(part) for part in split(x, cuts))
+    for state in rest:
+        first = reduction.merge(first, state)
+    merged, whole = flat(reduction.finish(first)), flat(reduction.finish(reduction.measure(x)))
+    assert torch.allclose(merged, whole, rtol=1e-8, atol=1e-8 * (1 + shift), equal_nan=True)
+
+
+@pytest.mark.parametrize("reduction", STOCK, ids=str)
+@pytest.mark.parametrize("factor", [0.5, 1 / 1024])
+def test_a_scaled_state_is_that_of_the_scaled_tensor(reduction, factor):
+    x = torch.randn(20, 4, dtype=torch.float64)
+    scaled = reduction.scale(reduction.measure(x), factor)
+    found, expected = reduction.finish(scaled), reduction.finish(reduction.measure(factor * x))
+    assert torch.allclose(flat(found), flat(expected))
+
+
+@pytest.mark.parametrize("reduction", STOCK, ids=str)
+def test_a_state_keeps_no_memory_of_its_tensor(reduction):
+    x = torch.randn(20, 4)
+    before = [part.clone() for part in reduction.measure(x)]
+    state = reduction.measure(x)
+    x.fill_(77)
+    assert all(torch.equal(a, b) for a, b in zip(before, state, strict=True))
+    storage = x.untyped_storage().data_ptr()
+    assert all(part.untyped_storage().data_ptr() != storage for part in state)
+    assert isinstance(reduction, Reduction)
+
+
+def test_half_precision_is_reduced_in_float32_and_float64_stays():
+    x = torch.full((4096,), 300.0, dtype=torch.float16)  # its squares overflow half precision
+    assert Norm().measure(x)[0].dtype == torch.float32
+    assert Norm().measure(x)[0] == 300 * 64
+    assert Norm().measure(x.double())[0].dtype == torch.float64
+
+
+def test_a_mean_far_above_the_spread_costs_no_digits():
+    x = torch.randn(1000, 3, dtype=torch.float64) + 1e6
+    truth = torch.linalg.eigvalsh(torch.cov(x.T)).flip(0)
+    x32 = x.float()
+    quantised = torch.linalg.eigvalsh(torch.cov(x32.double().T)).flip(0)
+    parts = [Spectrum().measure(part) for part in x32.split(100)]
+    state = parts[0]
+    for part in parts[1:]:
+        state = Spectrum().merge(state, part)
+    found = Spectrum().finish(state).eigenvalues.double()
+    assert torch.allclose(found, quantised, rtol=1e-2)
+    assert torch.allclose(quantised, truth, rtol=1e-2)
+
+
+@pytest.mark.parametrize(("shape", "axis", "rows"), [
+    ((), "auto", (1, 1)), ((5,), "auto", (1, 5)), ((2, 3, 4), "auto", (6, 4)),
+    ((2, 3, 4, 5), "auto", (40, 3)), ((2, 3, 4, 5), -1, (24, 5)), ((2, 3, 4), 1, (8, 3)),
+])  # fmt: skip
+def test_a_tensor_as_rows_by_features(shape, axis, rows):
+    assert as_matrix(torch.zeros(shape), axis).shape == rows
+
+
+def test_rows_are_those_of_the_moved_axis_and_not_a_reinterpretation():
+    x = torch.arange(24).reshape(2, 3, 4)
+    assert torch.equal(as_matrix(x, 1)[:, 2], x[:, 2].reshape(-1))
