@@ -117,7 +117,8 @@ class Moments:
     def merge(self, a: State, b: State) -> State:
         (n_a, mean_a, m2_a), (n_b, mean_b, m2_b) = a, b
         n = n_a + n_b
-        delta, share = mean_b - mean_a, n_b / n
+        # Counts are integers: divided as they are, they would give the default float type.
+        delta, share = mean_b - mean_a, n_b.to(mean_b.dtype) / n
         return n, mean_a + delta * share, m2_a + m2_b + delta.square() * (n_a * share)
 
     def scale(self, state: State, factor: float) -> State:
@@ -174,7 +175,8 @@ class Spectrum:
     def merge(self, a: State, b: State) -> State:
         (n_a, mean_a, product_a, rows_a), (n_b, mean_b, product_b, rows_b) = a, b
         n = n_a + n_b
-        delta, share = mean_b - mean_a, n_b / n
+        # Counts are integers: divided as they are, they would give the default float type.
+        delta, share = mean_b - mean_a, n_b.to(mean_b.dtype) / n
         bridge = (delta * (n_a * share).sqrt()).unsqueeze(0)
         mean = mean_a + delta * share
         rows = torch.cat([rows_a, rows_b, bridge])
