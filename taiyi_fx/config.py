@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,7 @@ class Subscription:
         options: Its options, as sorted pairs.
         schedules: It is due when any of them is.
         readings: The readings behind the quantity's parameters.
+        arguments: The options that go to the quantity's function itself.
         label: The quantity's name in records.
     """
 
@@ -51,7 +53,13 @@ class Subscription:
     options: tuple[tuple[str, Any], ...]
     schedules: tuple[Schedule, ...]
     readings: Mapping[str, Reading] = field(compare=False)
+    arguments: Mapping[str, Any] = field(compare=False)
     label: str
+
+    @functools.cached_property
+    def is_at_calls(self) -> bool:
+        """Whether it needs anything that only a call of the module can give."""
+        return any(reading.site.port in CALL_PORTS for reading in self.readings.values())
 
 
 @dataclass(frozen=True)
@@ -273,7 +281,8 @@ def _subscriptions(
         if names.count((module, quantity.name)) > 1 and options:
             label += f"({', '.join(f'{k}={v!r}' for k, v in options)})"
         readings = quantity.readings(modules[module], dict(options))
-        yield Subscription(module, quantity, options, tuple(schedules), readings, label)
+        arguments = quantity.compute_options(dict(options))
+        yield Subscription(module, quantity, options, tuple(schedules), readings, arguments, label)
 
 
 def _shown(key: Any) -> str:

@@ -116,17 +116,9 @@ class Monitor:
         if self._paused:
             return
         agenda = self._agenda(step)
-        with torch.no_grad():
-            pending = list(self._evaluate(agenda, step, _Scale.of(grad_scale)))
-            values = _to_host(pending)
-        for result, value in zip(pending, values, strict=True):
-            if value is None:
-                self._failed[result.module, result.subscription.label] = "no gradient reached it"
-            else:
-                self._record(step, result, value)
-        self._report()
-        self._table.clear()
-        self._installation.begin_step()
+        if agenda.work:
+            self._collect(agenda, step, _Scale.of(grad_scale))
+        self._installation.end_step()
         self._prepare(step + 1)
 
     @contextmanager
@@ -181,18 +173,29 @@ class Monitor:
             )
         return self._agendas[due]
 
+    def _collect(self, agenda: _Agenda, step: int, scale: _Scale) -> None:
+        self._failed: dict[tuple[str, str], Exception | str] = {}
+        with torch.no_grad():
+            pending = list(self._evaluate(agenda, step, scale))
+            values = _to_host(pending)
+        for result, value in zip(pending, values, strict=True):
+            if value is None:
+                self._failed[result.module, result.subscription.label] = "no gradient reached it"
+            else:
+                self._record(step, result, value)
+        self._report()
+
     def _evaluate(self, agenda: _Agenda, step: int, scale: _Scale) -> Iterator[_Pending]:
         readings = _Readings(self._modules, self._table, scale)
-        self._failed: dict[tuple[str, str], Exception | str] = {}
         for subscription, is_emitted in agenda.work:
             yield from self._of(subscription, readings, is_emitted, step)
 
     def _of(
         self, subscription: Subscription, readings: _Readings, is_emitted: bool, step: int
     ) -> Iterator[_Pending]:
-        at_calls = any(r.site.port in CALL_PORTS for r in subscription.readings.values())
-        for mode in self._modes if at_calls else self._modes[:1]:
-            calls = self._table.calls(mode, subscription.module) if at_calls else 1
+        is_at_calls = subscription.is_at_calls
+        for mode in self._modes if is_at_calls else self._modes[:1]:
+            calls = self._table.calls(mode, subscription.module) if is_at_calls else 1
             for call in range(max(calls, mode == "train")):
                 module = subscription.module + (f"@{call}" if call else "")
                 try:
@@ -232,8 +235,7 @@ class Monitor:
             if source.of_previous:
                 key = subscription, f"{mode} {call} {name}"
                 inputs[name], self._previous[key] = self._previous.get(key), inputs[name]
-        options = quantity.compute_options(dict(subscription.options))
-        computed = quantity.compute(**inputs, **options)
+        computed = quantity.compute(**inputs, **subscription.arguments)
         for suffix, value in (
             computed if isinstance(computed, Mapping) else {"": computed}
         ).items():
@@ -274,7 +276,7 @@ class Monitor:
         if news:
             shown = "\n".join(f"  - {line}" for line in news[:10])
             more = f"\n  and {len(news) - 10} more (see monitor.missing)" if len(news) > 10 else ""
-            warnings.warn(f"no value for\n{shown}{more}", MonitorWarning, stacklevel=3)
+            warnings.warn(f"no value for\n{shown}{more}", MonitorWarning, stacklevel=4)
 
 
 def _agenda(
@@ -393,18 +395,26 @@ def _stack(values: list[Any]) -> Any:
 
 def _to_host(pending: list[_Pending]) -> list[Value | None]:
     """All values, by one copy from each device; None where the device says there is none."""
-    values: list[Value | None] = [None] * len(pending)
+    parts = [part for result in pending for part in _parts(result)]
     by_device: dict[torch.device, list[int]] = {}
-    for i, result in enumerate(pending):
-        by_device.setdefault(result.value.device, []).append(i)
+    for i, part in enumerate(parts):
+        by_device.setdefault(part.device, []).append(i)
+    chunks: list[Tensor] = parts.copy()
     for device, indices in by_device.items():
-        parts = [part for i in indices for part in _parts(pending[i])]
-        wide = torch.float32 if device.type == "mps" else torch.float64
-        host = torch.cat([part.reshape(-1).to(wide) for part in parts]).cpu()
-        chunks = iter(host.split([part.numel() for part in parts]))
-        for i in indices:
-            values[i] = _from_host(pending[i], chunks)
-    return values
+        host = _joined([parts[i] for i in indices], device).cpu()
+        pieces = host.split([parts[i].numel() for i in indices])
+        for i, piece in zip(indices, pieces, strict=True):
+            chunks[i] = piece
+    remaining = iter(chunks)
+    return [_from_host(result, remaining) for result in pending]
+
+
+def _joined(parts: list[Tensor], device: torch.device) -> Tensor:
+    """One vector of all elements, in a type wide enough for each."""
+    if all(part.ndim == 0 and part.dtype == parts[0].dtype for part in parts):
+        return torch.stack(parts)
+    wide = torch.float32 if device.type == "mps" else torch.float64
+    return torch.cat([part.reshape(-1).to(wide) for part in parts])
 
 
 def _parts(result: _Pending) -> list[Tensor]:

@@ -1,5 +1,7 @@
 """One thread and one hypothesis profile: figures and examples that repeat."""
 
+import importlib
+
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
@@ -12,6 +14,13 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("taiyi_fx")
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch):
+    """What a test declares is gone after it."""
+    module = importlib.import_module("taiyi_fx.quantity")
+    monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
 
 
 @pytest.fixture(autouse=True)

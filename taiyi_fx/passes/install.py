@@ -299,10 +299,12 @@ class Installation:
         # Made ahead, because compiled code can only use what is there when it is traced.
         self._dispatcher.standin("train")
 
-    def begin_step(self) -> None:
-        """Counts calls from the first again, for modules that are called from outside too."""
-        for island in self._islands.values():
-            island.count = 0
+    def end_step(self) -> None:
+        """Forgets what was read, if anything was, and counts calls from the first again."""
+        if self.run.due:
+            self.table.clear()
+            for island in self._islands.values():
+                island.count = 0
 
     def plain(self) -> nn.Module:
         """A clone of the model as it was given, without probes."""
