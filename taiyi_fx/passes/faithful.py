@@ -45,24 +45,22 @@ _PLAIN_TORCH = (
     "__init__.py",
 )
 _PURE_BUILTINS = frozenset(
-    "abs all any divmod getattr hasattr callable isinstance issubclass iter len max min next pow"
-    " round sorted sum __build_class__".split()
+    ["abs", "all", "any", "divmod", "getattr", "hasattr", "callable", "isinstance", "issubclass", "iter", "len", "max", "min", "next", "pow", "round", "sorted", "sum", "__build_class__"]
 )
 # Python's own libraries that only compute; "string" and "eval_with_key" are code that
 # dataclasses and torch.fx made.
 _PLAIN_LIBRARIES = frozenset(
-    "functools collections enum typing operator itertools math copy dataclasses abc numbers types"
-    " _collections_abc string".split()
+    ["functools", "collections", "enum", "typing", "operator", "itertools", "math", "copy", "dataclasses", "abc", "numbers", "types", "_collections_abc", "string"]
 )
 _TYPE_TESTS = frozenset(
-    "isinstance issubclass type hasattr getattr setattr delattr callable id vars dir".split()
+    ["isinstance", "issubclass", "type", "hasattr", "getattr", "setattr", "delattr", "callable", "id", "vars", "dir"]
 )
 _STATE_QUERIES = ("is_grad", "is_inference", "is_autocast", "get_autocast", "get_", "set_", "_set_")
 _HARMLESS_TENSOR_CALLS = frozenset(
-    "__get__ __hash__ __len__ __format__ __repr__ size dim numel stride".split()
+    ["__get__", "__hash__", "__len__", "__format__", "__repr__", "size", "dim", "numel", "stride"]
 )
 _SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-_NESTED_CODE = frozenset("<listcomp> <setcomp> <dictcomp> <genexpr> <module>".split())
+_NESTED_CODE = frozenset(["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<module>"])
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Condition = tuple[str, str, Any]
@@ -152,7 +150,6 @@ class Watch:
         except _Refusal as refusal:
             where = f"{Path(code.co_filename).name}:{refusal.line}"
             self._refuse(f"{refusal} ({where})")
-
 
     def _judge_library(self, code: CodeType) -> None:
         library = code.co_filename.removeprefix(_STDLIB).strip("/<>").removeprefix("frozen ")
@@ -297,7 +294,7 @@ class _Scan:
 
     def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
         value = vars(owner)[attr]
-        if isinstance(value, (nn.Module, torch.Tensor)) or attr.startswith("_") and attr in _OWN:
+        if isinstance(value, (nn.Module, torch.Tensor)) or (attr.startswith("_") and attr in _OWN):
             return None
         if not (_is_simple(value) and stable and owner in self.names):
             return "reads an attribute whose value may change"
@@ -338,7 +335,9 @@ def _stored(owner: nn.Module, attr: str) -> Any:
 
 
 def _is_super(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
 
 
 def _is_users(code: CodeType) -> bool:

@@ -114,7 +114,10 @@ def _function_changes(node: fx.Node) -> bool:
     owner = getattr(node.target, "__module__", None) or ""
     name = getattr(node.target, "__name__", "")
     if owner == "_operator":
-        return node.target in IN_PLACE_OPERATORS or node.target in (operator.setitem, operator.delitem)
+        return node.target in IN_PLACE_OPERATORS or node.target in (
+            operator.setitem,
+            operator.delitem,
+        )
     is_torch = owner.startswith("torch") or type(node.target).__name__.startswith("builtin")
     asks = any(a is True for a in node.args) or node.kwargs.get("inplace") or "out" in node.kwargs
     return not is_torch or name.endswith("_") or bool(asks)

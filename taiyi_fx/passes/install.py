@@ -165,7 +165,9 @@ class Standin:
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
         self.forwards = {name: modules[name].forward for name in called}
         self.values = [(vars(modules[m]), attr, value) for m, attr, value in captured.conditions]
-        self.parts = [(modules[m]._modules, [*modules[m]._modules.values()]) for m in captured.inlined]
+        self.parts = [
+            (modules[m]._modules, [*modules[m]._modules.values()]) for m in captured.inlined
+        ]
         self.called = [modules[name] for name in sorted(called.union(captured.inlined))]
         self.probed: dict[Mode, fx.Graph] = {}
         self.functions: dict[tuple[str, Mode], Callable[..., Any]] = {}
@@ -321,5 +323,3 @@ class Installation:
             vars(module).pop("forward", None)
         else:
             vars(module)["forward"] = own
-
-

@@ -106,7 +106,6 @@ class SlotTable:
             for slot in slots.values():
                 slot.clear()
 
-
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
         for slots in self._slots.values():
@@ -156,7 +155,7 @@ class Probe:
 def find_tensor(value: Any, pick: Pick) -> Tensor | None:
     """The tensor picked from a value: the first one for None, else by position or key."""
     if isinstance(value, Tensor):
-        return value if pick in (None, 0) or isinstance(pick, tuple) and pick[0] == 0 else None
+        return value if pick in (None, 0) or (isinstance(pick, tuple) and pick[0] == 0) else None
     if pick is not None:
         value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
     return next(_tensors(value), None)
@@ -226,9 +225,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
         yield from _tensors(part)
 
 
-def _grouped(
-    slots: Sequence[Slot], ports: tuple[Port, ...]
-) -> dict[Pick, tuple[SlotGroup, ...]]:
+def _grouped(slots: Sequence[Slot], ports: tuple[Port, ...]) -> dict[Pick, tuple[SlotGroup, ...]]:
     picks: dict[Pick, dict[Reduction, list[Slot]]] = {}
     for slot in slots:
         site = slot.reading.site
@@ -369,5 +366,3 @@ def _allocate(
     if have != wanted or (slot.cells and slot.cells[0].device != device):
         slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)
     return True
-
-

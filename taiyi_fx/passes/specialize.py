@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+
 from torch import fx
 
 from taiyi_fx.passes.insert_probes import is_probe, set_slots

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import fx, nn
 from torch.nn.utils import parametrize
 
@@ -53,7 +52,9 @@ class Capture:
     def __str__(self) -> str:
         if not self.python:
             return "one graph"
-        kept = "\n".join(f"  {name or 'the model itself'}: {why}" for name, why in self.python.items())
+        kept = "\n".join(
+            f"  {name or 'the model itself'}: {why}" for name, why in self.python.items()
+        )
         return f"{'graph' if self.graphs else 'no graph'}; Python stays in\n{kept}"
 
 

@@ -238,7 +238,13 @@ def takes_keywords(self, x, *, factor=2.0):
     return self.fc(input=x) * factor
 
 
-GRAPHS = (uses_a_constant, reads_plain_attributes, adds_in_place, loops_over_children, takes_keywords)
+GRAPHS = (
+    uses_a_constant,
+    reads_plain_attributes,
+    adds_in_place,
+    loops_over_children,
+    takes_keywords,
+)
 
 
 @pytest.mark.parametrize("forward", GRAPHS, ids=lambda f: f.__name__)
