@@ -4,18 +4,17 @@ from taiyi_fx.config import ConfigError
 from taiyi_fx.diagram import Diagram, diagram
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
-from taiyi_fx.quantity import (
-    Quantity,
+from taiyi_fx.places import (
     buffer,
     input,
     input_grad,
     output,
     output_grad,
     previous,
-    quantity,
     weight,
     weight_grad,
 )
+from taiyi_fx.quantity import Quantity, quantity
 from taiyi_fx.record import Record, Records
 from taiyi_fx.schedule import at_steps, every, linear
 

@@ -13,7 +13,8 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from taiyi_fx.passes.ir import CALL_PORTS, Plan, Reading, Target
-from taiyi_fx.quantity import Missing, Quantity, Request, find_quantity, quantity_names
+from taiyi_fx.places import Missing
+from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
 
 Key = str | type[nn.Module] | Callable[[str, nn.Module], bool]

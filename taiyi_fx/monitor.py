@@ -12,20 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.config import Config, Subscription
+from taiyi_fx.finish import NoValue, Readings, Scale
+from taiyi_fx.host import Pending, to_host
 from taiyi_fx.passes.install import Due, Installation
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
+from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.pipeline import add_note
-from taiyi_fx.passes.probe import Slot, SlotTable
+from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.record import Record, Records, Value
 from taiyi_fx.schedule import Schedule, is_any_due
 
 
 class MonitorWarning(UserWarning):
     """Something asked for has no value, or could not be computed."""
-
-
-class _NoValue(Exception):
-    """A reading is not there; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +38,6 @@ class _Agenda:
 
     work: tuple[tuple[Subscription, bool], ...]
     readings: Due
-
-
-@dataclass
-class _Pending:
-    """A result on its way to the host."""
-
-    subscription: Subscription
-    module: str
-    suffix: str
-    mode: Mode
-    value: Tensor
-    present: Tensor | None
 
 
 class Monitor:
@@ -117,7 +103,7 @@ class Monitor:
             return
         agenda = self._agenda(step)
         if agenda.work:
-            self._collect(agenda, step, _Scale.of(grad_scale))
+            self._collect(agenda, step, Scale.of(grad_scale))
         self._installation.end_step()
         self._prepare(step + 1)
 
@@ -173,11 +159,11 @@ class Monitor:
             )
         return self._agendas[due]
 
-    def _collect(self, agenda: _Agenda, step: int, scale: _Scale) -> None:
+    def _collect(self, agenda: _Agenda, step: int, scale: Scale) -> None:
         self._failed: dict[tuple[str, str], Exception | str] = {}
         with torch.no_grad():
             pending = list(self._evaluate(agenda, step, scale))
-            values = _to_host(pending)
+            values = to_host(pending)
         for result, value in zip(pending, values, strict=True):
             if value is None:
                 self._failed[result.module, result.subscription.label] = "no gradient reached it"
@@ -185,14 +171,14 @@ class Monitor:
                 self._record(step, result, value)
         self._report()
 
-    def _evaluate(self, agenda: _Agenda, step: int, scale: _Scale) -> Iterator[_Pending]:
-        readings = _Readings(self._modules, self._table, scale)
+    def _evaluate(self, agenda: _Agenda, step: int, scale: Scale) -> Iterator[Pending]:
+        readings = Readings(self._modules, self._table, scale)
         for subscription, is_emitted in agenda.work:
             yield from self._of(subscription, readings, is_emitted, step)
 
     def _of(
-        self, subscription: Subscription, readings: _Readings, is_emitted: bool, step: int
-    ) -> Iterator[_Pending]:
+        self, subscription: Subscription, readings: Readings, is_emitted: bool, step: int
+    ) -> Iterator[Pending]:
         is_at_calls = subscription.is_at_calls
         for mode in self._modes if is_at_calls else self._modes[:1]:
             calls = self._table.calls(mode, subscription.module) if is_at_calls else 1
@@ -200,7 +186,7 @@ class Monitor:
                 module = subscription.module + (f"@{call}" if call else "")
                 try:
                     yield from self._at_call(subscription, readings, is_emitted, mode, call, module)
-                except _NoValue as why:
+                except NoValue as why:
                     if call == 0 and mode == "train" and is_emitted:
                         text = str(why) if step in self._announced else self._not_announced(step)
                         self._failed[module, subscription.label] = text
@@ -219,12 +205,12 @@ class Monitor:
     def _at_call(
         self,
         subscription: Subscription,
-        readings: _Readings,
+        readings: Readings,
         is_emitted: bool,
         mode: Mode,
         call: int,
         module: str,
-    ) -> Iterator[_Pending]:
+    ) -> Iterator[Pending]:
         quantity = subscription.quantity
         inputs, present = readings.of(subscription, mode, call)
         if quantity.window:
@@ -240,7 +226,7 @@ class Monitor:
             computed if isinstance(computed, Mapping) else {"": computed}
         ).items():
             tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
-            yield _Pending(subscription, module, suffix, mode, tensor, present)
+            yield Pending(subscription, module, suffix, mode, tensor, present)
 
     def _windowed(
         self,
@@ -260,7 +246,7 @@ class Monitor:
         window.clear()
         return {**inputs, **stacked}
 
-    def _record(self, step: int, result: _Pending, value: Value) -> None:
+    def _record(self, step: int, result: Pending, value: Value) -> None:
         label = result.subscription.label + (f".{result.suffix}" if result.suffix else "")
         self.records.append(Record(step, result.module, label, value, result.mode))
         self.missing.pop((result.module, result.subscription.label), None)
@@ -296,138 +282,7 @@ def _agenda(
     return _Agenda(work, readings)
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """What gradients have to be multiplied with to be those of the true loss."""
-
-    calls: float = 1.0
-    parameters: float = 1.0
-
-    @staticmethod
-    def of(grad_scale: float | torch.amp.GradScaler | None) -> _Scale:
-        if grad_scale is None:
-            return _Scale()
-        if not isinstance(grad_scale, torch.amp.GradScaler):
-            return _Scale(1 / grad_scale, 1 / grad_scale)
-        factor = 1 / grad_scale.get_scale()
-        stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
-        unscaled = bool(stages) and all(stage != "READY" for stage in stages)
-        return _Scale(factor, 1.0 if unscaled else factor)
-
-
-class _Readings:
-    """Finished readings of one step; equal ones are finished once."""
-
-    def __init__(self, modules: Mapping[str, nn.Module], table: SlotTable, scale: _Scale) -> None:
-        self._modules = modules
-        self._table = table
-        self._scale = scale
-        self._finished: dict[tuple[int, Any, float], tuple[State, Any]] = {}
-
-    def of(
-        self, subscription: Subscription, mode: Mode, call: int
-    ) -> tuple[dict[str, Any], Tensor | None]:
-        """The inputs of a quantity, and a count that is zero if on the device there are none.
-
-        Raises:
-            _NoValue: One is not there.
-        """
-        inputs, present = {}, None
-        for name, reading in subscription.readings.items():
-            if reading.site.port in CALL_PORTS:
-                slots = self._table.at(mode, subscription.module, call)
-                inputs[name], count = self._of_call(slots[reading])
-                present = count if present is None else present
-            else:
-                inputs[name] = self._of_module(subscription.module, reading)
-        return inputs, present
-
-    def _of_call(self, slot: Slot) -> tuple[Any, Tensor | None]:
-        if slot.failure is not None:
-            raise slot.failure
-        found = slot.read()
-        if found is None:
-            raise _NoValue(slot.note or "the module was not called, or no tensor was there")
-        is_gradient = slot.reading.site.port in GRADIENT_PORTS
-        factor = self._scale.calls if is_gradient else 1.0
-        return self._finish(slot.reading, found[0], factor), found[1]
-
-    def _of_module(self, name: str, reading: Reading) -> Any:
-        tensors = list(_tensors_of(self._modules[name], reading))
-        reduction = reading.reduction
-        state = reduction.measure(tensors[0])
-        for tensor in tensors[1:]:
-            state = reduction.merge(state, reduction.measure(tensor))
-        is_gradient = reading.site.port == "parameter_grad"
-        return self._finish(reading, state, self._scale.parameters if is_gradient else 1.0)
-
-    def _finish(self, reading: Reading, state: State, factor: float) -> Any:
-        # Probes that were fused fold the same state into each of their slots.
-        key = id(state), reading.reduction, factor
-        if key not in self._finished:
-            scaled = state if factor == 1.0 else reading.reduction.scale(state, factor)
-            self._finished[key] = state, reading.reduction.finish(scaled)
-        return self._finished[key][1]
-
-
-def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
-    name = reading.site.pick
-    named = list(module.parameters()) if name == "all" else [getattr(module, str(name))]
-    if reading.site.port != "parameter_grad":
-        yield from (tensor.detach() for tensor in named)
-        return
-    gradients = [p.grad.detach() for p in named if p.grad is not None]
-    if not gradients:
-        frozen = all(not p.requires_grad for p in named)
-        raise _NoValue(
-            f"{name} is frozen (requires_grad is False)"
-            if frozen
-            else f"no gradient reached {name}"
-        )
-    yield from gradients
-
-
 def _stack(values: list[Any]) -> Any:
     if isinstance(values[0], Tensor):
         return torch.stack(values)
     return type(values[0])(*map(torch.stack, zip(*values, strict=True)))
-
-
-def _to_host(pending: list[_Pending]) -> list[Value | None]:
-    """All values, by one copy from each device; None where the device says there is none."""
-    parts = [part for result in pending for part in _parts(result)]
-    by_device: dict[torch.device, list[int]] = {}
-    for i, part in enumerate(parts):
-        by_device.setdefault(part.device, []).append(i)
-    chunks: list[Tensor] = parts.copy()
-    for device, indices in by_device.items():
-        host = _joined([parts[i] for i in indices], device).cpu()
-        pieces = host.split([parts[i].numel() for i in indices])
-        for i, piece in zip(indices, pieces, strict=True):
-            chunks[i] = piece
-    remaining = iter(chunks)
-    return [_from_host(result, remaining) for result in pending]
-
-
-def _joined(parts: list[Tensor], device: torch.device) -> Tensor:
-    """One vector of all elements, in a type wide enough for each."""
-    if all(part.ndim == 0 and part.dtype == parts[0].dtype for part in parts):
-        return torch.stack(parts)
-    wide = torch.float32 if device.type == "mps" else torch.float64
-    return torch.cat([part.reshape(-1).to(wide) for part in parts])
-
-
-def _parts(result: _Pending) -> list[Tensor]:
-    value = torch.view_as_real(result.value) if result.value.is_complex() else result.value
-    return [value] if result.present is None else [value, result.present]
-
-
-def _from_host(result: _Pending, chunks: Iterator[Tensor]) -> Value | None:
-    like, chunk = result.value, next(chunks)
-    if result.present is not None and next(chunks).item() == 0:
-        return None
-    if like.is_complex():
-        return torch.view_as_complex(chunk.reshape(*like.shape, 2)).to(like.dtype)
-    if like.ndim:
-        return chunk.to(like.dtype).reshape(like.shape).clone()
-    return chunk.item() if like.is_floating_point() else int(chunk.item())

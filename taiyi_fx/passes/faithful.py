@@ -9,21 +9,21 @@ is kept as conditions under which the graph may stand in for the forward.
 
 from __future__ import annotations
 
-import ast
-import functools
 import gc
-import linecache
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
+
+from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
+from taiyi_fx.passes.source_scan import SIMPLE, Refusal, scan
 
 _TORCH = str(Path(torch.__file__).parent)
 _PASSES = str(Path(__file__).parent)
@@ -45,24 +45,21 @@ _PLAIN_TORCH = (
     "__init__.py",
 )
 _PURE_BUILTINS = frozenset(
-    ["abs", "all", "any", "divmod", "getattr", "hasattr", "callable", "isinstance", "issubclass", "iter", "len", "max", "min", "next", "pow", "round", "sorted", "sum", "__build_class__"]
+    "abs all any divmod getattr hasattr callable isinstance issubclass iter len max min"
+    " next pow round sorted sum __build_class__".split()
 )
 # Python's own libraries that only compute; "string" and "eval_with_key" are code that
 # dataclasses and torch.fx made.
 _PLAIN_LIBRARIES = frozenset(
-    ["functools", "collections", "enum", "typing", "operator", "itertools", "math", "copy", "dataclasses", "abc", "numbers", "types", "_collections_abc", "string"]
-)
-_TYPE_TESTS = frozenset(
-    ["isinstance", "issubclass", "type", "hasattr", "getattr", "setattr", "delattr", "callable", "id", "vars", "dir"]
+    "functools collections enum typing operator itertools math copy dataclasses abc"
+    " numbers types _collections_abc string".split()
 )
 _STATE_QUERIES = ("is_grad", "is_inference", "is_autocast", "get_autocast", "get_", "set_", "_set_")
 _HARMLESS_TENSOR_CALLS = frozenset(
-    ["__get__", "__hash__", "__len__", "__format__", "__repr__", "size", "dim", "numel", "stride"]
+    "__get__ __hash__ __len__ __format__ __repr__ size dim numel stride".split()
 )
-_SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-_NESTED_CODE = frozenset(["<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<module>"])
+_NESTED_CODE = frozenset("<listcomp> <setcomp> <dictcomp> <genexpr> <module>".split())
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Condition = tuple[str, str, Any]
 """A module's name, the name of an attribute it holds, and the value that a trace relied on."""
 
@@ -98,22 +95,22 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watches the body; leaves all random states as they were."""
-        before, self._drawn = _snapshot(self.root), (drawn := _random_state())
+        before, self._drawn = _snapshot(self.root), (drawn := random_state())
         try:
             with _NoOtherTorchCalls(self.current), _profiling(self._observe):
                 yield
             self.check_random_state()
             self._refuse_changes(before)
         finally:
-            _restore_random_state(drawn)
+            restore_random_state(drawn)
         if self.refusals:
             raise self.refusals[0]
 
     def check_random_state(self) -> None:
         """Refuses the current module if random numbers were drawn since the last check."""
         with torch._C.DisableTorchFunction():
-            state = _random_state()
-            if _differ(self._drawn, state):
+            state = random_state()
+            if differ(self._drawn, state):
                 self._refuse("draws random numbers in Python")
         self._drawn = state
 
@@ -145,9 +142,8 @@ class Watch:
             self._judge_library(code)
             return
         try:
-            for node in _definitions(code):
-                _Scan(frame, self.names, self.conditions).check(node)
-        except _Refusal as refusal:
+            scan(frame, self.names, self.conditions)
+        except Refusal as refusal:
             where = f"{Path(code.co_filename).name}:{refusal.line}"
             self._refuse(f"{refusal} ({where})")
 
@@ -191,155 +187,6 @@ class _NoOtherTorchCalls(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Refusal(Exception):
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-class _Scan:
-    """Checks one function, by its source, with the values that its names had when it returned."""
-
-    def __init__(
-        self,
-        frame: FrameType,
-        names: Mapping[nn.Module, str],
-        conditions: dict[tuple[str, str], Any],
-    ) -> None:
-        self.locals = frame.f_locals
-        self.globals = frame.f_globals
-        self.first = frame.f_code.co_varnames[0] if frame.f_code.co_argcount else None
-        self.free = frame.f_code.co_freevars
-        self.names = names
-        self.conditions = conditions
-
-    def check(self, function: Function) -> None:
-        for name in self.free:
-            if name != "__class__" and not isinstance(self.locals.get(name), FunctionType):
-                raise _Refusal(f"closes over the variable {name!r}", _first_line(function))
-        body = [function.body] if isinstance(function, ast.Lambda) else function.body
-        for statement in body:
-            for node in ast.walk(statement):
-                problem = self._problem(node)
-                if problem:
-                    raise _Refusal(problem, getattr(node, "lineno", 0))
-
-    def _problem(self, node: ast.AST) -> str | None:
-        match node:
-            case ast.With() | ast.AsyncWith():
-                return f"uses `with {ast.unparse(node.items[0])}`"
-            case ast.Try() | ast.Match() | ast.Yield() | ast.YieldFrom() | ast.Await():
-                return f"uses `{type(node).__name__.lower()}`"
-            case ast.Global() | ast.Nonlocal():
-                return f"changes the outer variable {node.names[0]!r}"
-            case ast.Attribute(ctx=ast.Store() | ast.Del()):
-                return f"changes `{ast.unparse(node)}`"
-            case ast.Compare():
-                return self._identity_test(node)
-            case ast.Call():
-                return self._call(node)
-            case ast.Attribute(ctx=ast.Load()):
-                return self._attribute(node)
-            case ast.Name(ctx=ast.Load()):
-                return self._global(node)
-        return None
-
-    def _identity_test(self, node: ast.Compare) -> str | None:
-        operands = [node.left, *node.comparators]
-        for i, operator in enumerate(node.ops):
-            if isinstance(operator, (ast.Is, ast.IsNot)) and not any(
-                self._belongs_to_module(operand) for operand in operands[i : i + 2]
-            ):
-                return f"tests the identity of a value, `{ast.unparse(node)}`"
-        return None
-
-    def _call(self, node: ast.Call) -> str | None:
-        match node.func:
-            case ast.Name(id="print" | "input" | "open" | "exec" | "eval" as name):
-                return f"calls `{name}`"
-            case ast.Name(id=name) if name in _TYPE_TESTS:
-                if not (node.args and self._belongs_to_module(node.args[0])):
-                    return f"tests the type of a value, `{ast.unparse(node)}`"
-            case ast.Attribute(attr="forward", value=value) if not _is_super(value):
-                return f"calls `{ast.unparse(node.func)}` directly"
-        return None
-
-    def _belongs_to_module(self, node: ast.expr) -> bool:
-        while isinstance(node, ast.Attribute):
-            node = node.value
-        if not (isinstance(node, ast.Name) and node.id == self.first):
-            return False
-        return isinstance(self.locals.get(node.id), nn.Module)
-
-    def _attribute(self, node: ast.Attribute) -> str | None:
-        """Follows ``self.a.b`` through modules; notes or refuses the plain value it ends at."""
-        chain, base = [node.attr], node.value
-        while isinstance(base, ast.Attribute):
-            chain.append(base.attr)
-            base = base.value
-        if not isinstance(base, ast.Name):
-            return None
-        owner = self.locals.get(base.id)
-        if not isinstance(owner, nn.Module):
-            return None if _is_plain_owner(owner) else f"reads `{ast.unparse(node)}`, an object's"
-        for attr in reversed(chain):
-            if not isinstance(owner, nn.Module):
-                return None
-            if attr in vars(owner):
-                problem = self._plain_value(owner, attr, stable=base.id == self.first)
-                if problem:
-                    return f"{problem}, `{ast.unparse(node)}`"
-            owner = _stored(owner, attr)
-        return None
-
-    def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
-        value = vars(owner)[attr]
-        if isinstance(value, (nn.Module, torch.Tensor)) or (attr.startswith("_") and attr in _OWN):
-            return None
-        if not (_is_simple(value) and stable and owner in self.names):
-            return "reads an attribute whose value may change"
-        self.conditions[self.names[owner], attr] = value
-        return None
-
-    def _global(self, node: ast.Name) -> str | None:
-        if node.id in self.locals or node.id not in self.globals:
-            return None
-        value = self.globals[node.id]
-        # A constant by the convention of its name is taken for one.
-        if callable(value) or isinstance(value, ModuleType):
-            return None
-        if node.id.isupper() and _is_simple(value):
-            return None
-        return f"reads the global variable {node.id!r}"
-
-
-_OWN = frozenset(vars(nn.Module()))
-
-
-def _is_simple(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return all(_is_simple(item) for item in value)
-    return isinstance(value, _SIMPLE) or isinstance(value, type) or isinstance(value, FunctionType)
-
-
-def _is_plain_owner(owner: Any) -> bool:
-    kinds = (fx.Proxy, ModuleType, type, str, int, float, list, tuple, dict, FunctionType)
-    return owner is None or isinstance(owner, kinds)
-
-
-def _stored(owner: nn.Module, attr: str) -> Any:
-    for place in (vars(owner), owner._modules):
-        if attr in place:
-            return place[attr]
-    return None
-
-
-def _is_super(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-    )
-
-
 def _is_users(code: CodeType) -> bool:
     name = code.co_filename
     if name.startswith(_STDLIB):
@@ -379,34 +226,6 @@ def _place(frame: FrameType) -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
-@functools.lru_cache(maxsize=4096)
-def _definitions(code: CodeType) -> tuple[Function, ...]:
-    """The function's syntax tree (every candidate, where several lambdas share a line)."""
-    tree = _syntax(code.co_filename)
-    if tree is None:
-        raise _Refusal("has no source to check", code.co_firstlineno)
-    found = tuple(
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        and _first_line(node) == code.co_firstlineno
-    )
-    if not found:
-        raise _Refusal("has no source to check", code.co_firstlineno)
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _syntax(filename: str) -> ast.Module | None:
-    lines = linecache.getlines(filename)
-    return ast.parse("".join(lines)) if lines else None
-
-
-def _first_line(node: Function) -> int:
-    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
-    return min([node.lineno, *(d.lineno for d in decorators)])
-
-
 def _snapshot(root: nn.Module) -> dict[str, dict[str, Any]]:
     """What every module holds, by identity, looking into plain containers."""
     return {
@@ -422,32 +241,4 @@ def _identity(value: Any) -> Any:
         return {id(v) for v in value}
     if isinstance(value, Mapping):
         return [(id(k), _identity(v)) for k, v in value.items()]
-    return value if isinstance(value, _SIMPLE) else id(value)
-
-
-def _random_state() -> dict[str, Any]:
-    state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
-    if "numpy" in sys.modules:
-        state["numpy"] = sys.modules["numpy"].random.get_state()
-    if torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    return state
-
-
-def _restore_random_state(state: Mapping[str, Any]) -> None:
-    random.setstate(state["python"])
-    torch.set_rng_state(state["torch"])
-    if "numpy" in state:
-        sys.modules["numpy"].random.set_state(state["numpy"])
-    if "cuda" in state:
-        torch.cuda.set_rng_state_all(state["cuda"])
-
-
-def _differ(a: Any, b: Any) -> bool:
-    if isinstance(a, Mapping):
-        return any(_differ(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)):
-        return any(_differ(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, torch.Tensor):
-        return not torch.equal(a, b)
-    return bool((a != b).any()) if hasattr(a, "any") else bool(a != b)
+    return value if isinstance(value, SIMPLE) else id(value)

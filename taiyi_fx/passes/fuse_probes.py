@@ -10,7 +10,8 @@ from torch import fx, nn
 
 from taiyi_fx.passes.insert_probes import is_probe, set_slots
 from taiyi_fx.passes.ir import VALUE_PORTS
-from taiyi_fx.passes.probe import Probe, Slot
+from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.slots import Slot
 from taiyi_fx.passes.trace import IN_PLACE_OPERATORS, pack, unpack
 
 # Their outputs share no memory with their inputs, and they leave their inputs alone.
@@ -36,9 +37,9 @@ def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
     order = {node: i for i, node in enumerate(graph.nodes)}
     by_source: dict[fx.Node, list[fx.Node]] = defaultdict(list)
     for node in graph.nodes:
-        if is_probe(node) and isinstance(node.args[0], fx.Node):
-            if node.args[0].target is not pack:
-                by_source[_source(node)].append(node)
+        value = node.args[0] if is_probe(node) else None
+        if isinstance(value, fx.Node) and value.target is not pack:
+            by_source[_source(node)].append(node)
     for source, probes in by_source.items():
         aliases = _aliases(source, root)
         mutations = [order[n] for n in order if _changes(n, aliases, root)]
@@ -59,7 +60,8 @@ def _source(node: fx.Node) -> fx.Node:
 
 def _fuse(graph: fx.Graph, first: fx.Node, second: fx.Node) -> None:
     earlier, later = first.target, second.target
-    assert isinstance(earlier, Probe) and isinstance(later, Probe)
+    assert isinstance(earlier, Probe)
+    assert isinstance(later, Probe)
     sole_use = second.args[0] is first and list(first.users) == [second]
     moved = [slot for slot in later.slots if _may_move(slot, sole_use)]
     kept = [slot for slot in later.slots if slot not in moved]

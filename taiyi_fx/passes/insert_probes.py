@@ -9,7 +9,8 @@ from torch import fx
 from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.ir import Mode, Port
-from taiyi_fx.passes.probe import Probe, Slot, SlotTable
+from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.passes.trace import enter, leave, pack, unpack
 
 PORTS: dict[Any, tuple[Port, ...]] = {

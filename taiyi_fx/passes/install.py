@@ -11,58 +11,20 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import fx, nn
-from torch.nn.modules import module as torch_module
+from torch import nn
 
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.insert_probes import PORTS, probe_name
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
-from taiyi_fx.passes.pipeline import compile_due, probe_graph
-from taiyi_fx.passes.probe import Call, Probe, SlotTable
+from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.run import Run
+from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.standin import Standin
+from taiyi_fx.passes.structure import Call
 from taiyi_fx.passes.trace import CapturedGraph, enter, leave
 
 _ISLANDS: weakref.WeakValueDictionary[int, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-
-
-class Run:
-    """What a forward under way is read as.
-
-    Attributes:
-        inside: Whether the root's forward is running.
-        mode: If so, how its readings are kept; None reads nothing.
-        record_eval: Whether forwards in eval mode are read too, apart from training.
-        due: The readings due.
-        due_key: A name for each set of due readings: compiled code takes a text for a constant,
-            where it would make a variable of a number that changes.
-    """
-
-    def __init__(self, record_eval: bool) -> None:
-        self.inside = False
-        self.mode: Mode | None = None
-        self.record_eval = record_eval
-        self.due: Due = frozenset()
-        self.due_key = "due0"
-        self._keys = {self.due: self.due_key}
-
-    def set_due(self, due: Due) -> None:
-        """Makes these the due readings."""
-        self.due = due
-        self.due_key = self._keys.setdefault(due, f"due{len(self._keys)}")
-
-    def mode_of(self, module: nn.Module) -> Mode | None:
-        """How a forward of this module is read, starting now.
-
-        A forward counts that builds a graph in training. One that runs inside backward is the
-        second run of an activation checkpoint and does not.
-        """
-        if self.inside:
-            return self.mode
-        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
-            return None
-        if module.training:
-            return "train" if torch.is_grad_enabled() else None
-        return "eval" if self.record_eval else None
 
 
 class Stand:
@@ -148,65 +110,6 @@ def _make_probes(key: int, mode: Mode, call: int, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     _ISLANDS[key].make_probes(mode, call, place)
     return True
-
-
-class Standin:
-    """A captured graph, bound to the modules it calls, while it may stand in for their Python.
-
-    Attributes:
-        captured: The trace with its conditions.
-    """
-
-    def __init__(self, captured: CapturedGraph, root: nn.Module, table: SlotTable) -> None:
-        self.captured = captured
-        self.root = root
-        self.table = table
-        modules = dict(root.named_modules(remove_duplicate=False))
-        called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
-        self.forwards = {name: modules[name].forward for name in called}
-        self.values = [(vars(modules[m]), attr, value) for m, attr, value in captured.conditions]
-        self.parts = [
-            (modules[m]._modules, [*modules[m]._modules.values()]) for m in captured.inlined
-        ]
-        self.called = [modules[name] for name in sorted(called.union(captured.inlined))]
-        self.probed: dict[Mode, fx.Graph] = {}
-        self.functions: dict[tuple[str, Mode], Callable[..., Any]] = {}
-
-    def holds(self) -> bool:
-        """Whether running the graph is, now, the same as running the model's Python."""
-        for owner, attr, value in self.values:
-            if owner.get(attr) is not value and owner.get(attr) != value:
-                return False
-        for parts, expected in self.parts:
-            if list(parts.values()) != expected:
-                return False
-        if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
-            return False
-        return not any(map(_has_hooks, self.called))
-
-    def function(self, mode: Mode, run: Run) -> Callable[..., Any]:
-        """The graph as a function that makes the due readings; made once for each set."""
-        key = run.due_key, mode
-        if key not in self.functions:
-            self.functions[key] = compile_due(self.probed_graph(mode), run.due, self.forwards)
-        return self.functions[key]
-
-    def probed_graph(self, mode: Mode) -> fx.Graph:
-        """The graph with a probe for every planned reading."""
-        if mode not in self.probed:
-            graph = self.captured.graph
-            self.probed[mode] = probe_graph(graph, self.root, self.table, mode)
-        return self.probed[mode]
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or module._compiled_call_impl is not None
-    )
 
 
 class Dispatcher(Stand):

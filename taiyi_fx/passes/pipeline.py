@@ -13,7 +13,7 @@ from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
 from taiyi_fx.passes.insert_probes import insert_probes
 from taiyi_fx.passes.ir import Due, Mode
-from taiyi_fx.passes.probe import SlotTable
+from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
 
 

@@ -2,116 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
-import itertools
-import weakref
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import (
-    CALL_PORTS,
     GRADIENT_PORTS,
     VALUE_PORTS,
-    Mode,
     Pick,
-    Plan,
     Port,
-    Reading,
     Reduction,
     State,
 )
-
-_SLOTS: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
-_KEYS = itertools.count()
-
-
-class Slot:
-    """The statistic of one reading at one call, while a step lasts.
-
-    Run eagerly, a slot holds a state and replaces it. In compiled code nothing in Python may
-    happen while gradients flow, so there the state is a set of preallocated cells, written in
-    place: plain tensors, never buffers, which DistributedDataParallel would overwrite.
-
-    Attributes:
-        state: What eager folds left, or None.
-        cells: A count of folds and the state, for compiled code, or None.
-        shape: The shape last seen.
-        module: The module's name.
-        failure: Why a fold did not succeed in this step, or None.
-        note: Why nothing may be here, as far as the forward pass could tell.
-    """
-
-    def __init__(self, module: str, reading: Reading) -> None:
-        self.module = module
-        self.reading = reading
-        self.key = next(_KEYS)
-        self.state: State | None = None
-        self.cells: State | None = None
-        self.shape: torch.Size | None = None
-        self.failure: Exception | None = None
-        self.note: str | None = None
-        _SLOTS[self.key] = self
-
-    def fold(self, measured: State) -> None:
-        """Takes in the statistic of one more tensor."""
-        merge = self.reading.reduction.merge
-        self.state = measured if self.state is None else merge(self.state, measured)
-
-    def clear(self) -> None:
-        """Forgets the step."""
-        self.state = self.failure = self.note = None
-        if self.cells is not None:
-            self.cells[0].zero_()
-
-    def read(self) -> tuple[State, Tensor | None] | None:
-        """The state, and where only the device knows whether there is one, the count of folds."""
-        if self.cells is None:
-            return None if self.state is None else (self.state, None)
-        count, *cells = self.cells
-        if self.state is None:
-            return tuple(cells), count
-        merged = self.reading.reduction.merge(self.state, tuple(cells))
-        return _where(count > 0, merged, self.state), None
-
-
-class SlotTable:
-    """All slots of an instrumented model, by mode, module and call.
-
-    Attributes:
-        plan: The targets, whose readings get slots at each of their calls.
-    """
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
-
-    def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
-        """The slots of one call, made when first asked for."""
-        key = mode, module, call
-        if key not in self._slots:
-            self._slots[key] = {r: Slot(module, r) for r in self.plan[module].at(*CALL_PORTS)}
-        return self._slots[key]
-
-    def calls(self, mode: Mode, module: str) -> int:
-        """How many calls of the module in one forward have been seen so far."""
-        return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
-
-    def clear(self) -> None:
-        """Forgets the step everywhere."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.clear()
-
-    def drop(self) -> None:
-        """Gives up all memory: what is folded next may be elsewhere."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.state = slot.cells = None
-
+from taiyi_fx.passes.slots import Slot, allocate, where
+from taiyi_fx.passes.structure import find_tensor, replace_tensor
 
 SlotGroup = tuple[Reduction, tuple[Slot, ...]]
 """One reduction of one tensor and every slot that it serves."""
@@ -152,79 +58,6 @@ class Probe:
         return value
 
 
-def find_tensor(value: Any, pick: Pick) -> Tensor | None:
-    """The tensor picked from a value: the first one for None, else by position or key."""
-    if isinstance(value, Tensor):
-        return value if pick in (None, 0) or (isinstance(pick, tuple) and pick[0] == 0) else None
-    if pick is not None:
-        value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
-    return next(_tensors(value), None)
-
-
-@dataclasses.dataclass
-class Call:
-    """The arguments of a call, as a value that a probe can look into."""
-
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-
-    def pick(self, pick: Pick) -> Any:
-        """The argument of a name, or else at a position; None if the call has neither."""
-        position, name = pick if isinstance(pick, tuple) else (None, pick)
-        if name in self.kwargs:
-            return self.kwargs[str(name)]
-        return self.args[position] if position is not None and position < len(self.args) else None
-
-
-def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
-    """The same structure, with ``old`` (by identity, its first occurrence) replaced."""
-    replaced, found = _replace(value, old, new)
-    assert found, "the tensor was found in this value"
-    return replaced
-
-
-def _replace(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
-    if value is old:
-        return new, True
-    for key, part in _parts(value):
-        replaced, found = _replace(part, old, new)
-        if found:
-            return _with_part(value, key, replaced), True
-    return value, False
-
-
-def _with_part(value: Any, key: Any, part: Any) -> Any:
-    if isinstance(value, tuple):
-        items = [part if i == key else item for i, item in enumerate(value)]
-        if hasattr(value, "_fields"):
-            return type(value)(*items)
-        # torch.return_types are built from one sequence, as plain tuples are.
-        return type(value)(items)
-    changed = copy.copy(value)
-    if isinstance(changed, (list, MutableMapping)):
-        changed[key] = part
-    else:
-        object.__setattr__(changed, key, part)
-    return changed
-
-
-def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(value, (tuple, list)):
-        return enumerate(value)
-    if isinstance(value, Mapping):
-        return value.items()
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
-    return ()
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    for _, part in _parts(value):
-        yield from _tensors(part)
-
-
 def _grouped(slots: Sequence[Slot], ports: tuple[Port, ...]) -> dict[Pick, tuple[SlotGroup, ...]]:
     picks: dict[Pick, dict[Reduction, list[Slot]]] = {}
     for slot in slots:
@@ -251,7 +84,7 @@ def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             for slot in slots:
                 slot.fold(measured)
                 slot.shape = x.shape
-        except Exception as error:  # Monitoring never ends a training run: told at `track`.
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
             for slot in slots:
                 slot.failure = error
 
@@ -334,35 +167,15 @@ def _fold_cells(reduction: Reduction, cells: State, x: Tensor) -> None:
     count, *state = cells
     measured = reduction.measure(x)
     merged = reduction.merge(tuple(state), measured)
-    for cell, value in zip(state, _where(count > 0, merged, measured), strict=True):
+    for cell, value in zip(state, where(count > 0, merged, measured), strict=True):
         cell.copy_(value)
     count.add_(1)
-
-
-def _where(condition: Tensor, a: State, b: State) -> State:
-    return tuple(torch.where(condition, x, y) for x, y in zip(a, b, strict=True))
 
 
 def _cells_for(slot: Slot, x: Tensor) -> State:
     # Only the shapes of this measurement are used: the compiler drops its arithmetic.
     state = slot.reading.reduction.measure(x.detach())
     shapes = tuple(tuple(int(n) for n in part.shape) for part in state)
-    _allocate(slot.key, shapes, tuple(part.dtype for part in state), x.device)
+    allocate(slot.key, shapes, tuple(part.dtype for part in state), x.device)
     assert slot.cells is not None
     return slot.cells
-
-
-@torch.compiler.assume_constant_result
-def _allocate(
-    key: int,
-    shapes: tuple[tuple[int, ...], ...],
-    dtypes: tuple[torch.dtype, ...],
-    device: torch.device,
-) -> bool:
-    """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
-    slot = _SLOTS[key]
-    wanted = [((), torch.int64), *zip(shapes, dtypes, strict=True)]
-    have = [(tuple(c.shape), c.dtype) for c in slot.cells or ()]
-    if have != wanted or (slot.cells and slot.cells[0].device != device):
-        slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)
-    return True

@@ -1,4 +1,4 @@
-"""Model to graph: symbolic traces that are the model, with marks where targets are entered and left."""
+"""Model to graph: symbolic traces that are the model, with marks around the calls of targets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn.utils import parametrize
 
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.faithful import Condition, Unfaithful, Watch
-from taiyi_fx.passes.probe import Call
+from taiyi_fx.passes.structure import Call
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift"

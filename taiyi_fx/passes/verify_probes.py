@@ -11,7 +11,7 @@ from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import CALL_PORTS, Plan
 from taiyi_fx.passes.probe import Probe
 
-_STOPS = frozenset(["detach", "detach_", "argmax", "argmin", "item", "tolist"])
+_STOPS = frozenset("detach detach_ argmax argmin item tolist".split())
 
 
 def data_flow(graph: fx.Graph) -> nx.DiGraph:

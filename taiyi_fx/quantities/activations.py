@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantity import input, output, quantity
+from taiyi_fx.places import input, output
+from taiyi_fx.quantity import quantity
 from taiyi_fx.reductions import MomentsValue
 
 

@@ -7,7 +7,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn.modules import batchnorm
 
-from taiyi_fx.quantity import buffer, input, quantity
+from taiyi_fx.places import buffer, input
+from taiyi_fx.quantity import quantity
 from taiyi_fx.reductions import MomentsValue
 
 _EPS = 1e-8

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from taiyi_fx.quantity import output_grad, quantity
+from taiyi_fx.places import output_grad
+from taiyi_fx.quantity import quantity
 
 
 @quantity("OutputGradSndNorm", norm=output_grad.norm)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from taiyi_fx.quantity import input, input_grad, output, output_grad, quantity
+from taiyi_fx.places import input, input_grad, output, output_grad
+from taiyi_fx.quantity import quantity
 from taiyi_fx.reductions import SpectrumValue
 
 

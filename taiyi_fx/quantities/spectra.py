@@ -11,7 +11,9 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantity import Range, input, output, output_grad, quantity
+from taiyi_fx.options import Range
+from taiyi_fx.places import input, output, output_grad
+from taiyi_fx.quantity import quantity
 from taiyi_fx.reductions import SingularValues, SpectrumValue
 
 Share = Annotated[float, Range(0, 1)] | None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from taiyi_fx.quantity import previous, quantity, weight, weight_grad
+from taiyi_fx.places import previous, weight, weight_grad
+from taiyi_fx.quantity import quantity
 
 
 @quantity("WeightNorm", norm=weight.norm)

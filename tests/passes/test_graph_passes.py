@@ -10,7 +10,7 @@ from taiyi_fx.passes.fuse_probes import fuse_probes
 from taiyi_fx.passes.insert_probes import insert_probes, is_probe
 from taiyi_fx.passes.ir import Reading, Site, Target
 from taiyi_fx.passes.pipeline import run_pass
-from taiyi_fx.passes.probe import SlotTable
+from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
 from taiyi_fx.passes.trace import enter, leave, trace
 from taiyi_fx.passes.verify_probes import verify_probes
@@ -176,7 +176,7 @@ def test_verification_names_calls_that_never_come_and_gradients_that_cannot():
             self.a, self.b, self.c, self.never = (nn.Linear(4, 4) for _ in range(4))
 
         def forward(self, x):
-            side = self.c(x)  # leads nowhere
+            self.c(x)  # leads nowhere
             return self.b(self.a(x).detach())
 
     model = Model()

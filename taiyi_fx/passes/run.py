@@ -1,0 +1,48 @@
+"""What a forward under way is read as, and what is due."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from taiyi_fx.passes.ir import Due, Mode
+
+
+class Run:
+    """What a forward under way is read as.
+
+    Attributes:
+        inside: Whether the root's forward is running.
+        mode: If so, how its readings are kept; None reads nothing.
+        record_eval: Whether forwards in eval mode are read too, apart from training.
+        due: The readings due.
+        due_key: A name for each set of due readings: compiled code takes a text for a constant,
+            where it would make a variable of a number that changes.
+    """
+
+    def __init__(self, record_eval: bool) -> None:
+        self.inside = False
+        self.mode: Mode | None = None
+        self.record_eval = record_eval
+        self.due: Due = frozenset()
+        self.due_key = "due0"
+        self._keys = {self.due: self.due_key}
+
+    def set_due(self, due: Due) -> None:
+        """Makes these the due readings."""
+        self.due = due
+        self.due_key = self._keys.setdefault(due, f"due{len(self._keys)}")
+
+    def mode_of(self, module: nn.Module) -> Mode | None:
+        """How a forward of this module is read, starting now.
+
+        A forward counts that builds a graph in training. One that runs inside backward is the
+        second run of an activation checkpoint and does not.
+        """
+        if self.inside:
+            return self.mode
+        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+            return None
+        if module.training:
+            return "train" if torch.is_grad_enabled() else None
+        return "eval" if self.record_eval else None

@@ -1,0 +1,119 @@
+"""Slots: the statistic of each reading at each call, while a step lasts."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import CALL_PORTS, Mode, Plan, Reading, State
+
+_SLOTS: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
+_KEYS = itertools.count()
+
+
+class Slot:
+    """The statistic of one reading at one call, while a step lasts.
+
+    Run eagerly, a slot holds a state and replaces it. In compiled code nothing in Python may
+    happen while gradients flow, so there the state is a set of preallocated cells, written in
+    place: plain tensors, never buffers, which DistributedDataParallel would overwrite.
+
+    Attributes:
+        state: What eager folds left, or None.
+        cells: A count of folds and the state, for compiled code, or None.
+        shape: The shape last seen.
+        module: The module's name.
+        failure: Why a fold did not succeed in this step, or None.
+        note: Why nothing may be here, as far as the forward pass could tell.
+    """
+
+    def __init__(self, module: str, reading: Reading) -> None:
+        self.module = module
+        self.reading = reading
+        self.key = next(_KEYS)
+        self.state: State | None = None
+        self.cells: State | None = None
+        self.shape: torch.Size | None = None
+        self.failure: Exception | None = None
+        self.note: str | None = None
+        _SLOTS[self.key] = self
+
+    def fold(self, measured: State) -> None:
+        """Takes in the statistic of one more tensor."""
+        merge = self.reading.reduction.merge
+        self.state = measured if self.state is None else merge(self.state, measured)
+
+    def clear(self) -> None:
+        """Forgets the step."""
+        self.state = self.failure = self.note = None
+        if self.cells is not None:
+            self.cells[0].zero_()
+
+    def read(self) -> tuple[State, Tensor | None] | None:
+        """The state, and where only the device knows whether there is one, the count of folds."""
+        if self.cells is None:
+            return None if self.state is None else (self.state, None)
+        count, *cells = self.cells
+        if self.state is None:
+            return tuple(cells), count
+        merged = self.reading.reduction.merge(self.state, tuple(cells))
+        return where(count > 0, merged, self.state), None
+
+
+class SlotTable:
+    """All slots of an instrumented model, by mode, module and call.
+
+    Attributes:
+        plan: The targets, whose readings get slots at each of their calls.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
+
+    def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
+        """The slots of one call, made when first asked for."""
+        key = mode, module, call
+        if key not in self._slots:
+            self._slots[key] = {r: Slot(module, r) for r in self.plan[module].at(*CALL_PORTS)}
+        return self._slots[key]
+
+    def calls(self, mode: Mode, module: str) -> int:
+        """How many calls of the module in one forward have been seen so far."""
+        return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
+
+    def clear(self) -> None:
+        """Forgets the step everywhere."""
+        for slots in self._slots.values():
+            for slot in slots.values():
+                slot.clear()
+
+    def drop(self) -> None:
+        """Gives up all memory: what is folded next may be elsewhere."""
+        for slots in self._slots.values():
+            for slot in slots.values():
+                slot.state = slot.cells = None
+
+
+def where(condition: Tensor, a: State, b: State) -> State:
+    """The parts of one state or the other, as the device decides."""
+    return tuple(torch.where(condition, x, y) for x, y in zip(a, b, strict=True))
+
+
+@torch.compiler.assume_constant_result
+def allocate(
+    key: int,
+    shapes: tuple[tuple[int, ...], ...],
+    dtypes: tuple[torch.dtype, ...],
+    device: torch.device,
+) -> bool:
+    """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
+    slot = _SLOTS[key]
+    wanted = [((), torch.int64), *zip(shapes, dtypes, strict=True)]
+    have = [(tuple(c.shape), c.dtype) for c in slot.cells or ()]
+    if have != wanted or (slot.cells and slot.cells[0].device != device):
+        slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)
+    return True

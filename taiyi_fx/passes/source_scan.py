@@ -1,0 +1,215 @@
+"""Reads a function's source for Python that a symbolic trace would lose."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from collections.abc import Mapping
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_TYPE_TESTS = frozenset(
+    "isinstance issubclass type hasattr getattr setattr delattr callable id vars dir".split()
+)
+
+
+def scan(
+    frame: FrameType, names: Mapping[nn.Module, str], conditions: dict[tuple[str, str], Any]
+) -> None:
+    """Checks the function of a frame that returned.
+
+    Args:
+        frame: The frame, with the values that its names have now.
+        names: The names of the model's modules.
+        conditions: Takes the plain attributes that the function reads, with their values.
+
+    Raises:
+        Refusal: The function does what would be lost.
+    """
+    for function in _definitions(frame.f_code):
+        _Scan(frame, names, conditions).check(function)
+
+
+class Refusal(Exception):
+    """What a function does that a trace would lose, and the line where it does."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _Scan:
+    """Checks one function, by its source, with the values that its names had when it returned."""
+
+    def __init__(
+        self,
+        frame: FrameType,
+        names: Mapping[nn.Module, str],
+        conditions: dict[tuple[str, str], Any],
+    ) -> None:
+        self.locals = frame.f_locals
+        self.globals = frame.f_globals
+        self.first = frame.f_code.co_varnames[0] if frame.f_code.co_argcount else None
+        self.free = frame.f_code.co_freevars
+        self.names = names
+        self.conditions = conditions
+
+    def check(self, function: Function) -> None:
+        for name in self.free:
+            if name != "__class__" and not isinstance(self.locals.get(name), FunctionType):
+                raise Refusal(f"closes over the variable {name!r}", _first_line(function))
+        body = [function.body] if isinstance(function, ast.Lambda) else function.body
+        for statement in body:
+            for node in ast.walk(statement):
+                problem = self._problem(node)
+                if problem:
+                    raise Refusal(problem, getattr(node, "lineno", 0))
+
+    def _problem(self, node: ast.AST) -> str | None:
+        match node:
+            case ast.With() | ast.AsyncWith():
+                return f"uses `with {ast.unparse(node.items[0])}`"
+            case ast.Try() | ast.Match() | ast.Yield() | ast.YieldFrom() | ast.Await():
+                return f"uses `{type(node).__name__.lower()}`"
+            case ast.Global() | ast.Nonlocal():
+                return f"changes the outer variable {node.names[0]!r}"
+            case ast.Attribute(ctx=ast.Store() | ast.Del()):
+                return f"changes `{ast.unparse(node)}`"
+            case ast.Compare():
+                return self._identity_test(node)
+            case ast.Call():
+                return self._call(node)
+            case ast.Attribute(ctx=ast.Load()):
+                return self._attribute(node)
+            case ast.Name(ctx=ast.Load()):
+                return self._global(node)
+        return None
+
+    def _identity_test(self, node: ast.Compare) -> str | None:
+        operands = [node.left, *node.comparators]
+        for i, operator in enumerate(node.ops):
+            if isinstance(operator, (ast.Is, ast.IsNot)) and not any(
+                self._belongs_to_module(operand) for operand in operands[i : i + 2]
+            ):
+                return f"tests the identity of a value, `{ast.unparse(node)}`"
+        return None
+
+    def _call(self, node: ast.Call) -> str | None:
+        match node.func:
+            case ast.Name(id="print" | "input" | "open" | "exec" | "eval" as name):
+                return f"calls `{name}`"
+            case ast.Name(id=name) if name in _TYPE_TESTS:
+                if not (node.args and self._belongs_to_module(node.args[0])):
+                    return f"tests the type of a value, `{ast.unparse(node)}`"
+            case ast.Attribute(attr="forward", value=value) if not _is_super(value):
+                return f"calls `{ast.unparse(node.func)}` directly"
+        return None
+
+    def _belongs_to_module(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not (isinstance(node, ast.Name) and node.id == self.first):
+            return False
+        return isinstance(self.locals.get(node.id), nn.Module)
+
+    def _attribute(self, node: ast.Attribute) -> str | None:
+        """Follows ``self.a.b`` through modules; notes or refuses the plain value it ends at."""
+        chain, base = [node.attr], node.value
+        while isinstance(base, ast.Attribute):
+            chain.append(base.attr)
+            base = base.value
+        if not isinstance(base, ast.Name):
+            return None
+        owner = self.locals.get(base.id)
+        if not isinstance(owner, nn.Module):
+            return None if _is_plain_owner(owner) else f"reads `{ast.unparse(node)}`, an object's"
+        for attr in reversed(chain):
+            if not isinstance(owner, nn.Module):
+                return None
+            if attr in vars(owner):
+                problem = self._plain_value(owner, attr, stable=base.id == self.first)
+                if problem:
+                    return f"{problem}, `{ast.unparse(node)}`"
+            owner = _stored(owner, attr)
+        return None
+
+    def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
+        value = vars(owner)[attr]
+        if isinstance(value, (nn.Module, torch.Tensor)) or (attr.startswith("_") and attr in _OWN):
+            return None
+        if not (_is_simple(value) and stable and owner in self.names):
+            return "reads an attribute whose value may change"
+        self.conditions[self.names[owner], attr] = value
+        return None
+
+    def _global(self, node: ast.Name) -> str | None:
+        if node.id in self.locals or node.id not in self.globals:
+            return None
+        value = self.globals[node.id]
+        # A constant by the convention of its name is taken for one.
+        if callable(value) or isinstance(value, ModuleType):
+            return None
+        if node.id.isupper() and _is_simple(value):
+            return None
+        return f"reads the global variable {node.id!r}"
+
+
+_OWN = frozenset(vars(nn.Module()))
+
+
+def _is_simple(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_simple(item) for item in value)
+    return isinstance(value, (*SIMPLE, type, FunctionType))
+
+
+def _is_plain_owner(owner: Any) -> bool:
+    kinds = (fx.Proxy, ModuleType, type, str, int, float, list, tuple, dict, FunctionType)
+    return owner is None or isinstance(owner, kinds)
+
+
+def _stored(owner: nn.Module, attr: str) -> Any:
+    for place in (vars(owner), owner._modules):
+        if attr in place:
+            return place[attr]
+    return None
+
+
+def _is_super(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _definitions(code: CodeType) -> tuple[Function, ...]:
+    """The function's syntax tree (every candidate, where several lambdas share a line)."""
+    tree = _syntax(code.co_filename)
+    if tree is None:
+        raise Refusal("has no source to check", code.co_firstlineno)
+    found = tuple(
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        and _first_line(node) == code.co_firstlineno
+    )
+    if not found:
+        raise Refusal("has no source to check", code.co_firstlineno)
+    return found
+
+
+@functools.lru_cache(maxsize=256)
+def _syntax(filename: str) -> ast.Module | None:
+    lines = linecache.getlines(filename)
+    return ast.parse("".join(lines)) if lines else None
+
+
+def _first_line(node: Function) -> int:
+    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
+    return min([node.lineno, *(d.lineno for d in decorators)])

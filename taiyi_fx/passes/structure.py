@@ -1,0 +1,85 @@
+"""Values of any structure: the tensor in them found, and replaced."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from typing import Any
+
+from torch import Tensor
+
+from taiyi_fx.passes.ir import Pick
+
+
+def find_tensor(value: Any, pick: Pick) -> Tensor | None:
+    """The tensor picked from a value: the first one for None, else by position or key."""
+    if isinstance(value, Tensor):
+        return value if pick in (None, 0) or (isinstance(pick, tuple) and pick[0] == 0) else None
+    if pick is not None:
+        value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
+    return next(_tensors(value), None)
+
+
+@dataclasses.dataclass
+class Call:
+    """The arguments of a call, as a value that a probe can look into."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def pick(self, pick: Pick) -> Any:
+        """The argument of a name, or else at a position; None if the call has neither."""
+        position, name = pick if isinstance(pick, tuple) else (None, pick)
+        if name in self.kwargs:
+            return self.kwargs[str(name)]
+        return self.args[position] if position is not None and position < len(self.args) else None
+
+
+def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
+    """The same structure, with ``old`` (by identity, its first occurrence) replaced."""
+    replaced, found = _replace(value, old, new)
+    assert found, "the tensor was found in this value"
+    return replaced
+
+
+def _replace(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
+    if value is old:
+        return new, True
+    for key, part in _parts(value):
+        replaced, found = _replace(part, old, new)
+        if found:
+            return _with_part(value, key, replaced), True
+    return value, False
+
+
+def _with_part(value: Any, key: Any, part: Any) -> Any:
+    if isinstance(value, tuple):
+        items = [part if i == key else item for i, item in enumerate(value)]
+        if hasattr(value, "_fields"):
+            return type(value)(*items)
+        # torch.return_types are built from one sequence, as plain tuples are.
+        return type(value)(items)
+    changed = copy.copy(value)
+    if isinstance(changed, (list, MutableMapping)):
+        changed[key] = part
+    else:
+        object.__setattr__(changed, key, part)
+    return changed
+
+
+def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, (tuple, list)):
+        return enumerate(value)
+    if isinstance(value, Mapping):
+        return value.items()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
+    return ()
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    for _, part in _parts(value):
+        yield from _tensors(part)

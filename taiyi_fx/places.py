@@ -1,0 +1,166 @@
+"""Where quantities read: places at a module, and the stock of reductions there."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from taiyi_fx import reductions
+from taiyi_fx.feature_axis import feature_axis_of
+from taiyi_fx.passes.ir import CALL_PORTS, Pick, Port, Reading, Reduction, Site
+
+
+class Missing(Exception):
+    """A module lacks what a quantity reads there."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What one argument of a quantity's function is made of: a reduction at a place.
+
+    Call it to fix parameters of the reduction: ``input.moments(reduce="feature")``. Those left
+    open become options of the quantity.
+    """
+
+    port: Port
+    reduction: Callable[..., Reduction]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    of_previous: bool = False
+
+    def __call__(self, **parameters: Any) -> Source:
+        """The same source with some of its reduction's parameters fixed.
+
+        Raises:
+            TypeError: The reduction has no such parameter.
+        """
+        for parameter in parameters:
+            if parameter not in inspect.signature(self.reduction).parameters:
+                raise TypeError(f"{self.reduction.__name__} has no parameter {parameter!r}")
+        return dataclasses.replace(self, fixed={**self.fixed, **parameters})
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """What a configuration may set: the open parameters, and which tensor is read."""
+        parameters = inspect.signature(self.reduction, eval_str=True).parameters
+        found = {k: p for k, p in parameters.items() if k not in self.fixed}
+        kind = inspect.Parameter.KEYWORD_ONLY
+        if self.port in CALL_PORTS:
+            pick = inspect.Parameter("tensor", kind, default=None, annotation=int | str | None)
+            found["tensor"] = pick
+        elif self.port != "buffer":
+            param = inspect.Parameter("param", kind, default=self.name, annotation=str)
+            found["param"] = param
+        return found
+
+    def reading(self, module: nn.Module, options: Mapping[str, Any]) -> Reading:
+        """The reading to make at a module.
+
+        Raises:
+            Missing: The module has no such parameter or buffer.
+        """
+        given = {k: v for k, v in options.items() if k in self.options}
+        site = Site(self.port, self._pick(module, given))
+        parameters = {k: v for k, v in given.items() if k not in ("tensor", "param")}
+        reduction = self.reduction(**{**self.fixed, **parameters})
+        if getattr(reduction, "feature_axis", None) == "auto":
+            reduction = dataclasses.replace(reduction, feature_axis=feature_axis_of(module))  # pyright: ignore[reportArgumentType]
+        return Reading(site, reduction)
+
+    def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
+        if self.port in CALL_PORTS:
+            pick = given.get("tensor")
+            if pick is None or not self.port.startswith("input"):
+                return pick
+            names = list(inspect.signature(module.forward).parameters)
+            if isinstance(pick, int):
+                return pick, names[pick] if pick < len(names) else ""
+            return names.index(pick) if pick in names else None, pick
+        name = given.get("param", self.name)
+        if name == "all":
+            if next(module.parameters(), None) is None:
+                raise Missing("has no parameters")
+        elif not isinstance(getattr(module, name, None), torch.Tensor):
+            raise Missing(f"has no {name}")
+        return name
+
+
+@dataclass(frozen=True)
+class Place:
+    """A side of a module whose tensor a quantity reads, with the stock of reductions."""
+
+    port: Port
+    name: str | None = None
+
+    def reduce(self, reduction: Callable[..., Reduction]) -> Source:
+        """A source that applies a reduction of your own: a frozen dataclass with its methods."""
+        return Source(self.port, reduction, name=self.name)
+
+    @property
+    def norm(self) -> Source:
+        """Euclidean norm of all elements, a scalar."""
+        return self.reduce(reductions.Norm)
+
+    @property
+    def square_sum(self) -> Source:
+        """Sum of squares of all elements, a scalar."""
+        return self.reduce(reductions.SquareSum)
+
+    @property
+    def count(self) -> Source:
+        """Number of elements, an integer scalar."""
+        return self.reduce(reductions.Count)
+
+    @property
+    def moments(self) -> Source:
+        """Count, mean and squared deviations, of all elements or per feature."""
+        return self.reduce(reductions.Moments)
+
+    @property
+    def spectrum(self) -> Source:
+        """All eigenvalues of the features' covariance, descending, and the number of rows."""
+        return self.reduce(reductions.Spectrum)
+
+    @property
+    def singular(self) -> Source:
+        """Singular values of the rows-by-features matrix, descending, and the number of rows."""
+        return self.reduce(reductions.Singular)
+
+    @property
+    def feature_max(self) -> Source:
+        """Largest value of each feature, a vector."""
+        return self.reduce(reductions.FeatureMax)
+
+    @property
+    def sign(self) -> Source:
+        """Sign of each element as int8, in the tensor's shape."""
+        return self.reduce(reductions.Sign)
+
+    @property
+    def raw(self) -> Source:
+        """A copy of the tensor itself."""
+        return self.reduce(reductions.Raw)
+
+
+input = Place("input")
+output = Place("output")
+input_grad = Place("input_grad")
+output_grad = Place("output_grad")
+weight = Place("parameter", "weight")
+weight_grad = Place("parameter_grad", "weight")
+
+
+def buffer(name: str) -> Place:
+    """A buffer of the module, as it is when the quantity is emitted."""
+    return Place("buffer", name)
+
+
+def previous(source: Source) -> Source:
+    """What the source was at the previous due step; the function gets None at the first."""
+    return dataclasses.replace(source, of_previous=True)
