@@ -126,7 +126,9 @@ class _Scan:
             base = base.value
         if not isinstance(base, ast.Name):
             return None
-        owner = self.locals.get(base.id)
+        owner = self.locals.get(base.id, self.globals.get(base.id))
+        if isinstance(owner, ModuleType):
+            return self._setting(owner, chain, node)
         if not isinstance(owner, nn.Module):
             return None if _is_plain_owner(owner) else f"reads `{ast.unparse(node)}`, an object's"
         for attr in reversed(chain):
@@ -138,6 +140,17 @@ class _Scan:
                     return f"{problem}, `{ast.unparse(node)}`"
             owner = _stored(owner, attr)
         return None
+
+    def _setting(self, owner: ModuleType, chain: list[str], node: ast.Attribute) -> str | None:
+        """Refuses what a Python module holds as a setting: it may change."""
+        value: Any = owner
+        for attr in reversed(chain):
+            value = getattr(value, attr, None)
+        is_constant = chain[0].isupper() or owner.__name__.partition(".")[0] in _LIBRARIES
+        is_setting = isinstance(value, (*SIMPLE, list, dict)) and value is not None
+        return (
+            f"reads the setting `{ast.unparse(node)}`" if is_setting and not is_constant else None
+        )
 
     def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
         value = vars(owner)[attr]
@@ -160,6 +173,7 @@ class _Scan:
         return f"reads the global variable {node.id!r}"
 
 
+_LIBRARIES = ("torch", "math", "numpy")
 _OWN = frozenset(vars(nn.Module()))
 
 

@@ -4,6 +4,7 @@ import gc
 import math
 import random
 import time
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from tests.models import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3
 COUNTS = {"calls": 0}
+settings = ModuleType("settings")
+settings.factor = 2.0
 
 
 class Base(nn.Module):
@@ -152,6 +155,10 @@ def reads_a_global(self, x):
     return self.fc(x) * COUNTS["calls"]
 
 
+def reads_a_setting(self, x):
+    return self.fc(x) * settings.factor
+
+
 def makes_a_constant(self, x):
     return self.fc(x) + torch.ones(4)
 
@@ -186,6 +193,7 @@ STAY = {
     calls_forward: "calls `self.fc.forward` directly",
     changes_a_global: "changes the outer variable 'COUNTS'",
     reads_a_global: "reads the global variable 'COUNTS'",
+    reads_a_setting: "reads the setting `settings.factor`",
     makes_a_constant: "calls torch's ones on nothing that flows in",
     iterates: "cannot be traced: Proxy object cannot be iterated",
 }
