@@ -70,7 +70,10 @@ class Readings:
             raise slot.failure
         found = slot.read()
         if found is None:
-            raise NoValue(slot.note or "the module was not called, or no tensor was there")
+            raise NoValue(
+                slot.note
+                or "the module was not called in a training forward, or no tensor was there"
+            )
         is_gradient = slot.reading.site.port in GRADIENT_PORTS
         factor = self._scale.calls if is_gradient else 1.0
         return self._finish(slot.reading, found[0], factor), found[1]

@@ -46,9 +46,12 @@ def instrument(
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
         TypeError: The model is no module, or a wrapper that has to come after.
-        ValueError: ``capture="whole"`` and a part of the model has to stay Python.
+        ValueError: ``start_step`` is no step; or, with ``capture="whole"``, a part of the model
+            has to stay Python.
     """
     _check_model(model)
+    if not isinstance(start_step, int) or start_step < 0:
+        raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
     config = check(model, cfg)
     compiled = compile_probes(model, config.plan(), record_eval=record_eval)
     if capture == "whole" and compiled.capture.python:

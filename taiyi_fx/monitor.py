@@ -21,6 +21,11 @@ from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.record import Record, Records, Value
 from taiyi_fx.schedule import Schedule, is_any_due
 
+_NOT_ANNOUNCED = (
+    "the forward had been prepared for another step than the one tracked; call track at every "
+    "optimizer step, or run the forward inside `with monitor.at(step):`"
+)
+
 
 class MonitorWarning(UserWarning):
     """Something asked for has no value, or could not be computed."""
@@ -188,19 +193,13 @@ class Monitor:
                     yield from self._at_call(subscription, readings, is_emitted, mode, call, module)
                 except NoValue as why:
                     if call == 0 and mode == "train" and is_emitted:
-                        text = str(why) if step in self._announced else self._not_announced(step)
+                        text = str(why) if step in self._announced else _NOT_ANNOUNCED
                         self._failed[module, subscription.label] = text
                 except Exception as error:  # Monitoring never ends a run: reported by name.
                     if self._strict:
                         add_note(error, f"while computing {subscription.label} of {module!r}")
                         raise
                     self._failed[module, subscription.label] = error
-
-    def _not_announced(self, step: int) -> str:
-        return (
-            f"step {step} was tracked, but the forward had been prepared for step {self._step}; "
-            f"run it inside `with monitor.at({step}):`"
-        )
 
     def _at_call(
         self,

@@ -87,7 +87,9 @@ class Source:
             if next(module.parameters(), None) is None:
                 raise Missing("has no parameters")
         elif not isinstance(getattr(module, name, None), torch.Tensor):
-            raise Missing(f"has no {name}")
+            own = ", ".join(k for k, _ in module.named_parameters(recurse=False))
+            hint = f" (the option param takes one of {own}, or all)" if own else ""
+            raise Missing(f"has no {name}{hint}")
         return name
 
 
@@ -97,6 +99,10 @@ class Place:
 
     port: Port
     name: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        stock = [k for k, v in vars(Place).items() if isinstance(v, property)]
+        raise AttributeError(f"there is no reduction {name!r}; there are {', '.join(stock)}")
 
     def reduce(self, reduction: Callable[..., Reduction]) -> Source:
         """A source that applies a reduction of your own: a frozen dataclass with its methods."""

@@ -124,6 +124,11 @@ def quantity(
         TypeError: The function's parameters and the sources' names differ.
         ValueError: Another quantity has this name.
     """
+    if callable(name):
+        raise TypeError(
+            "@quantity takes the readings behind the function's parameters, such as "
+            "@quantity(norm=output.norm)"
+        )
 
     def declare(function: Callable[..., Any]) -> Quantity:
         made = Quantity(name or function.__name__, function, sources, window, requires)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -136,8 +136,12 @@ class SpectrumValue(NamedTuple):
 
     @property
     def zero(self) -> Tensor:
-        """The magnitude at and below which an eigenvalue is zero: lambda_1 max(N, C) eps."""
-        size = self.n.clamp(min=self.eigenvalues.shape[0])
+        """The magnitude at and below which an eigenvalue is zero: lambda_1 max(C, sqrt(N)) eps.
+
+        That is what rounding leaves: C eps from the decomposition, and from sums over N rows
+        errors that grow with the root of N, not with N (Higham and Mary 2019).
+        """
+        size = self.n.to(self.eigenvalues.dtype).sqrt().clamp(min=len(self.eigenvalues))
         return self.eigenvalues[0] * size * torch.finfo(self.eigenvalues.dtype).eps
 
 
@@ -168,7 +172,7 @@ class Spectrum:
             mean = _mean(rows) if self.centered else rows.new_zeros(c)
             rows = rows - mean
             # Compiled code needs a state of one shape, whatever the size of the batch.
-            if n < c and not torch.compiler.is_compiling():
+            if not torch.compiler.is_compiling() and n < c:
                 return _count(n, x), mean, rows.new_empty(0, 0), rows
             return _count(n, x), mean, rows.T @ rows, rows.new_empty(0, c)
 
@@ -244,10 +248,13 @@ class Singular:
         if n > c:
             # LAPACK may return garbage, or nothing, for NaN: it goes through as NaN everywhere.
             safe, broken = _guarded(rows)
-            return torch.where(broken, torch.nan, torch.linalg.qr(safe, mode="r").R)
-        if torch.compiler.is_compiling():
-            return torch.cat([rows, rows.new_zeros(c - n, c)])
-        return rows.clone()
+            rows = torch.where(broken, torch.nan, torch.linalg.qr(safe, mode="r").R)
+        if not torch.compiler.is_compiling():
+            return rows.clone()
+        # Compiled code needs a state of one shape: rows of zeros change no singular value but 0.
+        padded = rows.new_zeros(c, c)
+        padded[: rows.shape[0]] = rows
+        return padded
 
 
 @dataclass(frozen=True)
@@ -328,12 +335,15 @@ class Count:
 class Raw:
     """A copy of the tensor itself, several micro-batches joined along their first axis.
 
+    The state has no fixed shape, so in compiled code only values are kept, not gradients.
+
     Attributes:
         max_elements: Keep only as many leading rows as hold at most this many elements
             (leading elements, flattened, where a single row holds more). ``None``: everything.
     """
 
     max_elements: int | None = None
+    has_fixed_shape: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         bound = self.max_elements

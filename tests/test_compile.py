@@ -122,6 +122,41 @@ def test_micro_batches_fold_in_compiled_code_too(name):
         assert b.value == pytest.approx(a.value, rel=1e-3), (a, b)
 
 
+def test_a_window_holds_each_of_its_steps_in_compiled_code():
+    cfg = {nn.BatchNorm2d: [["MeanTID", "linear(3, 2)"]], "0": ["WeightParamJump"]}
+    make, shape = MODELS["cnn"]
+    model = make()
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    xs = [torch.randn(shape) * (1 + i) for i in range(6)]
+    train(eager, eager, xs)
+    train(compiled, torch.compile(compiled, fullgraph=True, backend="aot_eager"), xs)
+    for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
+        assert b.value == pytest.approx(a.value, rel=1e-4), (a, b)
+
+
+def test_batches_of_other_sizes_and_raw_values_in_compiled_code():
+    cfg = {nn.Linear: ["RankMe", "ForwardInput", "InputCovMaxEig", "InputSndNorm"]}
+    make, _ = MODELS["mlp"]
+    model = make()
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    xs = [torch.randn(n, 8) for n in (32, 32, 7, 3, 20)]
+    train(eager, eager, xs)
+    train(compiled, torch.compile(compiled, fullgraph=True, backend="aot_eager"), xs)
+    assert len(eager.monitor.records) == len(compiled.monitor.records) == 50
+    for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
+        assert torch.as_tensor(b.value) == pytest.approx(
+            torch.as_tensor(a.value), rel=1e-3, abs=1e-5
+        )
+
+
+def test_raw_gradients_are_not_kept_in_compiled_code_and_that_is_said():
+    model = taiyi_fx.instrument(MODELS["mlp"][0](), {"0": ["BackwardOutput", "OutputGradSndNorm"]})
+    torch.compile(model, fullgraph=True, backend="aot_eager")(torch.randn(8, 8)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="BackwardOutput of '0': gradients themselves"):
+        model.monitor.track(0)
+    assert list(model.monitor.get_output()["0"]) == ["OutputGradSndNorm"]
+
+
 def test_a_gradient_that_never_came_is_said_in_compiled_code_too():
     class Aside(nn.Module):
         def __init__(self):

@@ -172,6 +172,11 @@ def test_a_parameter_that_is_not_there_is_named():
     assert "has no gain" in problem
 
 
+def test_a_recurrent_layers_weights_are_offered():
+    (problem,) = problems({"0": ["WeightNorm"]}, nn.Sequential(nn.LSTM(2, 2)))
+    assert "has no weight (the option param takes one of weight_ih_l0, weight_hh_l0" in problem
+
+
 def test_a_predicate_that_raises_is_a_problem_of_its_key():
     (problem,) = problems({lambda name, module: 1 / 0: ["InputMean"]})
     assert "the predicate raised ZeroDivisionError: division by zero" in problem

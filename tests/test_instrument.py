@@ -190,6 +190,12 @@ def test_what_cannot_be_instrumented_says_what_to_do(model, text):
         taiyi_fx.instrument(model, {"0": "InputMean"})
 
 
+@pytest.mark.parametrize("step", [-1, "a", 1.5])
+def test_a_start_step_that_is_none_is_refused(step):
+    with pytest.raises(ValueError, match="start_step is a whole number of at least 0"):
+        taiyi_fx.instrument(traced(), CFG, start_step=step)
+
+
 def test_capture_whole_insists_on_one_graph():
     taiyi_fx.instrument(traced(), CFG, capture="whole")
     with pytest.raises(ValueError, match="does not become one graph") as error:

@@ -144,7 +144,10 @@ def test_a_target_that_is_never_called_is_said_at_instrument_and_at_track():
 
     with pytest.warns(MonitorWarning, match="'unused': the model's forward never calls this"):
         model = taiyi_fx.instrument(Unused(), {nn.Linear: ["InputSndNorm", "WeightNorm"]})
-    with pytest.warns(MonitorWarning, match="InputSndNorm of 'unused': the module was not called"):
+    with pytest.warns(
+        MonitorWarning,
+        match="InputSndNorm of 'unused': the module was not called in a training forward",
+    ):
         step(model, torch.randn(2, 4))
     assert read(model, "unused").keys() == {"WeightNorm"}
 
@@ -259,9 +262,25 @@ def test_at_announces_another_step():
 def test_a_step_that_was_not_announced_says_what_to_do():
     model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "at_steps(100)"]]})
     model(torch.randn(3, 4))
-    text = "step 100 was tracked, but the forward had been prepared for step 0; run it inside `with monitor.at(100):`"
+    text = "call track at every optimizer step, or run the forward inside `with monitor.at(step):`"
     with pytest.warns(MonitorWarning, match=re.escape(text)):
         model.monitor.track(100)
+
+
+def test_tracking_some_steps_only_is_said_once():
+    model = taiyi_fx.instrument(mlp(), {"0": [["InputSndNorm", "every(10)"]]})
+    step(model, torch.randn(3, 4), 0)
+    with pytest.warns(MonitorWarning, match="call track at every optimizer step"):
+        step(model, torch.randn(3, 4), 10)
+    step(model, torch.randn(3, 4), 20)  # a second warning would be an error
+    assert list(model.monitor.get_output()["0"]["InputSndNorm"]) == [0]
+
+
+def test_a_model_left_in_eval_mode_is_told_that_training_forwards_count():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputSndNorm"]}).eval()
+    model(torch.randn(3, 4))
+    with pytest.warns(MonitorWarning, match="not called in a training forward"):
+        model.monitor.track(0)
 
 
 def test_start_step_prepares_the_first_forward():

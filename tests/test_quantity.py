@@ -41,6 +41,19 @@ def test_what_is_no_reading_fails_at_declaration():
             return xx
 
 
+def test_a_decorator_without_its_readings_says_what_it_takes():
+    with pytest.raises(TypeError, match=r"such as @quantity\(norm=output.norm\)"):
+
+        @quantity
+        def forgotten(norm):
+            return norm
+
+
+def test_an_unknown_reduction_lists_those_there_are():
+    with pytest.raises(AttributeError, match="no reduction 'variance'; there are norm, square_sum"):
+        output.variance  # noqa: B018
+
+
 def test_a_taken_name_is_refused_and_a_cell_run_again_is_not():
     with pytest.raises(ValueError, match="a quantity named 'InputMean' exists already"):
 

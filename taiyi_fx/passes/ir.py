@@ -27,6 +27,9 @@ class Reduction(Protocol):
     Implementations are frozen dataclasses (two equal ones are computed once) with pure methods.
     For any split of the rows of ``x`` into ``a`` and ``b``,
     ``finish(merge(measure(a), measure(b)))`` equals ``finish(measure(x))`` up to rounding.
+
+    One whose state depends in its shape on the number of rows says so by a class attribute
+    ``has_fixed_shape = False``; compiled code cannot fold its gradients.
     """
 
     def measure(self, x: Tensor) -> State:
@@ -73,6 +76,11 @@ class Reading:
 
     def __str__(self) -> str:
         return f"{self.site}.{type(self.reduction).__name__}"
+
+
+def has_fixed_shape(reduction: Reduction) -> bool:
+    """Whether states of a reduction have one shape, whatever the size of the batch."""
+    return getattr(reduction, "has_fixed_shape", True)
 
 
 Due = frozenset[tuple[str, Reading]]

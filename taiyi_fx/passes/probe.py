@@ -15,6 +15,7 @@ from taiyi_fx.passes.ir import (
     Port,
     Reduction,
     State,
+    has_fixed_shape,
 )
 from taiyi_fx.passes.slots import Slot, allocate, where
 from taiyi_fx.passes.structure import find_tensor, replace_tensor
@@ -72,7 +73,10 @@ def _read_value(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     if torch.compiler.is_compiling():
         for reduction, slots in groups:
             for slot in slots:
-                _fold_cells(reduction, _cells_for(slot, x), x)
+                if has_fixed_shape(reduction):
+                    _fold_cells(reduction, _cells_for(slot, x), x)
+                else:
+                    slot.fold(reduction.measure(x))
     else:
         _fold(x, groups)
 
@@ -96,10 +100,7 @@ def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> 
     if not has_gradient:
         return value
     if torch.compiler.is_compiling():
-        slots = [slot for _, group in groups for slot in group]
-        cells = [cell for slot in slots for cell in _cells_for(slot, tensor)]
-        reductions = tuple(slot.reading.reduction for slot in slots)
-        tapped = CompiledTap.apply(tensor, reductions, *cells)
+        tapped = _tap_compiled(tensor, groups)
     elif tensor._is_view():
         # A Function would cut a view from its base: were the view then changed in place and the
         # base used again, gradients would be wrong without a word. A hook on the tensor leaves
@@ -109,6 +110,19 @@ def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> 
     else:
         tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+
+
+def _tap_compiled(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Tensor:
+    reductions: list[Reduction] = []
+    cells: list[Tensor] = []
+    for reduction, slots in groups:
+        for slot in slots:
+            if has_fixed_shape(reduction):
+                reductions.append(reduction)
+                cells.extend(_cells_for(slot, tensor))
+            else:
+                slot.note = "gradients themselves are not kept in compiled code, only statistics"
+    return CompiledTap.apply(tensor, tuple(reductions), *cells)
 
 
 def _note(groups: tuple[SlotGroup, ...], tensor: Tensor) -> None:

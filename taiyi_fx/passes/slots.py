@@ -56,7 +56,7 @@ class Slot:
         """The state, and where only the device knows whether there is one, the count of folds."""
         if self.cells is None:
             return None if self.state is None else (self.state, None)
-        count, *cells = self.cells
+        count, *cells = (cell.clone() for cell in self.cells)  # the next step writes into them
         if self.state is None:
             return tuple(cells), count
         merged = self.reading.reduction.merge(self.state, tuple(cells))

@@ -32,8 +32,8 @@ def stable_rank(spectrum: SpectrumValue) -> Tensor:
 def condition(spectrum: SpectrumValue, p: float | None) -> Tensor:
     """lambda_1 / lambda_k, k = floor(p C) counted from 0, or the last; +inf where that is zero.
 
-    Zero is what is at or below lambda_1 max(N, C) eps, so that rescaling the data changes
-    nothing.
+    Zero is what is at or below lambda_1 max(C, sqrt(N)) eps: a share of lambda_1, so that
+    rescaling the data changes nothing.
     """
     eigenvalues = spectrum.eigenvalues
     chosen = eigenvalues[-1 if p is None else min(int(p * len(eigenvalues)), len(eigenvalues) - 1)]
@@ -56,25 +56,28 @@ def input_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
 
 @quantity("InputCovCondition", spectrum=input.spectrum)
 def input_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
-    """Condition number of the input's covariance, lambda_1 / lambda_C, or lambda_1 / lambda_pC."""
+    """Condition number of the input's covariance: largest over smallest eigenvalue.
+
+    With ``p``: over the one at floor(p C), counted from 0. +inf where that is zero.
+    """
     return condition(spectrum, p)
 
 
 @quantity("InputCovCondition20", spectrum=input.spectrum)
 def input_cov_condition_20(spectrum: SpectrumValue) -> Tensor:
-    """lambda_1 / lambda_k of the input's covariance at k = floor(0.2 C)."""
+    """lambda_1 / lambda_k of the input's covariance, k = floor(0.2 C) counted from 0."""
     return condition(spectrum, 0.2)
 
 
 @quantity("InputCovCondition50", spectrum=input.spectrum)
 def input_cov_condition_50(spectrum: SpectrumValue) -> Tensor:
-    """lambda_1 / lambda_k of the input's covariance at k = floor(0.5 C)."""
+    """lambda_1 / lambda_k of the input's covariance, k = floor(0.5 C) counted from 0."""
     return condition(spectrum, 0.5)
 
 
 @quantity("InputCovCondition80", spectrum=input.spectrum)
 def input_cov_condition_80(spectrum: SpectrumValue) -> Tensor:
-    """lambda_1 / lambda_k of the input's covariance at k = floor(0.8 C)."""
+    """lambda_1 / lambda_k of the input's covariance, k = floor(0.8 C) counted from 0."""
     return condition(spectrum, 0.8)
 
 
@@ -92,25 +95,25 @@ def output_grad_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
 
 @quantity("OutputGradCovCondition", spectrum=output_grad.spectrum)
 def output_grad_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
-    """Condition number of the output gradient's covariance."""
+    """Condition number of the output gradient's covariance; ``p`` as for the input's."""
     return condition(spectrum, p)
 
 
 @quantity("OutputGradCovCondition20", spectrum=output_grad.spectrum)
 def output_grad_cov_condition_20(spectrum: SpectrumValue) -> Tensor:
-    """lambda_1 / lambda_k of the output gradient's covariance at k = floor(0.2 C)."""
+    """lambda_1 / lambda_k of the output gradient's covariance, k = floor(0.2 C) counted from 0."""
     return condition(spectrum, 0.2)
 
 
 @quantity("OutputGradCovCondition50", spectrum=output_grad.spectrum)
 def output_grad_cov_condition_50(spectrum: SpectrumValue) -> Tensor:
-    """lambda_1 / lambda_k of the output gradient's covariance at k = floor(0.5 C)."""
+    """lambda_1 / lambda_k of the output gradient's covariance, k = floor(0.5 C) counted from 0."""
     return condition(spectrum, 0.5)
 
 
 @quantity("OutputGradCovCondition80", spectrum=output_grad.spectrum)
 def output_grad_cov_condition_80(spectrum: SpectrumValue) -> Tensor:
-    """lambda_1 / lambda_k of the output gradient's covariance at k = floor(0.8 C)."""
+    """lambda_1 / lambda_k of the output gradient's covariance, k = floor(0.8 C) counted from 0."""
     return condition(spectrum, 0.8)
 
 

@@ -66,11 +66,16 @@ def spectrum(x, centered=True):
         return values / (n - 1 if centered else n)
 
 
+def rank_size(rows):
+    n, c = rows.shape
+    return max(c, n**0.5)
+
+
 def condition(x, k, eps=2.0**-23, centered=True):
     rows, values = matrix(x), spectrum(x, centered)
     if np.isnan(values).any():
         return np.nan
-    zero = values[0] * max(rows.shape) * eps
+    zero = values[0] * rank_size(rows) * eps
     return np.inf if values[k] <= zero else values[0] / values[k]
 
 

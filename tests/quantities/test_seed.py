@@ -13,7 +13,15 @@ from torch import nn
 
 import taiyi_fx
 from tests.quantities import reference
-from tests.quantities.reference import ConvLike, LinearLike, bench, condition, double, matrix
+from tests.quantities.reference import (
+    ConvLike,
+    LinearLike,
+    bench,
+    condition,
+    double,
+    matrix,
+    rank_size,
+)
 from tests.quantities.strategies import tensors
 
 WITH_HALF = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -82,7 +90,7 @@ def test_condition_numbers(x, side, which):
         return
     eps = torch.finfo(x.dtype).eps
     offset = np.abs(rows.mean(0)).max() ** 2  # a large mean costs digits before any statistic
-    zero = values[0] * max(rows.shape) * eps
+    zero = values[0] * rank_size(rows) * eps
     if values[k] <= 1e-3 * zero and values[0] > offset * 1e-6:
         assert found == math.inf
     elif values[k] > 1e3 * zero and values[k] > 1e3 * offset * eps:
@@ -101,10 +109,26 @@ def test_a_condition_number_at_any_share(x, p):
 def test_rescaling_the_data_does_not_change_a_condition_number(x):
     values = reference.spectrum(x)
     assume(not np.isnan(values).any() and values[0] > 0)
-    zero = values[0] * max(matrix(x).shape) * torch.finfo(x.dtype).eps
+    zero = values[0] * rank_size(matrix(x)) * torch.finfo(x.dtype).eps
     assume(values[-1] > 1e3 * zero or values[-1] < 1e-3 * zero)
     found, scaled = bench("InputCovCondition", x), bench("InputCovCondition", x * 1e-4)
     assert same(scaled, found, rel=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(64, 16, 64, 64), (256, 8, 32, 32), (65536, 16)], ids=str)
+def test_many_rows_do_not_make_an_ordinary_condition_number_infinite(shape):
+    spread = torch.logspace(0, -1.3, shape[1])
+    x = torch.randn(shape) * spread.reshape([-1] + [1] * (len(shape) - 2))
+    found = bench("InputCovCondition", x)
+    assert found == pytest.approx(condition(x, -1), rel=1e-3)
+    assert 300 < found < 500
+
+
+@pytest.mark.parametrize("c", [2, 4, 16, 64])
+def test_a_feature_that_is_the_sum_of_others_is_found_among_many_rows(c):
+    x = torch.randn(65536, c)
+    x[:, -1] = x[:, :-1].sum(1)
+    assert bench("InputCovCondition", x) == math.inf
 
 
 def test_the_covariance_of_a_convolutions_input_is_that_of_its_channels():
