@@ -16,6 +16,7 @@ from taiyi_fx import quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
+from taiyi_fx.passes.stand import is_probed
 from taiyi_fx.passes.trace import Capture
 
 
@@ -74,11 +75,13 @@ def instrument(
 def _check_model(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"instrument takes a torch.nn.Module, not a {type(model).__name__}")
-    if isinstance(model, InstrumentedModule):
-        raise TypeError(
-            "the model is instrumented already; instrument the model it came from with both "
-            "configurations in one"
-        )
+    for name, module in model.named_modules():
+        if isinstance(module, InstrumentedModule) or is_probed(module):
+            what = f"the part {name!r} of the model" if name else "the model"
+            raise TypeError(
+                f"{what} is instrumented already; instrument the model it came from with both "
+                "configurations in one"
+            )
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
     if isinstance(model, wrappers) or hasattr(model, "_orig_mod"):
         kind = type(model).__name__
@@ -98,6 +101,9 @@ class InstrumentedModule(fx.GraphModule):
         capture: What became a graph, and what stayed Python and why.
         graph: The probed graph of the training forward, to look at.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Keeps the model's class from taking note of an instrumented one as another model."""
 
     _instrumented: _Instrumented
     _lineno_map = None  # torch.compile asks a graph module for it

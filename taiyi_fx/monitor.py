@@ -116,6 +116,8 @@ class Monitor:
     def at(self, step: int) -> Iterator[None]:
         """Forwards in the body are read for this step instead of the one after the last."""
         before = self._step
+        if step != before:
+            self._installation.end_step()
         self._prepare(step)
         try:
             yield
@@ -133,6 +135,7 @@ class Monitor:
     def resume(self) -> None:
         """Goes on after `pause`."""
         self._paused = False
+        self._table.clear()
         self._prepare(self._step)
 
     def close(self) -> None:
@@ -165,7 +168,7 @@ class Monitor:
         return self._agendas[due]
 
     def _collect(self, agenda: _Agenda, step: int, scale: Scale) -> None:
-        self._failed: dict[tuple[str, str], Exception | str] = {}
+        self._failed: dict[tuple[str, str], str] = {}
         with torch.no_grad():
             pending = list(self._evaluate(agenda, step, scale))
             values = to_host(pending)
@@ -199,7 +202,7 @@ class Monitor:
                     if self._strict:
                         add_note(error, f"while computing {subscription.label} of {module!r}")
                         raise
-                    self._failed[module, subscription.label] = error
+                    self._failed[module, subscription.label] = f"{type(error).__name__}: {error}"
 
     def _at_call(
         self,
@@ -253,8 +256,7 @@ class Monitor:
     def _report(self) -> None:
         """Warns of what has no value, each time its reason is a new one."""
         news: list[str] = []
-        for (module, label), why in self._failed.items():
-            text = why if isinstance(why, str) else f"{type(why).__name__}: {why}"
+        for (module, label), text in self._failed.items():
             if self.missing.get((module, label)) != text:
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
             self.missing[module, label] = text

@@ -74,6 +74,8 @@ class Source:
         return Reading(site, reduction)
 
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
+        if self.port == "input_grad" and getattr(module, "inplace", False):
+            raise Missing("changes its input in place, so that its gradient is that of the output")
         if self.port in CALL_PORTS:
             pick = given.get("tensor")
             if pick is None or not self.port.startswith("input"):

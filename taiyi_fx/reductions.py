@@ -177,6 +177,10 @@ class Spectrum:
             return _count(n, x), mean, rows.T @ rows, rows.new_empty(0, c)
 
     def merge(self, a: State, b: State) -> State:
+        with torch.autocast(a[1].device.type, enabled=False):
+            return self._merged(a, b)
+
+    def _merged(self, a: State, b: State) -> State:
         (n_a, mean_a, product_a, rows_a), (n_b, mean_b, product_b, rows_b) = a, b
         n = n_a + n_b
         # Counts are integers: divided as they are, they would give the default float type.

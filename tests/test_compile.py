@@ -105,6 +105,17 @@ def assert_close(a, b):
     assert b.value == pytest.approx(a.value, rel=2e-2, abs=1e-5, nan_ok=True), (a, b)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_model_in_float64_keeps_its_values_when_compiled(backend):
+    model = taiyi_fx.instrument(MODELS["mlp"][0]().double(), {"0": ["InputSndNorm", "InputMean"]})
+    x = torch.randn(8, 8, dtype=torch.float64)
+    torch.compile(model, fullgraph=True, backend=backend)(x).sum().backward()
+    model.monitor.track(0)
+    output = model.monitor.get_output()["0"]
+    assert output["InputSndNorm"][0] == pytest.approx(x.norm().item(), rel=1e-12)
+    assert output["InputMean"][0] == pytest.approx(x.mean().item(), rel=1e-9)
+
+
 @pytest.mark.parametrize("name", ["mlp", "python"])
 def test_micro_batches_fold_in_compiled_code_too(name):
     make, shape = MODELS[name]

@@ -5,6 +5,7 @@ import io
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import fx, nn
@@ -94,6 +95,96 @@ def test_a_replaced_part_takes_effect():
     model.fc = nn.Linear(3, 3)
     x = torch.randn(2, 3)
     assert torch.equal(model(x), model.fc(x) * 2)
+
+
+@pytest.mark.parametrize("value", [torch.tensor(4.0, requires_grad=True), 4, np.float64(4.0)])
+def test_an_attribute_of_another_type_is_followed(value):
+    model = taiyi_fx.instrument(traced(4.0), CFG)
+    model.factor = value
+    x = torch.randn(2, 3)
+    assert torch.equal(model(x), model.fc(x) * value)
+    if torch.is_tensor(value):
+        model(x).sum().backward()
+        assert value.grad is not None
+
+
+def test_parts_exchanged_in_a_list_take_effect():
+    class Listed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList([nn.Linear(3, 3)])
+
+        def forward(self, x):
+            for part in self.parts:
+                x = part(x)
+            return x
+
+    model = taiyi_fx.instrument(Listed(), {"parts.0": ["InputSndNorm"]})
+    assert str(model.capture) == "one graph"
+    model.parts.append(nn.ReLU())
+    assert (model(torch.randn(5, 3)) >= 0).all()
+
+
+def test_a_forward_patched_later_stays():
+    model = taiyi_fx.instrument(traced(), CFG)
+    model.fc.forward = lambda x: x * 7
+    x = torch.ones(2, 3)
+    assert torch.equal(model(x), x * 14)
+    with pytest.warns(taiyi_fx.MonitorWarning):
+        model.monitor.track(0)
+    assert torch.equal(model(x), x * 14)
+
+
+def test_global_hooks_run():
+    model, calls = taiyi_fx.instrument(traced(), CFG), []
+    handle = nn.modules.module.register_module_full_backward_hook(lambda *args: calls.append(1))
+    try:
+        model(torch.randn(2, 3, requires_grad=True)).sum().backward()
+    finally:
+        handle.remove()
+    assert calls
+
+
+def test_attention_still_sees_that_its_inputs_are_one():
+    class SelfAttention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            return self.attention(x, x, x)[0]
+
+    net = SelfAttention()
+    model = taiyi_fx.instrument(net, {"attention": ["BackwardInput"]})
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    assert torch.equal(model(x), net(x))
+
+
+def test_a_model_with_an_instrumented_part_is_refused():
+    part = taiyi_fx.instrument(traced(), CFG)
+    with pytest.raises(TypeError, match="the part '0' of the model is instrumented already"):
+        taiyi_fx.instrument(nn.Sequential(part), {"0.fc": ["InputMean"]})
+
+
+def test_the_models_class_takes_no_note_of_the_instrumented_one():
+    class Registered(nn.Module):
+        known = []
+
+        def __init_subclass__(cls, *, name):
+            Registered.known.append(name)
+
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.fc(x)
+
+    class Mine(Registered, name="mine"):
+        pass
+
+    assert isinstance(taiyi_fx.instrument(Mine(), CFG), Mine)
+    assert Registered.known == ["mine"]
 
 
 def test_hooks_registered_later_run():

@@ -1,8 +1,11 @@
 """Honest edges: what has no value says why, and what is counted is what should be."""
 
+import copy
+import gc
 import math
 import re
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -338,6 +341,46 @@ def test_a_reading_that_fails_in_forward_or_backward_does_not_stop_training():
     with pytest.warns(MonitorWarning, match="InputMean of '1': IndexError") as caught:
         step(model, torch.randn(3, 4))
     assert "OutputGradCovMaxEig of '1': IndexError" in str(caught[0].message)
+
+
+def test_a_failed_reading_keeps_no_activation_alive():
+    model = taiyi_fx.instrument(
+        mlp(), {"0": [["InputMean", "every(1)", {"reduce": "feature", "feature_axis": 3}]]}
+    )
+    x = torch.randn(3, 4)
+    alive = weakref.ref(x)
+    with pytest.warns(MonitorWarning, match="IndexError"):
+        step(model, x)
+    model.zero_grad()
+    del x
+    gc.collect()
+    assert alive() is None
+
+
+def test_spectra_merge_under_autocast():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputCovMaxEig"]})
+    x = torch.randn(9, 4)
+    with torch.autocast("cpu", torch.bfloat16):
+        for part in x.split(3):
+            model(part)
+    model.monitor.track(0)
+    assert read(model)["InputCovMaxEig"] == pytest.approx(
+        torch.linalg.eigvalsh(torch.cov(x.T))[-1].item(), rel=1e-4
+    )
+
+
+def test_what_flows_while_paused_is_not_recorded_later():
+    model = taiyi_fx.instrument(mlp(), {"0": NORMS})
+    loss = 100 * model(torch.randn(3, 4)).square().mean()
+    model.monitor.pause()
+    loss.backward()
+    model.monitor.resume()
+    x = torch.randn(3, 4)
+    step(model, x)
+    assert read(model)["InputSndNorm"] == pytest.approx(x.norm().item())
+    twin = taiyi_fx.instrument(copy.deepcopy(model._plain()), {"0": NORMS})
+    step(twin, x)
+    assert read(model)["OutputGradSndNorm"] == pytest.approx(read(twin)["OutputGradSndNorm"])
 
 
 def test_strict_raises_with_the_name():

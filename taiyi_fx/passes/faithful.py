@@ -10,6 +10,7 @@ is kept as conditions under which the graph may stand in for the forward.
 from __future__ import annotations
 
 import gc
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
 from taiyi_fx.passes.source_scan import SIMPLE, Refusal, scan
 
-_TORCH = str(Path(torch.__file__).parent)
+_TORCH = str(Path(torch.__file__).parent) + os.sep
 _PASSES = str(Path(__file__).parent)
 _STDLIB = str(Path(random.__file__).parent)
 # Python inside torch that keeps a trace faithful; any other (autograd functions, checkpointing,
@@ -42,17 +43,13 @@ _PLAIN_TORCH = (
     "_jit_internal.py",
     "jit/_trace.py",
     "_tensor.py",
-    "__init__.py",
 )
 _PURE_BUILTINS = frozenset(
-    "abs all any divmod getattr hasattr callable isinstance issubclass iter len max min"
-    " next pow round sorted sum __build_class__".split()
+    "abs all any divmod iter len max min next pow round sorted sum __build_class__".split()
 )
-# Python's own libraries that only compute; "string" and "eval_with_key" are code that
-# dataclasses and torch.fx made.
+# Python's own libraries that only compute.
 _PLAIN_LIBRARIES = frozenset(
-    "functools collections enum typing operator itertools math copy dataclasses abc"
-    " numbers types _collections_abc string".split()
+    "collections enum typing operator itertools math abc numbers types _collections_abc".split()
 )
 _STATE_QUERIES = ("is_grad", "is_inference", "is_autocast", "get_autocast", "get_", "set_", "_set_")
 _HARMLESS_TENSOR_CALLS = frozenset(
@@ -134,7 +131,7 @@ class Watch:
     def _judge(self, frame: FrameType) -> None:
         code = frame.f_code
         if code.co_filename.startswith(_TORCH):
-            inside = code.co_filename[len(_TORCH) + 1 :]
+            inside = code.co_filename[len(_TORCH) :]
             if not inside.startswith(_PLAIN_TORCH):
                 self._refuse(f"goes through torch/{inside} ({code.co_name})")
             return
@@ -191,7 +188,7 @@ def _is_users(code: CodeType) -> bool:
     name = code.co_filename
     if name.startswith(_STDLIB):
         return "-packages" in name[len(_STDLIB) :]
-    return not name.startswith((_TORCH, _PASSES, "<"))
+    return not name.startswith((_TORCH, _PASSES, "<eval_with_key>", "<frozen"))
 
 
 def _was_called_by_model(frame: FrameType) -> bool:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import itertools
 import weakref
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
 import torch
@@ -19,41 +16,13 @@ from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.run import Run
 from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.stand import Stand, is_probed
 from taiyi_fx.passes.standin import Standin
 from taiyi_fx.passes.structure import Call
 from taiyi_fx.passes.trace import CapturedGraph, enter, leave
 
 _ISLANDS: weakref.WeakValueDictionary[int, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-
-
-class Stand:
-    """A callable that stands on a module in place of its forward.
-
-    A copy or a pickle of the module gets the module's own forward back.
-    """
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        self.plain: Callable[..., Any] = module.forward
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        return inspect.signature(self.plain)
-
-    @property
-    def __code__(self) -> CodeType:
-        # torch.compile asks a graph module's forward for it.
-        return type(self).__call__.__code__
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.plain(*args, **kwargs)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
-        return copy.deepcopy(self.plain, memo)
-
-    def __reduce__(self) -> Any:  # pickle's own untyped protocol
-        return getattr, (self.module, "forward")
 
 
 class Island(Stand):
@@ -221,6 +190,8 @@ class Installation:
             self.set_due(due)
 
     def _restore(self, module: nn.Module) -> None:
+        if not is_probed(module):
+            return  # someone has put another forward there since
         own = self._own[module]
         if own is None:
             vars(module).pop("forward", None)

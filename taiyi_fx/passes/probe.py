@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import (
     GRADIENT_PORTS,
@@ -89,11 +90,16 @@ def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
                 slot.fold(measured)
                 slot.shape = x.shape
         except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            # A traceback would keep the tensors of its frames alive.
+            error.__context__ = error.__cause__ = None
             for slot in slots:
-                slot.failure = error
+                slot.failure = error.with_traceback(None)
 
 
 def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Any:
+    if isinstance(tensor, Parameter):
+        _leave_parameter(groups)
+        return value
     has_gradient = tensor.requires_grad and torch.is_grad_enabled()
     if not torch.compiler.is_compiling():
         _note(groups, tensor)
@@ -110,6 +116,13 @@ def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> 
     else:
         tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+
+
+def _leave_parameter(groups: tuple[SlotGroup, ...]) -> None:
+    # Behind a Function it would be a parameter no more, which its consumers may ask for.
+    for _, slots in groups:
+        for slot in slots:
+            slot.note = "the tensor there is a parameter itself; read its own gradient instead"
 
 
 def _tap_compiled(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Tensor:
@@ -180,9 +193,9 @@ class CompiledTap(torch.autograd.Function):
 def _fold_cells(reduction: Reduction, cells: State, x: Tensor) -> None:
     count, *state = cells
     measured = reduction.measure(x)
-    merged = reduction.merge(tuple(state), measured)
-    for cell, value in zip(state, where(count > 0, merged, measured), strict=True):
-        cell.copy_(value)
+    merged = reduction.merge(tuple(cell[0] for cell in state), measured)
+    for cell, value in zip(state, where(count[0] > 0, merged, measured), strict=True):
+        cell.copy_(value.unsqueeze(0))
     count.add_(1)
 
 

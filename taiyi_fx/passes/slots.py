@@ -56,7 +56,7 @@ class Slot:
         """The state, and where only the device knows whether there is one, the count of folds."""
         if self.cells is None:
             return None if self.state is None else (self.state, None)
-        count, *cells = (cell.clone() for cell in self.cells)  # the next step writes into them
+        count, *cells = (cell[0].clone() for cell in self.cells)  # the next step writes there
         if self.state is None:
             return tuple(cells), count
         merged = self.reading.reduction.merge(self.state, tuple(cells))
@@ -112,7 +112,10 @@ def allocate(
 ) -> bool:
     """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
     slot = _SLOTS[key]
-    wanted = [((), torch.int64), *zip(shapes, dtypes, strict=True)]
+    # Of at least one axis: compiled code takes a float64 without any for a Python number, and
+    # loses what is written into it.
+    kinds = zip(((), *shapes), (torch.int64, *dtypes), strict=True)
+    wanted = [((1, *shape), dtype) for shape, dtype in kinds]
     have = [(tuple(c.shape), c.dtype) for c in slot.cells or ()]
     if have != wanted or (slot.cells and slot.cells[0].device != device):
         slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)

@@ -13,6 +13,9 @@ import torch
 from torch import fx, nn
 
 SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
+MISSING: Any = object()
+"""What a condition holds for an attribute that was the class's and not the instance's."""
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _TYPE_TESTS = frozenset(
     "isinstance issubclass type hasattr getattr setattr delattr callable id vars dir".split()
@@ -94,8 +97,9 @@ class _Scan:
     def _identity_test(self, node: ast.Compare) -> str | None:
         operands = [node.left, *node.comparators]
         for i, operator in enumerate(node.ops):
-            if isinstance(operator, (ast.Is, ast.IsNot)) and not any(
-                self._belongs_to_module(operand) for operand in operands[i : i + 2]
+            if isinstance(operator, (ast.Is, ast.IsNot)) and not all(
+                isinstance(operand, ast.Constant) or self._belongs_to_module(operand)
+                for operand in operands[i : i + 2]
             ):
                 return f"tests the identity of a value, `{ast.unparse(node)}`"
         return None
@@ -105,8 +109,7 @@ class _Scan:
             case ast.Name(id="print" | "input" | "open" | "exec" | "eval" as name):
                 return f"calls `{name}`"
             case ast.Name(id=name) if name in _TYPE_TESTS:
-                if not (node.args and self._belongs_to_module(node.args[0])):
-                    return f"tests the type of a value, `{ast.unparse(node)}`"
+                return f"tests the type of a value, `{ast.unparse(node)}`"
             case ast.Attribute(attr="forward", value=value) if not _is_super(value):
                 return f"calls `{ast.unparse(node.func)}` directly"
         return None
@@ -120,45 +123,64 @@ class _Scan:
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         """Follows ``self.a.b`` through modules; notes or refuses the plain value it ends at."""
-        chain, base = [node.attr], node.value
-        while isinstance(base, ast.Attribute):
-            chain.append(base.attr)
-            base = base.value
+        if node.attr.startswith("__"):
+            return f"reads `{ast.unparse(node)}`"
+        chain, base, indexed = _chain(node)
         if not isinstance(base, ast.Name):
             return None
+        if base.id not in self.locals and base.id not in self.globals:
+            # A comprehension's own variable, gone by now: it may have been anything.
+            return f"reads `{ast.unparse(node)}`, of a variable that cannot be checked"
         owner = self.locals.get(base.id, self.globals.get(base.id))
-        if isinstance(owner, ModuleType):
+        if indexed:
+            part = isinstance(owner, nn.Module)
+            return f"reads `{ast.unparse(node)}`, a part's attribute" if part else None
+        if isinstance(owner, (ModuleType, type)):
             return self._setting(owner, chain, node)
         if not isinstance(owner, nn.Module):
             return None if _is_plain_owner(owner) else f"reads `{ast.unparse(node)}`, an object's"
-        for attr in reversed(chain):
+        return self._through_modules(owner, chain, node, is_self=base.id == self.first)
+
+    def _through_modules(
+        self, owner: Any, chain: list[str], node: ast.Attribute, *, is_self: bool
+    ) -> str | None:
+        for depth, attr in enumerate(reversed(chain)):
             if not isinstance(owner, nn.Module):
                 return None
-            if attr in vars(owner):
-                problem = self._plain_value(owner, attr, stable=base.id == self.first)
-                if problem:
-                    return f"{problem}, `{ast.unparse(node)}`"
+            problem = self._plain_value(owner, attr, stable=is_self and depth == 0)
+            if problem:
+                return f"{problem}, `{ast.unparse(node)}`"
             owner = _stored(owner, attr)
         return None
 
-    def _setting(self, owner: ModuleType, chain: list[str], node: ast.Attribute) -> str | None:
+    def _setting(
+        self, owner: ModuleType | type, chain: list[str], node: ast.Attribute
+    ) -> str | None:
         """Refuses what a Python module holds as a setting: it may change."""
         value: Any = owner
         for attr in reversed(chain):
             value = getattr(value, attr, None)
-        is_constant = chain[0].isupper() or owner.__name__.partition(".")[0] in _LIBRARIES
+        is_constant = chain[0].isupper() or _home(owner) in _LIBRARIES
         is_setting = isinstance(value, (*SIMPLE, list, dict)) and value is not None
         return (
             f"reads the setting `{ast.unparse(node)}`" if is_setting and not is_constant else None
         )
 
     def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
-        value = vars(owner)[attr]
-        if isinstance(value, (nn.Module, torch.Tensor)) or (attr.startswith("_") and attr in _OWN):
+        if attr in _MODULE_METHODS:
+            return "calls a method that changes or reads the module's state"
+        if attr in owner._buffers and not stable:
+            return "reads a buffer of a part, which the part may replace"
+        if attr in _OWN or attr in owner._modules or attr in owner._parameters:
+            return None
+        value = vars(owner).get(attr, getattr(type(owner), attr, None))
+        if isinstance(value, nn.Module) or attr in owner._buffers or _is_method(value):
+            return None
+        if isinstance(value, torch.Tensor) and stable:
             return None
         if not (_is_simple(value) and stable and owner in self.names):
             return "reads an attribute whose value may change"
-        self.conditions[self.names[owner], attr] = value
+        self.conditions[self.names[owner], attr] = vars(owner).get(attr, MISSING)
         return None
 
     def _global(self, node: ast.Name) -> str | None:
@@ -174,7 +196,34 @@ class _Scan:
 
 
 _LIBRARIES = ("torch", "math", "numpy")
-_OWN = frozenset(vars(nn.Module()))
+_OWN = frozenset(vars(nn.Module())) - {"training"}
+_HARMLESS_METHODS = ("children", "named_children", "forward", "extra_repr")
+_MODULE_METHODS = frozenset(
+    name
+    for name, value in vars(nn.Module).items()
+    if isinstance(value, FunctionType) and name not in _HARMLESS_METHODS and name[0] != "_"
+)
+
+
+def _chain(node: ast.Attribute) -> tuple[list[str], ast.expr, bool]:
+    """The attributes of ``a.b[0].c`` from the last to the first, its root, and if it is indexed."""
+    chain, base, indexed = [node.attr], node.value, False
+    while isinstance(base, (ast.Attribute, ast.Subscript)):
+        if isinstance(base, ast.Attribute):
+            chain.append(base.attr)
+        indexed = indexed or isinstance(base, ast.Subscript)
+        base = base.value
+    return chain, base, indexed
+
+
+def _home(owner: ModuleType | type) -> str:
+    name = owner.__module__ if isinstance(owner, type) else owner.__name__
+    return name.partition(".")[0]
+
+
+def _is_method(value: Any) -> bool:
+    kinds = (FunctionType, property, classmethod, staticmethod, functools.cached_property)
+    return isinstance(value, kinds) or type(value).__name__ == "builtin_function_or_method"
 
 
 def _is_simple(value: Any) -> bool:

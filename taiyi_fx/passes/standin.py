@@ -12,7 +12,16 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Run
 from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.source_scan import MISSING
+from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
+
+_GLOBAL_HOOKS = (
+    torch_module._global_forward_hooks,
+    torch_module._global_forward_pre_hooks,
+    torch_module._global_backward_hooks,
+    torch_module._global_backward_pre_hooks,
+)
 
 
 class Standin:
@@ -30,22 +39,27 @@ class Standin:
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
         self.forwards = {name: modules[name].forward for name in called}
         self.values = [(vars(modules[m]), attr, value) for m, attr, value in captured.conditions]
-        self.parts = [
-            (modules[m]._modules, [*modules[m]._modules.values()]) for m in captured.inlined
-        ]
+        parents = [m for m in modules.values() if m._modules]
+        self.parts = [(m._modules, list(m._modules.values())) for m in parents]
+        inlined = [modules[name] for name in captured.inlined]
+        self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
         self.called = [modules[name] for name in sorted(called.union(captured.inlined))]
+        self.own = [(m, type(m), vars(m).get("forward")) for m in self.called]
         self.probed: dict[Mode, fx.Graph] = {}
         self.functions: dict[tuple[str, Mode], Callable[..., Any]] = {}
 
     def holds(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""
         for owner, attr, value in self.values:
-            if owner.get(attr) is not value and owner.get(attr) != value:
+            found = owner.get(attr, MISSING)
+            if found is not value and (type(found) is not type(value) or found != value):
                 return False
         for parts, expected in self.parts:
             if list(parts.values()) != expected:
                 return False
-        if torch_module._global_forward_hooks or torch_module._global_forward_pre_hooks:
+        if any(_present(kept) != expected for kept, expected in self.tensors):
+            return False
+        if any(_GLOBAL_HOOKS) or not all(_is_as_it_was(*forward) for forward in self.own):
             return False
         return not any(map(_has_hooks, self.called))
 
@@ -62,6 +76,21 @@ class Standin:
             graph = self.captured.graph
             self.probed[mode] = probe_graph(graph, self.root, self.table, mode)
         return self.probed[mode]
+
+
+def _tensors_of(module: nn.Module) -> tuple[Any, ...]:
+    lists = [m for m in module.children() if isinstance(m, (nn.ParameterList, nn.ParameterDict))]
+    return tuple(kept for m in (module, *lists) for kept in (m._parameters, m._buffers))
+
+
+def _present(kept: Any) -> list[str]:
+    return [name for name, tensor in kept.items() if tensor is not None]
+
+
+def _is_as_it_was(module: nn.Module, kind: type, own: Any) -> bool:
+    """Whether a module's forward is the one that was captured, or a probed one around it."""
+    forward = vars(module).get("forward")
+    return type(module) is kind and (forward is own or isinstance(forward, Stand))
 
 
 def _has_hooks(module: nn.Module) -> bool:

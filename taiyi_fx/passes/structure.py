@@ -37,20 +37,18 @@ class Call:
 
 
 def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
-    """The same structure, with ``old`` (by identity, its first occurrence) replaced."""
-    replaced, found = _replace(value, old, new)
-    assert found, "the tensor was found in this value"
-    return replaced
+    """The same structure, with ``old`` replaced by identity wherever it stands.
 
-
-def _replace(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
+    Everywhere, because a module may ask whether two of its inputs are one object, as attention
+    does of query, key and value.
+    """
     if value is old:
-        return new, True
-    for key, part in _parts(value):
-        replaced, found = _replace(part, old, new)
-        if found:
-            return _with_part(value, key, replaced), True
-    return value, False
+        return new
+    for key, part in list(_parts(value)):
+        replaced = replace_tensor(part, old, new)
+        if replaced is not part:
+            value = _with_part(value, key, replaced)
+    return value
 
 
 def _with_part(value: Any, key: Any, part: Any) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import fx, nn
+from torch.fx.proxy import Attribute
 from torch.nn.utils import parametrize
 
 from taiyi_fx.passes.clone import clone_tree
@@ -17,6 +18,9 @@ from taiyi_fx.passes.faithful import Condition, Unfaithful, Watch
 from taiyi_fx.passes.structure import Call
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+_SPELLED = (bool, int, float, complex, str)
+# Names that generated code has for itself, which a parameter of the same name would hide.
+_TAKEN_NAMES = frozenset("torch device inf nan NoneType fx_pytree pytree taiyi_fx".split())
 _IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor ilshift irshift"
 IN_PLACE_OPERATORS = frozenset(getattr(operator, name) for name in _IN_PLACE.split())
 
@@ -94,11 +98,16 @@ def trace(root: nn.Module, targets: Collection[str]) -> Capture:
         targets: Names of the modules whose calls get marks.
     """
     python = _inside_torch(root, targets)
+    if "forward" in vars(root):
+        return Capture(python={**python, "": "was replaced on the instance"})
     while True:
         try:
             graphs = _trace_modes(root, targets, python)
         except _Stays as stays:
             new = _alike(root, stays.refusals)
+            if new.keys() <= python.keys():
+                # Refused for what a part does that stays Python already: then the whole does.
+                new = {"": next(iter(new.values()))}
             if "" in new:
                 return Capture(python={**python, **new})
             python.update(new)
@@ -170,6 +179,9 @@ def _trace_once(
     except Exception as error:  # Whatever the forward does with a proxy, it stays Python.
         failed = error if isinstance(error, Unfaithful) else _untraceable(tracer, error)
         raise _Stays(watch.refusals or [failed]) from error
+    taken = [n.target for n in graph.find_nodes(op="placeholder") if n.target in _TAKEN_NAMES]
+    if taken:
+        raise _Stays([Unfaithful("", f"has a parameter named {taken[0]!r}")])
     if "" in targets:
         _mark_root(graph)
     conditions = tuple((name, attr, value) for (name, attr), value in watch.conditions.items())
@@ -206,6 +218,13 @@ class MarkingTracer(fx.Tracer):
         """A proxy with in-place operators."""
         return InPlaceProxy(node, self)
 
+    def create_arg(self, a: Any) -> Any:
+        """A node's argument; fx's signature. Refuses what generated code could not spell."""
+        if isinstance(a, (bool, int, float, complex, str)) and type(a) not in _SPELLED:
+            kind = f"{type(a).__module__}.{type(a).__name__}"
+            raise Unfaithful(self.current, f"computes with a {kind}, {a!r}")
+        return super().create_arg(a)
+
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Modules without parts are called as they are, so that what they read stays live."""
         return (
@@ -226,9 +245,13 @@ class MarkingTracer(fx.Tracer):
 
     def _call(self, m: nn.Module, name: str, forward: Any, args: Any, kwargs: Any) -> Any:
         if self.is_leaf_module(m, name):
+            if any(map(_holds_container, (*args, *kwargs.values()))):
+                raise Unfaithful(self.current, f"hands a list or dictionary to {name!r}")
             return super().call_module(m, forward, args, kwargs)
         if m._forward_hooks or m._forward_pre_hooks or m._backward_hooks or m._backward_pre_hooks:
             raise Unfaithful(name, "has hooks registered on it")
+        if not _own_names(m).isdisjoint(("__getattr__", "__getattribute__")):
+            raise Unfaithful(name, "has a __getattr__ of its own")
         if "forward" in vars(m):
             raise Unfaithful(name, "was replaced on the instance")
         with self._inside(name):
@@ -270,8 +293,41 @@ class MarkingTracer(fx.Tracer):
         return value
 
 
+def _holds_container(value: Any) -> bool:
+    # A part could change it, and the trace would not see that.
+    if isinstance(value, tuple):
+        return any(map(_holds_container, value))
+    return isinstance(value, (list, dict, set))
+
+
+def _own_names(m: nn.Module) -> set[str]:
+    return {name for c in type(m).__mro__ if c not in (nn.Module, object) for name in vars(c)}
+
+
+def _refuse_value(proxy: fx.Proxy, *_: Any) -> Any:
+    name = proxy.tracer.current if isinstance(proxy.tracer, MarkingTracer) else ""
+    raise Unfaithful(name, "turns a value into a text or a key")
+
+
+_refuse: Any = _refuse_value
+
+
 class InPlaceProxy(fx.Proxy):
-    """A proxy that records ``x += y`` as the in-place operation that it is."""
+    """A proxy that records ``x += y`` as the in-place operation that it is.
+
+    As a text or a key, a proxy says something else than the value would: both are refused.
+    """
+
+    __str__ = __format__ = __hash__ = _refuse
+
+    def __getattr__(self, k: str) -> Attribute:
+        return InPlaceAttribute(self, k)
+
+
+class InPlaceAttribute(Attribute):
+    """An attribute of such a proxy."""
+
+    __str__ = __format__ = __hash__ = _refuse
 
 
 def _record(function: Any) -> Any:
