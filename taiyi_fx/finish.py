@@ -13,9 +13,19 @@ from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
 from taiyi_fx.passes.slots import Slot, SlotTable
 
+_NOT_CALLED = "the module was not called in a training forward, or no tensor was there"
+
 
 class NoValue(Exception):
-    """A reading is not there; the message says why."""
+    """A reading is not there; the message says why.
+
+    Attributes:
+        seen: Whether a forward passed the place all the same.
+    """
+
+    def __init__(self, why: str, *, seen: bool = False) -> None:
+        super().__init__(why)
+        self.seen = seen
 
 
 @dataclass(frozen=True)
@@ -70,10 +80,7 @@ class Readings:
             raise slot.failure
         found = slot.read()
         if found is None:
-            raise NoValue(
-                slot.note
-                or "the module was not called in a training forward, or no tensor was there"
-            )
+            raise NoValue(slot.note or _NOT_CALLED, seen=slot.note is not None)
         is_gradient = slot.reading.site.port in GRADIENT_PORTS
         factor = self._scale.calls if is_gradient else 1.0
         return self._finish(slot.reading, found[0], factor), found[1]

@@ -171,13 +171,25 @@ class Monitor:
         self._failed: dict[tuple[str, str], str] = {}
         with torch.no_grad():
             pending = list(self._evaluate(agenda, step, scale))
-            values = to_host(pending)
+            values = self._to_host(pending)
         for result, value in zip(pending, values, strict=True):
             if value is None:
                 self._failed[result.module, result.subscription.label] = "no gradient reached it"
             else:
                 self._record(step, result, value)
         self._report()
+
+    def _to_host(self, pending: list[Pending]) -> list[Value | None]:
+        try:
+            return to_host(pending)
+        except Exception as error:  # Monitoring never ends a run: reported by name.
+            if self._strict:
+                raise
+            for result in pending:
+                text = f"{type(error).__name__} on the way to the host: {error}"
+                self._failed[result.module, result.subscription.label] = text
+            pending.clear()
+            return []
 
     def _evaluate(self, agenda: _Agenda, step: int, scale: Scale) -> Iterator[Pending]:
         readings = Readings(self._modules, self._table, scale)
@@ -195,7 +207,7 @@ class Monitor:
                 try:
                     yield from self._at_call(subscription, readings, is_emitted, mode, call, module)
                 except NoValue as why:
-                    if call == 0 and mode == "train" and is_emitted:
+                    if (call == 0 or why.seen) and mode == "train" and is_emitted:
                         text = str(why) if step in self._announced else _NOT_ANNOUNCED
                         self._failed[module, subscription.label] = text
                 except Exception as error:  # Monitoring never ends a run: reported by name.
@@ -228,6 +240,7 @@ class Monitor:
             computed if isinstance(computed, Mapping) else {"": computed}
         ).items():
             tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+            tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
             yield Pending(subscription, module, suffix, mode, tensor, present)
 
     def _windowed(
@@ -244,8 +257,8 @@ class Monitor:
         window.append({k: v for k, v in inputs.items() if sources[k].port in CALL_PORTS})
         if not is_emitted:
             return inputs
+        del self._windows[subscription, mode, call]  # whatever comes of it, the next is new
         stacked = {name: _stack([step[name] for step in window]) for name in window[0]}
-        window.clear()
         return {**inputs, **stacked}
 
     def _record(self, step: int, result: Pending, value: Value) -> None:

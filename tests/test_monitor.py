@@ -369,6 +369,58 @@ def test_spectra_merge_under_autocast():
     )
 
 
+def test_a_gradient_missing_at_a_second_call_is_said():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x, mask=None):
+            if mask is not None:
+                x = x * mask
+            return self.fc(x) + self.fc(2 * x).detach()
+
+    model = taiyi_fx.instrument(Twice(), {"fc": ["OutputGradSndNorm"]})
+    with pytest.warns(MonitorWarning, match="OutputGradSndNorm of 'fc@1': no gradient reached it"):
+        step(model, torch.randn(3, 4))
+    assert list(model.monitor.get_output()) == ["fc"]
+
+
+def test_a_window_that_failed_is_not_carried_on():
+    @taiyi_fx.quantity("window_norms", window=True, x=taiyi_fx.input.raw)
+    def window_norms(x):
+        return x.square().sum()
+
+    model = taiyi_fx.instrument(mlp(), {"0": [["window_norms", "linear(2, 1)"]]})
+    step(model, torch.randn(3, 4), 0)
+    with pytest.warns(MonitorWarning, match="window_norms of '0': RuntimeError"):
+        step(model, torch.randn(2, 4), 1)
+    step(model, torch.randn(3, 4), 2)
+    step(model, torch.randn(3, 4), 3)
+    assert list(model.monitor.get_output()["0"]["window_norms"]) == [3]
+
+
+def test_sparse_values_reach_the_host():
+    @taiyi_fx.quantity("sparse_in_test", norm=taiyi_fx.input.norm)
+    def sparse_in_test(norm):
+        return norm.reshape(1).to_sparse()
+
+    model = taiyi_fx.instrument(mlp(), {"0": [sparse_in_test]})
+    x = torch.randn(3, 4)
+    step(model, x)
+    assert read(model)["sparse_in_test"].item() == pytest.approx(x.norm().item())
+
+
+def test_a_copy_to_the_host_that_fails_is_reported_by_name():
+    @taiyi_fx.quantity("nowhere_in_test", norm=taiyi_fx.input.norm)
+    def nowhere_in_test(norm):
+        return torch.empty((), device="meta")
+
+    model = taiyi_fx.instrument(mlp(), {"0": [nowhere_in_test]})
+    with pytest.warns(MonitorWarning, match="nowhere_in_test of '0': NotImplementedError on the"):
+        step(model, torch.randn(3, 4))
+
+
 def test_what_flows_while_paused_is_not_recorded_later():
     model = taiyi_fx.instrument(mlp(), {"0": NORMS})
     loss = 100 * model(torch.randn(3, 4)).square().mean()

@@ -78,10 +78,13 @@ def _aliases(source: fx.Node, root: nn.Module) -> set[fx.Node]:
     """Nodes whose value may share memory with the source's."""
     found, waiting = {source}, [source]
     while waiting:
-        for user in waiting.pop().users:
-            if user not in found and not _is_fresh(user, root):
-                found.add(user)
-                waiting.append(user)
+        node = waiting.pop()
+        near = [user for user in node.users if not _is_fresh(user, root)]
+        if not _is_fresh(node, root):
+            near += node.all_input_nodes
+        new = set(near) - found
+        found |= new
+        waiting += new
     return found
 
 

@@ -116,6 +116,21 @@ def test_a_tensor_that_may_have_changed_in_between_is_read_again(change):
     assert list(probes(graph)) == ["a.input", "a.output", "b.input", "b.output"]
 
 
+def test_a_view_whose_base_changed_in_between_is_read_again():
+    class Base(Changed):
+        def forward(self, x):
+            h = self.a(x)
+            v = h.view(-1, 4)
+            y = self.b(v)
+            h.mul_(2)
+            return y + self.c(v)
+
+    model = Base(None)
+    model.c = nn.Linear(4, 4)
+    graph, _ = probed(model, ["b", "c"], ports=("input",))
+    assert list(probes(graph)) == ["b.input", "c.input"]
+
+
 @pytest.mark.parametrize("same", [lambda y: y.sum(), lambda y: F.relu(y), nn.Linear(4, 4)])
 def test_a_tensor_that_cannot_have_changed_is_read_once(same):
     graph, _ = probed(Changed(same), ["a", "b"], ports=VALUE)
