@@ -58,7 +58,9 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
             return type(value)(*items)
         # torch.return_types are built from one sequence, as plain tuples are.
         return type(value)(items)
-    changed = copy.copy(value)
+    # Compiled code cannot copy these two by copy.copy.
+    plain = type(value) if type(value) in (list, dict) else copy.copy
+    changed = plain(value)
     if isinstance(changed, (list, MutableMapping)):
         changed[key] = part
     else:

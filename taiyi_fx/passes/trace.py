@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import fx, nn
+from torch.fx.immutable_collections import immutable_dict, immutable_list
 from torch.fx.proxy import Attribute
 from torch.nn.utils import parametrize
 
@@ -18,6 +20,7 @@ from taiyi_fx.passes.faithful import Condition, Unfaithful, Watch
 from taiyi_fx.passes.structure import Call
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+_BUILT = (tuple, list, dict, torch.Size, immutable_list, immutable_dict)
 _SPELLED = (bool, int, float, complex, str)
 # Names that generated code has for itself, which a parameter of the same name would hide.
 _TAKEN_NAMES = frozenset("torch device inf nan NoneType fx_pytree pytree taiyi_fx".split())
@@ -179,6 +182,8 @@ def _trace_once(
     except Exception as error:  # Whatever the forward does with a proxy, it stays Python.
         failed = error if isinstance(error, Unfaithful) else _untraceable(tracer, error)
         raise _Stays(watch.refusals or [failed]) from error
+    for node in graph.nodes:
+        node.type = None  # of no use to us, and some annotations cannot be written as code
     taken = [n.target for n in graph.find_nodes(op="placeholder") if n.target in _TAKEN_NAMES]
     if taken:
         raise _Stays([Unfaithful("", f"has a parameter named {taken[0]!r}")])
@@ -223,6 +228,12 @@ class MarkingTracer(fx.Tracer):
         if isinstance(a, (bool, int, float, complex, str)) and type(a) not in _SPELLED:
             kind = f"{type(a).__module__}.{type(a).__name__}"
             raise Unfaithful(self.current, f"computes with a {kind}, {a!r}")
+        if (
+            isinstance(a, (tuple, list, dict))
+            and type(a) not in _BUILT
+            and not hasattr(a, "_fields")
+        ):
+            raise Unfaithful(self.current, f"makes a {type(a).__name__}, which a graph cannot")
         return super().create_arg(a)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:

@@ -4,6 +4,8 @@ import gc
 import math
 import random
 import time
+from collections import OrderedDict
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
@@ -426,6 +428,21 @@ def test_a_parameter_that_generated_code_would_hide_keeps_it_python():
         return self.fc(torch)
 
     assert trace(made(forward), ["fc"]).python == {"": "has a parameter named 'torch'"}
+
+
+def test_an_ordered_dictionary_stays_one():
+    def forward(self, x):
+        return OrderedDict(out=self.fc(x))
+
+    reason = "makes a OrderedDict, which a graph cannot"
+    assert trace(made(forward), ["fc"]).python == {"": reason}
+
+
+def test_annotations_are_of_no_account():
+    def forward(self, x: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int], int] | None:
+        return self.fc(x)
+
+    assert trace(made(forward), ["fc"]).python == {}
 
 
 def test_code_without_a_source_is_not_trusted():
