@@ -5,19 +5,22 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 from torch.nn.utils import parametrize
 
+from taiyi_fx.functions import Function, FunctionCall, function_name, is_function, not_shown
 from taiyi_fx.passes.ir import CALL_PORTS, Plan, Reading, Target
+from taiyi_fx.passes.trace import Capture
+from taiyi_fx.passes.tracer import Wanted
 from taiyi_fx.places import Missing
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
 
-Key = str | type[nn.Module] | Callable[[str, nn.Module], bool]
+Key = str | Function | type[nn.Module] | Callable[[str, nn.Module], bool]
 Cfg = Mapping[Any, Any]
 _WRAPPERS = ("module.", "_orig_mod.", "model.")
 
@@ -64,14 +67,57 @@ class Subscription:
 
 
 @dataclass(frozen=True)
+class OfFunction:
+    """What a configuration asks of a function's calls.
+
+    Attributes:
+        path: Where it asks.
+        function: The function.
+        requests: What is asked, each with its path.
+    """
+
+    path: str
+    function: Function
+    requests: tuple[tuple[str, Request], ...]
+
+
+@dataclass(frozen=True)
 class Config:
     """A checked configuration.
 
     Attributes:
-        subscriptions: All quantities of all modules, in the order of the model's modules.
+        subscriptions: All quantities of all modules, in the order of the model's modules, and
+            then those of calls of functions.
+        wanted: What is asked of functions: it has a place only once the model is traced.
     """
 
     subscriptions: tuple[Subscription, ...]
+    wanted: tuple[OfFunction, ...] = ()
+
+    @property
+    def targets(self) -> Wanted:
+        """What a trace has to mark."""
+        names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
+        return Wanted(list(names), [of.function for of in self.wanted])
+
+    def with_functions(self, model: nn.Module, capture: Capture) -> Config:
+        """The same with a place for all that is asked of functions.
+
+        Raises:
+            ConfigError: A function is called nowhere in the model's graphs, or a call of one
+                lacks what is asked.
+        """
+        problems: list[str] = []
+        asked: _Asked = {}
+        calls = {name: FunctionCall(f) for name, f in capture.functions.items()}
+        for of in self.wanted:
+            found = {name: call for name, call in calls.items() if call.function is of.function}
+            if not found:
+                problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
+            _ask(asked, found, of.requests, named=True, problems=problems)
+        if problems:
+            raise ConfigError(problems)
+        return Config((*self.subscriptions, *_subscriptions(calls, asked)))
 
     def plan(self) -> Plan:
         """The readings that the modules' calls have to make."""
@@ -95,20 +141,38 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
             f"{{'Conv2d': ['InputSndNorm']}}, but this is a {type(cfg).__name__}"
         )
     problems: list[str] = []
-    asked: dict[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]] = {}
+    asked: _Asked = {}
+    wanted: list[OfFunction] = []
     for key, entries in cfg.items():
         path = f"cfg[{_shown(key)}]"
-        requests = list(_requests(path, entries, problems))
-        modules = _match(model, key, path, problems)
-        for place, request in requests:
-            for name in _holders(modules, request, _is_name(model, key), place, problems):
-                options = tuple(sorted(request.options.items()))
-                schedules = asked.setdefault((name, request.quantity, options), [])
-                if request.schedule not in schedules:
-                    schedules.append(request.schedule)
+        requests = tuple(_requests(path, entries, problems))
+        if is_function(key):
+            wanted.append(OfFunction(path, key, requests))
+        else:
+            modules = _match(model, key, path, problems)
+            _ask(asked, modules, requests, named=_is_name(model, key), problems=problems)
     if problems:
         raise ConfigError(problems)
-    return Config(tuple(_subscriptions(model, asked)))
+    return Config(tuple(_subscriptions(dict(model.named_modules()), asked)), tuple(wanted))
+
+
+_Asked = dict[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]]
+
+
+def _ask(
+    asked: _Asked,
+    modules: Mapping[str, nn.Module],
+    requests: Iterable[tuple[str, Request]],
+    *,
+    named: bool,
+    problems: list[str],
+) -> None:
+    for place, request in requests:
+        for name in _holders(modules, request, named, place, problems):
+            options = tuple(sorted(request.options.items()))
+            schedules = asked.setdefault((name, request.quantity, options), [])
+            if request.schedule not in schedules:
+                schedules.append(request.schedule)
 
 
 def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request]]:
@@ -194,8 +258,8 @@ def _match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[s
 
 
 _KEYS = (
-    "a key is a module's name, a class's name, a class of modules, a pattern with * ? [ ], or a "
-    "predicate of name and module"
+    "a key is a module's name, a class's name, a class of modules, a pattern with * ? [ ], a "
+    "function of torch or operator, or a predicate of name and module"
 )
 
 
@@ -269,10 +333,7 @@ def _holders(
     return holders
 
 
-def _subscriptions(
-    model: nn.Module, asked: Mapping[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]]
-) -> Iterator[Subscription]:
-    modules = dict(model.named_modules())
+def _subscriptions(modules: Mapping[str, nn.Module], asked: _Asked) -> Iterator[Subscription]:
     order = {name: i for i, name in enumerate(modules)}
     names = [(module, quantity.name) for module, quantity, _ in asked]
     for (module, quantity, options), schedules in sorted(
@@ -287,4 +348,6 @@ def _subscriptions(
 
 
 def _shown(key: Any) -> str:
+    if is_function(key):
+        return function_name(key)
     return key.__name__ if isinstance(key, type) else repr(key)

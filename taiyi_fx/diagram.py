@@ -18,7 +18,7 @@ from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.compiler import python_forward
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS
-from taiyi_fx.passes.trace import pack, unpack
+from taiyi_fx.passes.marks import pack, unpack
 
 
 class Diagram:

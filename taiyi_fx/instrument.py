@@ -17,7 +17,7 @@ from taiyi_fx.config import Cfg, check
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.stand import is_probed
-from taiyi_fx.passes.trace import Capture
+from taiyi_fx.passes.trace import Capture, trace
 
 
 def instrument(
@@ -36,8 +36,9 @@ def instrument(
 
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
-        cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns
-            or predicates of name and module. Entries are a quantity's name, ``[name, schedule]``
+        cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns,
+            predicates of name and module, or functions whose calls the graph shows, such as
+            ``operator.add``. Entries are a quantity's name, ``[name, schedule]``
             or ``[name, schedule, options]``, or a quantity on a schedule.
         start_step: The step of the first forward.
         record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
@@ -54,9 +55,11 @@ def instrument(
     if not isinstance(start_step, int) or start_step < 0:
         raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
     config = check(model, cfg)
-    compiled = compile_probes(model, config.plan(), record_eval=record_eval)
-    if capture == "whole" and compiled.capture.python:
-        raise ValueError(f"the model does not become one graph: {compiled.capture}")
+    captured = trace(model, config.targets)
+    if capture == "whole" and not captured.is_whole:
+        raise ValueError(f"the model does not become one graph: {captured}")
+    config = config.with_functions(model, captured)
+    compiled = compile_probes(model, captured, config.plan(), record_eval=record_eval)
     if compiled.findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in compiled.findings.items())
         warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=2)

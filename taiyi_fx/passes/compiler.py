@@ -9,9 +9,9 @@ from torch import fx, nn
 
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.install import Installation
-from taiyi_fx.passes.ir import CALL_PORTS, Plan
+from taiyi_fx.passes.ir import Plan
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.trace import Capture, trace
+from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.verify_probes import verify_probes
 
 
@@ -25,6 +25,7 @@ class Instrumented:
         installation: Puts probes on the clone's forwards and takes them off.
         capture: What became graphs, and what stayed Python and why.
         graph: The probed graph of the training forward, to look at.
+        parts: The same for each part that a graph stands in for, by name.
         findings: What its probes will never see, by module.
     """
 
@@ -33,21 +34,25 @@ class Instrumented:
     installation: Installation
     capture: Capture
     graph: fx.Graph
+    parts: dict[str, fx.Graph]
     findings: dict[str, str]
 
 
-def compile_probes(model: nn.Module, plan: Plan, *, record_eval: bool) -> Instrumented:
-    """Instruments a clone of a model for all readings of a plan; none is due yet."""
-    called = [name for name, target in plan.items() if target.at(*CALL_PORTS)]
-    capture = trace(model, called)
+def compile_probes(
+    model: nn.Module, capture: Capture, plan: Plan, *, record_eval: bool
+) -> Instrumented:
+    """Instruments a clone of a traced model for all readings of a plan; none is due yet."""
     root = clone_tree(model)
     table = SlotTable(plan)
-    installation = Installation(root, capture.graphs, table, record_eval=record_eval)
-    if not installation.standins:
-        return Instrumented(root, table, installation, capture, _python_graph(root), {})
-    graph = installation.standins[0].probed_graph("train")
-    findings = verify_probes(graph, plan, capture.python)
-    return Instrumented(root, table, installation, capture, graph, findings)
+    installation = Installation(root, capture, table, record_eval=record_eval)
+    probed = {
+        name: dispatcher.standins[0].probed_graph("train")
+        for name, dispatcher in installation.dispatchers.items()
+        if dispatcher.standins
+    }
+    graph = probed.get("") or _python_graph()
+    findings = verify_probes(probed, plan, capture.python)
+    return Instrumented(root, table, installation, capture, graph, probed, findings)
 
 
 def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -55,7 +60,7 @@ def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     raise RuntimeError("this graph shows a forward that stayed Python; call the module instead")
 
 
-def _python_graph(root: nn.Module) -> fx.Graph:
+def _python_graph() -> fx.Graph:
     graph = fx.Graph()
     args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
     graph.output(graph.call_function(python_forward, (args, kwargs)))

@@ -24,7 +24,7 @@ from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
 from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
-from taiyi_fx.passes.source_scan import SIMPLE, Refusal, scan
+from taiyi_fx.passes.source_scan import SIMPLE, Conditions, Refusal, scan
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PASSES = str(Path(__file__).parent)
@@ -57,9 +57,6 @@ _HARMLESS_TENSOR_CALLS = frozenset(
 )
 _NESTED_CODE = frozenset("<listcomp> <setcomp> <dictcomp> <genexpr> <module>".split())
 
-Condition = tuple[str, str, Any]
-"""A module's name, the name of an attribute it holds, and the value that a trace relied on."""
-
 
 class Unfaithful(Exception):
     """A forward that no graph can stand in for.
@@ -79,20 +76,22 @@ class Watch:
     """Observes a trace and raises `Unfaithful` at its end for what it must not have done.
 
     Attributes:
-        conditions: What the traced forwards read, as found so far.
+        part: The name of what is traced; all names are the whole model's.
+        conditions: What the traced forwards relied on, as found so far.
     """
 
-    def __init__(self, root: nn.Module, current: Callable[[], str]) -> None:
+    def __init__(self, root: nn.Module, part: str, current: Callable[[], str]) -> None:
         self.root = root
+        self.part = part
         self.current = current
-        self.names = {module: name for name, module in root.named_modules()}
-        self.conditions: dict[tuple[str, str], Any] = {}
+        self.names = {module: name for name, module in root.named_modules(prefix=part)}
+        self.conditions: Conditions = {}
         self.refusals: list[Unfaithful] = []
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watches the body; leaves all random states as they were."""
-        before, self._drawn = _snapshot(self.root), (drawn := random_state())
+        before, self._drawn = self._snapshot(), (drawn := random_state())
         try:
             with _NoOtherTorchCalls(self.current), _profiling(self._observe):
                 yield
@@ -115,10 +114,17 @@ class Watch:
         self.refusals.append(Unfaithful(self.current(), reason))
 
     def _refuse_changes(self, before: Mapping[str, Mapping[str, Any]]) -> None:
-        for name, state in _snapshot(self.root).items():
+        for name, state in self._snapshot().items():
             changed = [k for k in {**state, **before[name]} if state.get(k) != before[name].get(k)]
             if changed and all(refusal.module != name for refusal in self.refusals):
                 self.refusals.append(Unfaithful(name, f"changes its attribute {changed[0]!r}"))
+
+    def _snapshot(self) -> dict[str, dict[str, Any]]:
+        """What every module holds, by identity, looking into plain containers."""
+        return {
+            name: {k: _identity(v) for k, v in vars(module).items()}
+            for module, name in self.names.items()
+        }
 
     def _observe(self, frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call" and _is_users(frame.f_code):
@@ -221,14 +227,6 @@ def _builtin_problem(function: Any) -> str | None:
 
 def _place(frame: FrameType) -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
-
-
-def _snapshot(root: nn.Module) -> dict[str, dict[str, Any]]:
-    """What every module holds, by identity, looking into plain containers."""
-    return {
-        name: {k: _identity(v) for k, v in vars(module).items()}
-        for name, module in root.named_modules()
-    }
 
 
 def _identity(value: Any) -> Any:

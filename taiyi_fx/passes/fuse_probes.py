@@ -10,9 +10,10 @@ from torch import fx, nn
 
 from taiyi_fx.passes.insert_probes import is_probe, set_slots
 from taiyi_fx.passes.ir import VALUE_PORTS
+from taiyi_fx.passes.marks import pack, unpack
 from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 from taiyi_fx.passes.slots import Slot
-from taiyi_fx.passes.trace import IN_PLACE_OPERATORS, pack, unpack
 
 # Their outputs share no memory with their inputs, and they leave their inputs alone.
 _FRESH = (

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from torch import fx
 from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.ir import Mode, Port
+from taiyi_fx.passes.marks import enter, is_mark, leave, pack, unpack
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.slots import Slot, SlotTable
-from taiyi_fx.passes.trace import enter, leave, pack, unpack
 
 PORTS: dict[Any, tuple[Port, ...]] = {
     enter: ("input", "input_grad"),
@@ -19,13 +19,17 @@ PORTS: dict[Any, tuple[Port, ...]] = {
 }
 
 
-def insert_probes(graph: fx.Graph, table: SlotTable, mode: Mode) -> fx.Graph:
+def insert_probes(
+    graph: fx.Graph, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+) -> fx.Graph:
     """Replaces each mark by a probe with the slots of its call, in place.
 
     A probe without gradient readings hands its value on, but nothing has to wait for it.
     """
     for node in list(graph.nodes):
-        if node.op == "call_function" and node.target in PORTS:
+        if is_mark(node):
+            value, module, call = cast(tuple[Any, str, int], node.args)
+            node.args = (value, module, call + starts.get(module, 0))
             _lower(graph, node, table, mode)
     return graph
 

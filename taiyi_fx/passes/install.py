@@ -13,31 +13,27 @@ from torch import nn
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.insert_probes import PORTS, probe_name
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
+from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.run import Run
+from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.stand import Stand, is_probed
 from taiyi_fx.passes.standin import Standin
 from taiyi_fx.passes.structure import Call
-from taiyi_fx.passes.trace import CapturedGraph, enter, leave
+from taiyi_fx.passes.trace import Capture, CapturedGraph
 
 _ISLANDS: weakref.WeakValueDictionary[int, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 
 
-class Island(Stand):
-    """A target's forward between its probes, wherever the call comes from.
-
-    Attributes:
-        count: Calls since the root's forward began.
-    """
+class Island(Stand, Calls):
+    """A target's forward between its probes, wherever the call comes from."""
 
     def __init__(self, name: str, module: nn.Module, table: SlotTable, run: Run) -> None:
         super().__init__(module)
         self.name = name
         self.table = table
         self.run = run
-        self.count = 0
         self.key = next(_KEYS)
         _ISLANDS[self.key] = self
 
@@ -82,16 +78,58 @@ def _make_probes(key: int, mode: Mode, call: int, place: str) -> bool:
 
 
 class Dispatcher(Stand):
-    """The root's forward: a graph where one stands in, else the model's Python over islands."""
+    """A part's forward: a graph where one stands in, else its Python, over islands.
+
+    Attributes:
+        standins: The graphs that may stand in.
+        sites: Names of the targets that they call.
+    """
 
     def __init__(
-        self, root: nn.Module, standins: list[Standin], run: Run, python: Callable[..., Any]
+        self, part: nn.Module, standins: list[Standin], run: Run, python: Callable[..., Any]
     ) -> None:
-        super().__init__(root)
+        super().__init__(part)
         self.standins = standins
         self.run = run
         self.python = python
-        self.islands: tuple[Island, ...] = ()
+        self.sites = frozenset(name for s in standins for name in s.captured.seen.calls)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        mode = self.run.mode_of(self.module)
+        return self.plain(*args, **kwargs) if mode is None else self.probed(mode, args, kwargs)
+
+    def probed(self, mode: Mode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The forward with the due readings made."""
+        function = self.function(mode)
+        if function is None:
+            return self.python(*args, **kwargs)
+        return function(self.module, *args, **kwargs)
+
+    def function(self, mode: Mode) -> Callable[..., Any] | None:
+        """The function of the graph that stands in now, if one does."""
+        for standin in self.standins:
+            if standin.holds():
+                starts = standin.count_calls()
+                if not torch.compiler.is_compiling():
+                    return standin.function(mode, self.run, starts)
+                return standin.functions.get((self.run.due_key, mode, starts))
+        return None
+
+    def prepare(self) -> None:
+        """Makes what stands in ahead: compiled code can only use what is there when traced."""
+        for standin in self.standins:
+            if standin.holds():
+                standin.function("train", self.run)
+
+
+class RootDispatcher(Dispatcher):
+    """The forward of the whole model: what runs inside it is one forward.
+
+    Attributes:
+        counters: The calls to count from the first again.
+    """
+
+    counters: tuple[Calls, ...] = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self.run
@@ -101,23 +139,11 @@ class Dispatcher(Stand):
         try:
             if mode is None:
                 return self.plain(*args, **kwargs)
-            for island in self.islands:
-                island.count = 0
-            function = self.standin(mode)
-            if function is not None:
-                return function(self.module, *args, **kwargs)
-            return self.python(*args, **kwargs)
+            for counter in self.counters:
+                counter.count = 0
+            return self.probed(mode, args, kwargs)
         finally:
             run.inside, run.mode = outer
-
-    def standin(self, mode: Mode) -> Callable[..., Any] | None:
-        """The function of the graph that stands in now, if one does."""
-        for standin in self.standins:
-            if standin.holds():
-                if not torch.compiler.is_compiling():
-                    return standin.function(mode, self.run)
-                return standin.functions.get((self.run.due_key, mode))
-        return None
 
 
 class Installation:
@@ -126,31 +152,39 @@ class Installation:
     Attributes:
         root: The cloned model.
         run: What a forward is read as.
-        standins: The model's graphs, if it has any.
+        dispatchers: By name, the parts that graphs may stand in for; the root first.
     """
 
     def __init__(
-        self,
-        root: nn.Module,
-        graphs: list[CapturedGraph],
-        table: SlotTable,
-        *,
-        record_eval: bool = False,
+        self, root: nn.Module, capture: Capture, table: SlotTable, *, record_eval: bool = False
     ) -> None:
         self.root = root
         self.table = table
         self.run = Run(record_eval)
-        self.standins = [Standin(graph, root, table) for graph in graphs]
         self._own = {m: vars(m).get("forward") for m in root.modules()}
         modules = dict(root.named_modules())
+        at_calls = {name for name, target in table.plan.items() if target.at(*CALL_PORTS)}
         self._islands = {
             name: Island(name, modules[name], table, self.run)
-            for name, target in table.plan.items()
-            if target.at(*CALL_PORTS)
+            for name in sorted(at_calls.intersection(modules))
         }
-        python = self._islands.get("", root.forward)
-        self._dispatcher = Dispatcher(root, self.standins, self.run, python)
+        self._calls: dict[str, Calls] = dict(self._islands)
+        self._calls.update((name, Calls()) for name in capture.functions)
+        parts = {"": [], **capture.graphs}
+        self.dispatchers = {
+            name: self._dispatcher(name, modules[name], graphs, capture)
+            for name, graphs in parts.items()
+        }
         self._standing: list[Stand] = []
+
+    def _dispatcher(
+        self, name: str, part: nn.Module, graphs: list[CapturedGraph], capture: Capture
+    ) -> Dispatcher:
+        is_alone = not name and capture.is_whole
+        calls = {} if is_alone else self._calls
+        standins = [Standin(graph, self.root, self.table, calls) for graph in graphs]
+        kind = Dispatcher if name else RootDispatcher
+        return kind(part, standins, self.run, self._islands.get(name, part.forward))
 
     def set_due(self, due: Due) -> None:
         """Makes exactly these readings from the next forward on; none restores all forwards."""
@@ -166,19 +200,22 @@ class Installation:
     def _stand(self, due: Due) -> None:
         names = {module for module, _ in due}
         islands = [island for name, island in self._islands.items() if name in names]
-        self._dispatcher.islands = tuple(islands)
-        self._standing = [*(i for i in islands if i.name), self._dispatcher]
+        root, *parts = self.dispatchers.values()
+        assert isinstance(root, RootDispatcher)
+        root.counters = tuple(calls for name, calls in self._calls.items() if name in names)
+        dispatchers = [root, *(part for part in parts if not names.isdisjoint(part.sites))]
+        self._standing = [*islands, *dispatchers]
         for stand in self._standing:
             vars(stand.module)["forward"] = stand
-        # Made ahead, because compiled code can only use what is there when it is traced.
-        self._dispatcher.standin("train")
+        for dispatcher in dispatchers:
+            dispatcher.prepare()
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""
         if self.run.due:
             self.table.clear()
-            for island in self._islands.values():
-                island.count = 0
+            for calls in self._calls.values():
+                calls.count = 0
 
     def plain(self) -> nn.Module:
         """A clone of the model as it was given, without probes."""

@@ -17,10 +17,20 @@ from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
 
 
-def probe_graph(marked: fx.Graph, root: nn.Module, table: SlotTable, mode: Mode) -> fx.Graph:
-    """A marked graph with a probe for every planned reading; the marked one stays as it is."""
-    graph = run_pass(insert_probes, copy.deepcopy(marked), table, mode)
-    return run_pass(fuse_probes, graph, root)
+def probe_graph(
+    marked: fx.Graph, part: nn.Module, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+) -> fx.Graph:
+    """A marked graph with a probe for every planned reading; the marked one stays as it is.
+
+    Args:
+        marked: A traced graph.
+        part: The module that its nodes name modules from.
+        table: Takes the readings.
+        mode: How they are kept.
+        starts: How often targets were called before it in the same forward.
+    """
+    graph = run_pass(insert_probes, copy.deepcopy(marked), table, mode, starts)
+    return run_pass(fuse_probes, graph, part)
 
 
 def compile_due(

@@ -8,6 +8,16 @@ from torch import nn
 from taiyi_fx.passes.ir import Due, Mode
 
 
+class Calls:
+    """Counts the calls of one target.
+
+    Attributes:
+        count: Calls since the root's forward began.
+    """
+
+    count = 0
+
+
 class Run:
     """What a forward under way is read as.
 

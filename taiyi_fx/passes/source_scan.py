@@ -6,6 +6,7 @@ import ast
 import functools
 import linecache
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import fx, nn
 
 SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
 MISSING: Any = object()
-"""What a condition holds for an attribute that was the class's and not the instance's."""
+"""What a condition holds for a name that was not there."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _TYPE_TESTS = frozenset(
@@ -22,15 +23,36 @@ _TYPE_TESTS = frozenset(
 )
 
 
-def scan(
-    frame: FrameType, names: Mapping[nn.Module, str], conditions: dict[tuple[str, str], Any]
-) -> None:
+@dataclass(frozen=True)
+class Condition:
+    """A plain value that a trace relied on.
+
+    Attributes:
+        owner: The name of the module that holds it, or the namespace that does.
+        name: Its name there.
+        value: What it was; `MISSING` if the name was not there.
+    """
+
+    owner: str | Mapping[str, Any]
+    name: str
+    value: Any
+
+    @property
+    def key(self) -> tuple[Any, str]:
+        """The same for two conditions on one value."""
+        return self.owner if isinstance(self.owner, str) else id(self.owner), self.name
+
+
+Conditions = dict[tuple[Any, str], Condition]
+
+
+def scan(frame: FrameType, names: Mapping[nn.Module, str], conditions: Conditions) -> None:
     """Checks the function of a frame that returned.
 
     Args:
         frame: The frame, with the values that its names have now.
         names: The names of the model's modules.
-        conditions: Takes the plain attributes that the function reads, with their values.
+        conditions: Takes the plain values that the function reads.
 
     Raises:
         Refusal: The function does what would be lost.
@@ -54,7 +76,7 @@ class _Scan:
         self,
         frame: FrameType,
         names: Mapping[nn.Module, str],
-        conditions: dict[tuple[str, str], Any],
+        conditions: Conditions,
     ) -> None:
         self.locals = frame.f_locals
         self.globals = frame.f_globals
@@ -156,15 +178,27 @@ class _Scan:
     def _setting(
         self, owner: ModuleType | type, chain: list[str], node: ast.Attribute
     ) -> str | None:
-        """Refuses what a Python module holds as a setting: it may change."""
+        """Notes a plain value that a Python module or a class holds; refuses others."""
+        if _home(owner) in _LIBRARIES:
+            return None
         value: Any = owner
         for attr in reversed(chain):
-            value = getattr(value, attr, None)
-        is_constant = chain[0].isupper() or _home(owner) in _LIBRARIES
-        is_setting = isinstance(value, (*SIMPLE, list, dict)) and value is not None
-        return (
-            f"reads the setting `{ast.unparse(node)}`" if is_setting and not is_constant else None
-        )
+            if not isinstance(value, (ModuleType, type)):
+                return f"reads the setting `{ast.unparse(node)}`"
+            holder, value = value, getattr(value, attr, MISSING)
+            if value is MISSING or isinstance(value, (ModuleType, property)):
+                continue
+            if not _is_simple(value):
+                kept = isinstance(value, (list, dict, set)) or not callable(value)
+                return f"reads the setting `{ast.unparse(node)}`" if kept else None
+            self._rely_on(_namespace(holder, attr), attr)
+        return None
+
+    def _rely_on(self, owner: str | Mapping[str, Any], name: str, value: Any = MISSING) -> None:
+        if not isinstance(owner, str):
+            value = owner.get(name, MISSING)
+        condition = Condition(owner, name, value)
+        self.conditions[condition.key] = condition
 
     def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
         if attr in _MODULE_METHODS:
@@ -180,17 +214,19 @@ class _Scan:
             return None
         if not (_is_simple(value) and stable and owner in self.names):
             return "reads an attribute whose value may change"
-        self.conditions[self.names[owner], attr] = vars(owner).get(attr, MISSING)
+        self._rely_on(self.names[owner], attr, vars(owner).get(attr, MISSING))
+        if attr not in vars(owner):
+            self._rely_on(_namespace(type(owner), attr), attr)
         return None
 
     def _global(self, node: ast.Name) -> str | None:
         if node.id in self.locals or node.id not in self.globals:
             return None
         value = self.globals[node.id]
-        # A constant by the convention of its name is taken for one.
-        if callable(value) or isinstance(value, ModuleType):
+        if _is_simple(value) and not isinstance(value, type):
+            self._rely_on(self.globals, node.id)
             return None
-        if node.id.isupper() and _is_simple(value):
+        if callable(value) or isinstance(value, ModuleType):
             return None
         return f"reads the global variable {node.id!r}"
 
@@ -219,6 +255,13 @@ def _chain(node: ast.Attribute) -> tuple[list[str], ast.expr, bool]:
 def _home(owner: ModuleType | type) -> str:
     name = owner.__module__ if isinstance(owner, type) else owner.__name__
     return name.partition(".")[0]
+
+
+def _namespace(holder: Any, name: str) -> Mapping[str, Any]:
+    """The dictionary in which Python finds a name of a Python module or class."""
+    if isinstance(holder, type):
+        holder = next((c for c in holder.__mro__ if name in vars(c)), holder)
+    return vars(holder)
 
 
 def _is_method(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import fx, nn
@@ -10,11 +10,14 @@ from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
-from taiyi_fx.passes.run import Run
+from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.source_scan import MISSING
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
+
+Starts = tuple[tuple[str, int], ...]
+"""Targets and how often each had been called before, where that is not never."""
 
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
@@ -27,31 +30,48 @@ _GLOBAL_HOOKS = (
 class Standin:
     """A captured graph, bound to the modules it calls, while it may stand in for their Python.
 
+    Args:
+        captured: The graph.
+        root: The cloned model.
+        table: Where its readings go.
+        calls: Counters of the targets that are called from elsewhere too.
+
     Attributes:
         captured: The trace with its conditions.
+        part: The module whose forward it stands in for.
     """
 
-    def __init__(self, captured: CapturedGraph, root: nn.Module, table: SlotTable) -> None:
+    def __init__(
+        self,
+        captured: CapturedGraph,
+        root: nn.Module,
+        table: SlotTable,
+        calls: Mapping[str, Calls],
+    ) -> None:
         self.captured = captured
-        self.root = root
         self.table = table
-        modules = dict(root.named_modules(remove_duplicate=False))
+        self.part = root.get_submodule(captured.part)
+        self.calls = [(k, calls[k], n) for k, n in captured.seen.calls.items() if k in calls]
+        modules = dict(self.part.named_modules(remove_duplicate=False))
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
         self.forwards = {name: modules[name].forward for name in called}
-        self.values = [(vars(modules[m]), attr, value) for m, attr, value in captured.conditions]
+        self.values = [
+            (vars(root.get_submodule(c.owner)) if isinstance(c.owner, str) else c.owner, c)
+            for c in captured.conditions
+        ]
+        inlined = [root.get_submodule(name) for name in captured.seen.inlined]
         parents = [m for m in modules.values() if m._modules]
         self.parts = [(m._modules, list(m._modules.values())) for m in parents]
-        inlined = [modules[name] for name in captured.inlined]
         self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
-        self.called = [modules[name] for name in sorted(called.union(captured.inlined))]
+        self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
         self.own = [(m, type(m), vars(m).get("forward")) for m in self.called]
-        self.probed: dict[Mode, fx.Graph] = {}
-        self.functions: dict[tuple[str, Mode], Callable[..., Any]] = {}
+        self.probed: dict[tuple[Mode, Starts], fx.Graph] = {}
+        self.functions: dict[tuple[str, Mode, Starts], Callable[..., Any]] = {}
 
     def holds(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""
-        for owner, attr, value in self.values:
-            found = owner.get(attr, MISSING)
+        for owner, condition in self.values:
+            found, value = owner.get(condition.name, MISSING), condition.value
             if found is not value and (type(found) is not type(value) or found != value):
                 return False
         for parts, expected in self.parts:
@@ -63,19 +83,35 @@ class Standin:
             return False
         return not any(map(_has_hooks, self.called))
 
-    def function(self, mode: Mode, run: Run) -> Callable[..., Any]:
-        """The graph as a function that makes the due readings; made once for each set."""
-        key = run.due_key, mode
+    def count_calls(self) -> Starts:
+        """Counts the calls that the graph makes of its targets; returns how many came before."""
+        starts = []
+        for name, calls, made in self.calls:
+            if calls.count:
+                starts.append((name, calls.count))
+            calls.count += made
+        return tuple(starts)
+
+    def function(self, mode: Mode, run: Run, starts: Starts = ()) -> Callable[..., Any]:
+        """The graph as a function that makes the due readings; made once for each set.
+
+        Args:
+            mode: How its readings are kept.
+            run: What is due.
+            starts: How often targets were called before it in the same forward.
+        """
+        key = run.due_key, mode, starts
         if key not in self.functions:
-            self.functions[key] = compile_due(self.probed_graph(mode), run.due, self.forwards)
+            graph = self.probed_graph(mode, starts)
+            self.functions[key] = compile_due(graph, run.due, self.forwards)
         return self.functions[key]
 
-    def probed_graph(self, mode: Mode) -> fx.Graph:
+    def probed_graph(self, mode: Mode, starts: Starts = ()) -> fx.Graph:
         """The graph with a probe for every planned reading."""
-        if mode not in self.probed:
-            graph = self.captured.graph
-            self.probed[mode] = probe_graph(graph, self.root, self.table, mode)
-        return self.probed[mode]
+        if (mode, starts) not in self.probed:
+            made = probe_graph(self.captured.graph, self.part, self.table, mode, dict(starts))
+            self.probed[mode, starts] = made
+        return self.probed[mode, starts]
 
 
 def _tensors_of(module: nn.Module) -> tuple[Any, ...]:

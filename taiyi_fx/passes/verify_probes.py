@@ -23,13 +23,21 @@ def data_flow(graph: fx.Graph) -> nx.DiGraph:
     return flow
 
 
-def verify_probes(graph: fx.Graph, plan: Plan, python: Mapping[str, str]) -> dict[str, str]:
-    """Says, by module, what its probes in this graph will never see.
+def verify_probes(
+    parts: Mapping[str, fx.Graph], plan: Plan, python: Mapping[str, str]
+) -> dict[str, str]:
+    """Says, by module, what its probes will never see.
 
     Modules below a forward that stayed Python are left out: only a run can tell.
+
+    Args:
+        parts: The probed graphs, by the name of the part that each stands in for.
+        plan: What is to be read.
+        python: Modules whose forwards stayed Python.
     """
-    findings = dict(_never_called(graph, plan, python))
-    findings.update(_gradient_cannot_come(graph))
+    findings = dict(_never_called(parts[""], plan, python)) if "" in parts else {}
+    for graph in parts.values():
+        findings.update(_gradient_cannot_come(graph))
     return findings
 
 

@@ -9,10 +9,12 @@ from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
 from taiyi_fx.passes.insert_probes import insert_probes, is_probe
 from taiyi_fx.passes.ir import Reading, Site, Target
+from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.pipeline import run_pass
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.trace import enter, leave, trace
+from taiyi_fx.passes.trace import trace
+from taiyi_fx.passes.tracer import Wanted
 from taiyi_fx.passes.verify_probes import verify_probes
 from taiyi_fx.reductions import Norm
 
@@ -26,8 +28,8 @@ def plan(*names, ports=VALUE + GRADIENT):
 
 def probed(model, names, ports=VALUE + GRADIENT, fuse=True):
     table = SlotTable(plan(*names, ports=ports))
-    (captured, *_) = trace(model, names).graphs
-    graph = run_pass(insert_probes, captured.graph, table, "train")
+    (captured, *_) = trace(model, Wanted(names)).graphs[""]
+    graph = run_pass(insert_probes, captured.graph, table, "train", {})
     return (run_pass(fuse_probes, graph, model) if fuse else graph), table
 
 
@@ -197,7 +199,7 @@ def test_verification_names_calls_that_never_come_and_gradients_that_cannot():
     model = Model()
     names = ["a", "b", "c", "never"]
     graph, table = probed(model, names)
-    findings = verify_probes(graph, table.plan, {})
+    findings = verify_probes({"": graph}, table.plan, {})
     assert set(findings) == {"a", "c", "never"}
     assert "never calls" in findings["never"]
     assert "no gradient can come" in findings["a"]

@@ -15,13 +15,20 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from taiyi_fx.passes.trace import enter, leave, trace
+from taiyi_fx.passes.marks import enter, leave
+from taiyi_fx.passes.source_scan import Condition
+from taiyi_fx.passes.trace import trace
+from taiyi_fx.passes.tracer import Wanted
 from tests.models import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3
 COUNTS = {"calls": 0}
 settings = ModuleType("settings")
 settings.factor = 2.0
+
+
+def traced(model, names):
+    return trace(model, Wanted(names))
 
 
 class Base(nn.Module):
@@ -254,7 +261,6 @@ STAY = {
     calls_forward: "calls `self.fc.forward` directly",
     changes_a_global: "changes the outer variable 'COUNTS'",
     reads_a_global: "reads the global variable 'COUNTS'",
-    reads_a_setting: "reads the setting `settings.factor`",
     makes_a_constant: "calls torch's ones on nothing that flows in",
     iterates: "cannot be traced: Proxy object cannot be iterated",
 }
@@ -262,7 +268,7 @@ STAY = {
 
 @pytest.mark.parametrize("forward", STAY, ids=lambda f: f.__name__)
 def test_a_forward_that_no_graph_can_stand_in_for_stays_python_and_says_why(forward, capsys):
-    capture = trace(made(forward), ["fc"])
+    capture = traced(made(forward), ["fc"])
     assert not capture.graphs
     assert list(capture.python) == [""]
     assert STAY[forward] in capture.python[""], capture.python[""]
@@ -270,8 +276,8 @@ def test_a_forward_that_no_graph_can_stand_in_for_stays_python_and_says_why(forw
 
 @pytest.mark.parametrize("forward", STAY, ids=lambda f: f.__name__)
 def test_a_child_that_stays_python_leaves_its_parent_a_graph(forward, capsys):
-    capture = trace(nn.Sequential(nn.Linear(4, 4), made(forward)), ["1.fc"])
-    assert len(capture.graphs) == 1
+    capture = traced(nn.Sequential(nn.Linear(4, 4), made(forward)), ["1.fc"])
+    assert list(capture.graphs) == [""]
     assert list(capture.python) == ["1"]
     assert STAY[forward] in capture.python["1"]
 
@@ -309,6 +315,7 @@ def takes_keywords(self, x, *, factor=2.0):
 
 GRAPHS = (
     uses_a_constant,
+    reads_a_setting,
     reads_plain_attributes,
     adds_in_place,
     loops_over_children,
@@ -318,22 +325,22 @@ GRAPHS = (
 
 @pytest.mark.parametrize("forward", GRAPHS, ids=lambda f: f.__name__)
 def test_ordinary_forwards_become_one_graph(forward):
-    capture = trace(made(forward), ["fc"])
+    capture = traced(made(forward), ["fc"])
     assert capture.graphs
     assert capture.python == {}
     assert str(capture) == "one graph"
 
 
 def test_a_forward_that_follows_training_has_two_graphs_and_a_condition():
-    capture = trace(made(reads_plain_attributes), ["fc"])
-    train, evaluation = capture.graphs
-    assert ("", "training", True) in train.conditions
-    assert ("", "scale", 2.0) in train.conditions
-    assert ("", "training", False) in evaluation.conditions
+    capture = traced(made(reads_plain_attributes), ["fc"])
+    train, evaluation = capture.graphs[""]
+    assert Condition("", "training", True) in train.conditions
+    assert Condition("", "scale", 2.0) in train.conditions
+    assert Condition("", "training", False) in evaluation.conditions
 
 
 def test_in_place_operators_stay_in_place():
-    (captured,) = trace(made(adds_in_place), []).graphs
+    (captured,) = traced(made(adds_in_place), []).graphs[""]
     targets = [node.target for node in captured.graph.nodes]
     assert [t.__name__ for t in targets if callable(t)] == ["iadd", "imul"]
 
@@ -353,7 +360,7 @@ def test_tracing_leaves_model_buffers_and_random_states_as_they_were():
     net = nn.Sequential(model, nn.Linear(4, 4))
     before = {k: v for k, v in vars(model).items() if k != "_modules"}
     states = random.getstate(), torch.get_rng_state(), np.random.get_state()[1].copy()
-    trace(net, ["1"])
+    traced(net, ["1"])
     assert {k: v for k, v in vars(model).items() if k != "_modules"} == before
     assert model.count == 0
     assert random.getstate() == states[0]
@@ -369,7 +376,7 @@ def test_what_garbage_collection_calls_back_is_not_the_models_doing():
     threshold = gc.get_threshold()
     gc.set_threshold(1)
     try:
-        assert trace(made(uses_a_constant), ["fc"]).python == {}
+        assert traced(made(uses_a_constant), ["fc"]).python == {}
     finally:
         gc.set_threshold(*threshold)
         gc.callbacks.remove(callback)
@@ -378,7 +385,7 @@ def test_what_garbage_collection_calls_back_is_not_the_models_doing():
 
 def test_marks_stand_around_each_call_of_a_target():
     shared = nn.Linear(4, 4)
-    (captured,) = trace(nn.Sequential(shared, nn.ReLU(), shared), ["0"]).graphs
+    (captured,) = traced(nn.Sequential(shared, nn.ReLU(), shared), ["0"]).graphs[""]
     marks = [(n.target, n.args[1:]) for n in captured.graph.nodes if n.target in (enter, leave)]
     assert marks == [(m, ("0", call)) for call in (0, 1) for m in (enter, leave)]
 
@@ -412,7 +419,7 @@ def test_what_a_part_leaves_behind_keeps_its_parent_python():
             return self.gate(x, losses) + sum(losses)
 
     for model, reason in ((Reads(), "self.gate.aux"), (Collects(), "hands a list or dictionary")):
-        capture = trace(model, ["gate"])
+        capture = traced(model, ["gate"])
         assert not capture.graphs
         assert reason in capture.python[""]
 
@@ -420,14 +427,14 @@ def test_what_a_part_leaves_behind_keeps_its_parent_python():
 def test_a_forward_set_on_the_instance_is_the_models():
     model = nn.Sequential(nn.Linear(4, 4))
     model.forward = lambda x: x * 2
-    assert trace(model, ["0"]).python == {"": "was replaced on the instance"}
+    assert traced(model, ["0"]).python == {"": "was replaced on the instance"}
 
 
 def test_a_parameter_that_generated_code_would_hide_keeps_it_python():
     def forward(self, torch):
         return self.fc(torch)
 
-    assert trace(made(forward), ["fc"]).python == {"": "has a parameter named 'torch'"}
+    assert traced(made(forward), ["fc"]).python == {"": "has a parameter named 'torch'"}
 
 
 def test_an_ordered_dictionary_stays_one():
@@ -435,20 +442,20 @@ def test_an_ordered_dictionary_stays_one():
         return OrderedDict(out=self.fc(x))
 
     reason = "makes a OrderedDict, which a graph cannot"
-    assert trace(made(forward), ["fc"]).python == {"": reason}
+    assert traced(made(forward), ["fc"]).python == {"": reason}
 
 
 def test_annotations_are_of_no_account():
     def forward(self, x: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int], int] | None:
         return self.fc(x)
 
-    assert trace(made(forward), ["fc"]).python == {}
+    assert traced(made(forward), ["fc"]).python == {}
 
 
 def test_code_without_a_source_is_not_trusted():
     scope = {"nn": nn}
     exec(compile("def forward(self, x):\n    return self.fc(x)\n", "<stdin>", "exec"), scope)
-    capture = trace(made(scope["forward"]), ["fc"])
+    capture = traced(made(scope["forward"]), ["fc"])
     assert "has no source to check" in capture.python[""]
 
 
@@ -461,24 +468,24 @@ def test_a_part_that_is_refused_twice_does_not_trace_forever():
         def forward(self, x):
             return x * 2
 
-    assert isinstance(trace(nn.Sequential(Holds()), ["0"]).python, dict)
+    assert isinstance(traced(nn.Sequential(Holds()), ["0"]).python, dict)
 
 
 def test_hooks_on_an_inlined_module_keep_it_python():
     inner = nn.Sequential(nn.Linear(4, 4))
     inner.register_forward_hook(lambda module, args, output: output * 2)
-    capture = trace(nn.Sequential(inner), ["0.0"])
+    capture = traced(nn.Sequential(inner), ["0.0"])
     assert capture.python == {"0": "has hooks registered on it"}
 
 
 def test_torchs_composites_are_entered_where_a_target_is_inside():
     model = nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8))
-    assert trace(model, ["0"]).python == {}
-    assert list(trace(model, ["0.linear1"]).python) == ["0"]
+    assert traced(model, ["0"]).python == {}
+    assert list(traced(model, ["0.linear1"]).python) == ["0"]
 
 
 def test_most_of_the_fuzzed_blocks_become_graphs():
     """The invariants are fuzzed over both forms; this says which block takes which."""
-    python = {b for b in BLOCKS if trace(Chain([b()], "tensor"), [""]).python != {}}
+    python = {b for b in BLOCKS if traced(Chain([b()], "tensor"), [""]).python != {}}
     assert python == {WithoutGradient, Branch}
-    assert trace(Chain([Encoder()], "tensor"), ["first.0.layer.linear1"]).graphs
+    assert traced(Chain([Encoder()], "tensor"), ["first.0.layer.linear1"]).graphs

@@ -1,0 +1,105 @@
+"""Functions as targets: calls of one, wherever a graph shows them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torch import nn
+
+from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
+from taiyi_fx.passes.trace import Capture
+
+Function = Callable[..., Any]
+_BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+_LIBRARIES = frozenset(("torch", "_operator", "operator", "math"))
+
+
+def is_function(key: Any) -> bool:
+    """Whether a configuration's key is a function whose calls are meant.
+
+    One of torch's or Python's; a function of the user's own is a predicate.
+    """
+    if isinstance(key, type) or not callable(key):
+        return False
+    home = (getattr(key, "__module__", None) or "").partition(".")[0]
+    return isinstance(key, _BUILTIN) or home in _LIBRARIES
+
+
+def function_name(function: Function) -> str:
+    """A function as users write it: ``operator.add``, ``scaled_dot_product_attention``."""
+    home = getattr(function, "__module__", None) or ""
+    name = getattr(function, "__name__", repr(function))
+    if isinstance(function, types.MethodDescriptorType):
+        return f"Tensor.{name}"
+    return f"operator.{name}" if home == "_operator" else name
+
+
+class FunctionCall(nn.Module):
+    """Stands for the calls of a function, where a quantity asks what its module has.
+
+    Attributes:
+        function: What is called.
+        inplace: Whether it changes its first argument.
+    """
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+        name = getattr(function, "__name__", "")
+        is_dunder = name.startswith("__")
+        self.inplace = function in IN_PLACE_OPERATORS or (name.endswith("_") and not is_dunder)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The call."""
+        return self.function(*args, **kwargs)
+
+
+def not_shown(function: Function, model: nn.Module, capture: Capture) -> str:
+    """Why no graph of a model shows a call of a function, in words."""
+    name = function_name(function)
+    if capture.is_whole:
+        return f"the model's graph has no call of {name}; it calls {_called(capture)}"
+    calling = _seem_to_call(function, dict(model.named_modules()), capture.python)
+    kept = calling or capture.python
+    shown = "; ".join(f"{m or 'the model itself'!r}: {why}" for m, why in list(kept.items())[:3])
+    more = f"; and {len(kept) - 3} more" if len(kept) > 3 else ""
+    where = (
+        f"{name} is called in a forward that stayed Python"
+        if calling
+        else f"no graph of the model has a call of {name}, and some forwards stayed Python"
+    )
+    return f"{where}, where only modules can be observed ({shown}{more})"
+
+
+def _called(capture: Capture) -> str:
+    """The functions that graphs call, in words."""
+    names = {
+        str(node.target) if node.op == "call_method" else function_name(node.target)
+        for graphs in capture.graphs.values()
+        for captured in graphs
+        for node in captured.graph.nodes
+        if node.op == "call_method" or (node.op == "call_function" and is_function(node.target))
+    }
+    return ", ".join(sorted(names)) or "none"
+
+
+def _seem_to_call(
+    function: Function, modules: Mapping[str, nn.Module], python: Mapping[str, str]
+) -> dict[str, str]:
+    """Forwards that stayed Python and use a function's name."""
+    name = getattr(function, "__name__", "")
+    found = {}
+    for module, why in python.items():
+        forward = inspect.unwrap(type(modules[module]).forward)
+        code = getattr(forward, "__code__", None)
+        if code is not None and name in code.co_names:
+            found[module] = why
+    return found
+
+
+def also_in_python(function: Function, model: nn.Module, capture: Capture) -> list[str]:
+    """Modules whose forward stayed Python and seems to call a function too."""
+    return list(_seem_to_call(function, dict(model.named_modules()), capture.python))

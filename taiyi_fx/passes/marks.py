@@ -1,0 +1,84 @@
+"""Marks: nodes of a traced graph that say where a target's call begins and ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+from taiyi_fx.passes.structure import Call
+
+
+def enter(value: Any, module: str, call: int) -> Any:
+    """Mark: what enters a target's call; the insertion pass turns it into a probe."""
+    return value
+
+
+def leave(value: Any, module: str, call: int) -> Any:
+    """Mark: what leaves a target's call; the insertion pass turns it into a probe."""
+    return value
+
+
+def pack(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """A call's arguments as one value, so that a mark can stand at all of them."""
+    return Call(tuple(args), dict(kwargs))
+
+
+def unpack(value: Any, path: tuple[Any, ...]) -> Any:
+    """One part of a structure that passed a mark."""
+    for step in path:
+        value = getattr(value, step[1:]) if _is_field(step) else value[step]
+    return value
+
+
+def _is_field(step: Any) -> bool:
+    return step in (".args", ".kwargs")
+
+
+def is_mark(node: fx.Node) -> bool:
+    """Whether a node is a mark."""
+    return node.op == "call_function" and node.target in (enter, leave)
+
+
+def mark_call(
+    tracer: fx.Tracer, args: Any, kwargs: Any, site: str, call: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call behind a mark."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], fx.Proxy):
+        return (mark_value(tracer, enter, args[0], site, call),), kwargs
+    packed = tracer.create_proxy("call_function", pack, (tuple(args), kwargs), {})
+    marked = tracer.create_proxy("call_function", enter, (packed, site, call), {})
+    args = tuple(_unpacked(tracer, marked, a, (".args", i)) for i, a in enumerate(args))
+    return args, {k: _unpacked(tracer, marked, v, (".kwargs", k)) for k, v in kwargs.items()}
+
+
+def mark_value(tracer: fx.Tracer, mark: Any, value: Any, site: str, call: int) -> Any:
+    """A value, of whatever structure, behind a mark."""
+    marked = tracer.create_proxy("call_function", mark, (value, site, call), {})
+    return marked if isinstance(value, fx.Proxy) else _unpacked(tracer, marked, value, ())
+
+
+def _unpacked(tracer: fx.Tracer, marked: fx.Proxy, value: Any, path: tuple[Any, ...]) -> Any:
+    if isinstance(value, fx.Proxy):
+        return tracer.create_proxy("call_function", unpack, (marked, path), {})
+    if type(value) in (tuple, list):
+        parts = (_unpacked(tracer, marked, v, (*path, i)) for i, v in enumerate(value))
+        return type(value)(parts)
+    if type(value) is dict:
+        return {k: _unpacked(tracer, marked, v, (*path, k)) for k, v in value.items()}
+    return value
+
+
+def mark_root(graph: fx.Graph, name: str) -> None:
+    """Marks the call of the module that a whole graph stands in for."""
+    placeholders = [node for node in graph.nodes if node.op == "placeholder"]
+    following = placeholders[-1].next if placeholders else next(iter(graph.nodes))
+    with graph.inserting_before(following):
+        packed = graph.call_function(pack, (tuple(placeholders), {}))
+        marked = graph.call_function(enter, (packed, name, 0))
+        for i, node in enumerate(placeholders):
+            unpacked = graph.call_function(unpack, (marked, (".args", i)))
+            node.replace_all_uses_with(unpacked, delete_user_cb=lambda user: user is not packed)
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    with graph.inserting_before(output):
+        output.args = (graph.call_function(leave, (output.args[0], name, 0)),)
