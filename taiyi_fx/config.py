@@ -117,7 +117,7 @@ class Config:
             _ask(asked, found, of.requests, named=True, problems=problems)
         if problems:
             raise ConfigError(problems)
-        return Config((*self.subscriptions, *_subscriptions(calls, asked)))
+        return Config((*self.subscriptions, *_subscriptions(calls, asked)), self.wanted)
 
     def plan(self) -> Plan:
         """The readings that the modules' calls have to make."""

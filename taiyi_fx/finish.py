@@ -14,6 +14,10 @@ from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
 from taiyi_fx.passes.slots import Slot, SlotTable
 
 _NOT_CALLED = "the module was not called in a training forward, or no tensor was there"
+_GRAPH_DID_NOT_RUN = (
+    "the graph that shows this call did not run in a training forward: its part was not called, or "
+    "the model was changed since instrument"
+)
 
 
 class NoValue(Exception):
@@ -80,7 +84,8 @@ class Readings:
             raise slot.failure
         found = slot.read()
         if found is None:
-            raise NoValue(slot.note or _NOT_CALLED, seen=slot.note is not None)
+            why = _GRAPH_DID_NOT_RUN if slot.module.endswith("()") else _NOT_CALLED
+            raise NoValue(slot.note or why, seen=slot.note is not None)
         is_gradient = slot.reading.site.port in GRADIENT_PORTS
         factor = self._scale.calls if is_gradient else 1.0
         return self._finish(slot.reading, found[0], factor), found[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import nn
@@ -100,6 +100,13 @@ def _seem_to_call(
     return found
 
 
-def also_in_python(function: Function, model: nn.Module, capture: Capture) -> list[str]:
-    """Modules whose forward stayed Python and seems to call a function too."""
-    return list(_seem_to_call(function, dict(model.named_modules()), capture.python))
+def unseen_calls(
+    functions: Iterable[Function], model: nn.Module, capture: Capture
+) -> dict[str, str]:
+    """Modules whose forward stayed Python and seems to call one of the functions, and why."""
+    modules = dict(model.named_modules())
+    return {
+        name: f"calls {function_name(function)} in a forward that stayed Python: it {why}"
+        for function in functions
+        for name, why in _seem_to_call(function, modules, capture.python).items()
+    }

@@ -14,6 +14,7 @@ from torch import fx, nn
 
 from taiyi_fx import quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
+from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.stand import is_probed
@@ -60,8 +61,9 @@ def instrument(
         raise ValueError(f"the model does not become one graph: {captured}")
     config = config.with_functions(model, captured)
     compiled = compile_probes(model, captured, config.plan(), record_eval=record_eval)
-    if compiled.findings:
-        lines = "\n".join(f"  - {name!r}: {why}" for name, why in compiled.findings.items())
+    findings = {**compiled.findings, **unseen_calls(config.targets.functions, model, captured)}
+    if findings:
+        lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
         warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=2)
     monitor = Monitor(
         config,

@@ -109,17 +109,8 @@ class Dispatcher(Stand):
         """The function of the graph that stands in now, if one does."""
         for standin in self.standins:
             if standin.holds():
-                starts = standin.count_calls()
-                if not torch.compiler.is_compiling():
-                    return standin.function(mode, self.run, starts)
-                return standin.functions.get((self.run.due_key, mode, starts))
+                return standin.function(mode)
         return None
-
-    def prepare(self) -> None:
-        """Makes what stands in ahead: compiled code can only use what is there when traced."""
-        for standin in self.standins:
-            if standin.holds():
-                standin.function("train", self.run)
 
 
 class RootDispatcher(Dispatcher):
@@ -182,7 +173,7 @@ class Installation:
     ) -> Dispatcher:
         is_alone = not name and capture.is_whole
         calls = {} if is_alone else self._calls
-        standins = [Standin(graph, self.root, self.table, calls) for graph in graphs]
+        standins = [Standin(graph, self.root, self.table, self.run, calls) for graph in graphs]
         kind = Dispatcher if name else RootDispatcher
         return kind(part, standins, self.run, self._islands.get(name, part.forward))
 
@@ -207,8 +198,6 @@ class Installation:
         self._standing = [*islands, *dispatchers]
         for stand in self._standing:
             vars(stand.module)["forward"] = stand
-        for dispatcher in dispatchers:
-            dispatcher.prepare()
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""

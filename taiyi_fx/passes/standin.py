@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
 from torch import fx, nn
 from torch.nn.modules import module as torch_module
 
@@ -16,9 +19,11 @@ from taiyi_fx.passes.source_scan import MISSING
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
 
-Starts = tuple[tuple[str, int], ...]
-"""Targets and how often each had been called before, where that is not never."""
+Starts = tuple[tuple[int, int], ...]
+"""Which targets had been called before in the same forward, and how often."""
 
+_STANDINS: weakref.WeakValueDictionary[int, Standin] = weakref.WeakValueDictionary()
+_KEYS = itertools.count()
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
     torch_module._global_forward_pre_hooks,
@@ -34,6 +39,7 @@ class Standin:
         captured: The graph.
         root: The cloned model.
         table: Where its readings go.
+        run: What is due.
         calls: Counters of the targets that are called from elsewhere too.
 
     Attributes:
@@ -46,10 +52,12 @@ class Standin:
         captured: CapturedGraph,
         root: nn.Module,
         table: SlotTable,
+        run: Run,
         calls: Mapping[str, Calls],
     ) -> None:
         self.captured = captured
         self.table = table
+        self.run = run
         self.part = root.get_submodule(captured.part)
         self.calls = [(k, calls[k], n) for k, n in captured.seen.calls.items() if k in calls]
         modules = dict(self.part.named_modules(remove_duplicate=False))
@@ -66,7 +74,8 @@ class Standin:
         self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
         self.own = [(m, type(m), vars(m).get("forward")) for m in self.called]
         self.probed: dict[tuple[Mode, Starts], fx.Graph] = {}
-        self.functions: dict[tuple[str, Mode, Starts], Callable[..., Any]] = {}
+        self.key = next(_KEYS)
+        _STANDINS[self.key] = self
 
     def holds(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""
@@ -83,35 +92,47 @@ class Standin:
             return False
         return not any(map(_has_hooks, self.called))
 
-    def count_calls(self) -> Starts:
-        """Counts the calls that the graph makes of its targets; returns how many came before."""
+    def function(self, mode: Mode) -> Callable[..., Any]:
+        """The graph as a function that makes the due readings; made once for each set."""
+        starts = self._count_calls()
+        counts = "_".join(f"{i}x{count}" for i, count in starts)
+        place = f"{mode}_{self.run.due_key}_{counts}"
+        if not hasattr(self, place):
+            _make_function(self.key, mode, starts, place)
+        return getattr(self, place)
+
+    def make_function(self, mode: Mode, starts: Starts, place: str) -> None:
+        """Makes the function for what is due now an attribute of its own.
+
+        The compiler sees one that was set while it traced, but not a new entry of a dictionary
+        that it has read before.
+        """
+        graph = self.probed_graph(mode, starts)
+        setattr(self, place, compile_due(graph, self.run.due, self.forwards))
+
+    def _count_calls(self) -> Starts:
+        """Counts the calls that the graph makes; returns how often targets were called before."""
         starts = []
-        for name, calls, made in self.calls:
+        for i, (_, calls, made) in enumerate(self.calls):
             if calls.count:
-                starts.append((name, calls.count))
+                starts.append((i, calls.count))
             calls.count += made
         return tuple(starts)
-
-    def function(self, mode: Mode, run: Run, starts: Starts = ()) -> Callable[..., Any]:
-        """The graph as a function that makes the due readings; made once for each set.
-
-        Args:
-            mode: How its readings are kept.
-            run: What is due.
-            starts: How often targets were called before it in the same forward.
-        """
-        key = run.due_key, mode, starts
-        if key not in self.functions:
-            graph = self.probed_graph(mode, starts)
-            self.functions[key] = compile_due(graph, run.due, self.forwards)
-        return self.functions[key]
 
     def probed_graph(self, mode: Mode, starts: Starts = ()) -> fx.Graph:
         """The graph with a probe for every planned reading."""
         if (mode, starts) not in self.probed:
-            made = probe_graph(self.captured.graph, self.part, self.table, mode, dict(starts))
+            before = {self.calls[i][0]: count for i, count in starts}
+            made = probe_graph(self.captured.graph, self.part, self.table, mode, before)
             self.probed[mode, starts] = made
         return self.probed[mode, starts]
+
+
+@torch.compiler.assume_constant_result
+def _make_function(key: int, mode: Mode, starts: Starts, place: str) -> bool:
+    # With constants only: the compiler runs this once, as ordinary Python, while it traces.
+    _STANDINS[key].make_function(mode, starts, place)
+    return True
 
 
 def _tensors_of(module: nn.Module) -> tuple[Any, ...]:

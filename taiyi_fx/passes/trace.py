@@ -130,12 +130,18 @@ class _Parts:
         """The parts that can be traced on their own: those that hold others and are called."""
         for key, child in self.modules[name].named_children():
             path = _joined(name, key)
-            if path not in self.modules or next(child.children(), None) is None:
+            if path not in self.modules or not self._is_composite(child):
                 continue
             if isinstance(child, (nn.ModuleList, nn.ModuleDict)):
                 yield from self._traceable_below(path)
             elif not is_torch_composite(child) or path in self.python:
                 yield path
+
+    def _is_composite(self, module: nn.Module) -> bool:
+        is_own = not type(module).__module__.startswith("torch.")
+        return next(module.children(), None) is not None or (
+            is_own and bool(self.wanted.functions)
+        )
 
     def _graphs(self, part: str) -> list[CapturedGraph]:
         while part not in self.python:

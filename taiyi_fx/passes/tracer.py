@@ -111,6 +111,9 @@ class MarkingTracer(fx.Tracer):
         # By identity: a function's own equality may be anything.
         return next((f for f in self.wanted.functions if f is found), None)
 
+    def _may_call_wanted(self, m: nn.Module) -> bool:
+        return bool(self.wanted.functions) and not type(m).__module__.startswith("torch.")
+
     def _count(self, site: str) -> int:
         call, self.seen.calls[site] = self.seen.calls[site], self.seen.calls[site] + 1
         return call
@@ -120,10 +123,13 @@ class MarkingTracer(fx.Tracer):
         return f"{self.part}.{name}" if self.part and name else self.part or name
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Modules without parts are called as they are, so that what they read stays live."""
+        """Modules without parts are called as they are, so that what they read stays live.
+
+        One of the user's own is looked into where calls of functions are asked for.
+        """
         return (
             self.full_name(module_qualified_name) in self.python
-            or next(m.children(), None) is None
+            or (next(m.children(), None) is None and not self._may_call_wanted(m))
             or parametrize.is_parametrized(m)
             or is_torch_composite(m)
         )
