@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import networkx as nx
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from taiyi_fx import dot
 from taiyi_fx.boxes import Box, Kind, Marks, boxes
 from taiyi_fx.config import Subscription
 from taiyi_fx.instrument import InstrumentedModule
-from taiyi_fx.passes.compiler import python_forward
+from taiyi_fx.passes.flow import IN, OUT, Flow, observe
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS
 from taiyi_fx.passes.marks import pack, unpack
+
+Ends = tuple[str, str]
+"""The nodes of the drawing that edges into something and out of it go to and come from."""
 
 
 class Diagram:
@@ -65,96 +69,174 @@ class Diagram:
         return f"<diagram of {len(self._graph)} boxes, {marked} with probes>"
 
 
-def diagram(instrumented: InstrumentedModule) -> Diagram:
+def diagram(
+    instrumented: InstrumentedModule,
+    *,
+    example_inputs: Tensor | Sequence[Any] | Mapping[str, Any] | None = None,
+) -> Diagram:
     """A diagram of an instrumented model: its modules, its data flow and its probes.
 
-    A forward that stayed Python is drawn as a dashed box inside the module, with its parts beside
-    it and no edges between them: a symbolic trace cannot tell those.
+    A module whose forward stayed Python has a dashed border. The data flow inside it is the one
+    that a run has shown: the first forward that was probed, or one made here on example inputs.
+    Without a run, its parts are drawn with no edges between them.
+
+    Args:
+        instrumented: What `taiyi_fx.instrument` returned.
+        example_inputs: Inputs for one forward that shows the data flow: a tensor, the positional
+            arguments as a tuple or list, or keyword arguments as a dictionary. It runs on a copy:
+            buffers and random states stay as they are.
 
     Raises:
-        TypeError: The argument did not come from `taiyi_fx.instrument`.
+        TypeError: The first argument did not come from `taiyi_fx.instrument`.
     """
     if not isinstance(instrumented, InstrumentedModule):
         kind = type(instrumented).__name__
         raise TypeError(f"diagram takes what taiyi_fx.instrument returned, not a {kind}")
-    drawing = _Drawing(instrumented)
-    drawing.draw(instrumented.graph)
+    installation = instrumented._instrumented.compiled.installation
+    flow = installation.root_dispatcher.flow
+    if example_inputs is not None:
+        flow = observe(installation.plain(), *_arguments(example_inputs))
+    drawing = _Drawing(instrumented, flow)
+    drawing.draw()
     return Diagram(drawing.graph, drawing.clusters)
 
 
+def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    return tuple(example) if isinstance(example, (tuple, list)) else (example,), {}
+
+
 class _Drawing:
-    def __init__(self, instrumented: InstrumentedModule) -> None:
+    def __init__(self, instrumented: InstrumentedModule, flow: Flow | None) -> None:
         self.made = instrumented._instrumented
+        self.flow = flow
         self.root = self.made.compiled.root
         self.modules = dict(self.root.named_modules())
         self.graph = nx.DiGraph()
         self.clusters: dict[tuple[str, ...], Box] = {}
         self.calls: Counter[str] = Counter()
-        self.ids: dict[fx.Node, str] = {}
+        self.numbers = itertools.count()
 
-    def draw(self, graph: fx.Graph) -> None:
-        if any(node.target is python_forward for node in graph.nodes):
-            self._add(self._python_box("", ()))
-            self._draw_parts("", ())
-            return
-        for node in graph.nodes:
+    def draw(self) -> None:
+        """Draws all of the model."""
+        if "" in self.made.compiled.parts:
+            self._draw_graph("", 0, ())
+        else:
+            self._draw_python("", 0, ())
+        self._join_through()
+
+    def _draw_graph(self, part: str, call: int, scope: tuple[str, ...]) -> Ends:
+        """Draws the graph that stands in for a part; returns where edges begin and end."""
+        entry, leaving = self._ends(part)
+        ids: dict[fx.Node, str] = {}
+        for node in self.made.compiled.parts[part].nodes:
             if is_probe(node) or node.target in (pack, unpack) or _is_unused_input(node):
                 continue
-            box = self._box(node)
-            self.ids[node] = self._add(box)
-            if box.kind == "python":
-                self._draw_parts(box.path, box.scope)
+            ends = self._draw_node(node, part, scope, (entry, leaving))
             for source in dict.fromkeys(_sources((node.args, node.kwargs))):
-                self.graph.add_edge(self.ids[source], self.ids[node])
+                self.graph.add_edge(ids[source], ends[0])
+            ids[node] = ends[1]
+        return entry, leaving
 
-    def _add(self, box: Box) -> str:
-        name = f"n{len(self.graph)}"
+    def _draw_node(self, node: fx.Node, part: str, scope: tuple[str, ...], ends: Ends) -> Ends:
+        if part and node.op in ("placeholder", "output"):
+            end = ends[node.op == "output"]
+            return end, end
+        inside = self._scope(node, part, scope)
+        if node.op == "call_module":
+            name = _joined(part, str(node.target))
+            call, self.calls[name] = self.calls[name], self.calls[name] + 1
+            return self._draw_call(name, call, inside)
+        drawn = self._add(self._box(node, inside))
+        return drawn, drawn
+
+    def _draw_call(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
+        """Draws a call of a module: a box, or a cluster around what happens inside."""
+        compiled, flow = self.made.compiled, self._flow_inside(name, call)
+        is_python = name in compiled.capture.python
+        if not is_python and name not in compiled.parts and flow is None:
+            drawn = self._add(self._module_box("module", name, call, scope))
+            return drawn, drawn
+        inside = (*scope, f"{name}@{call}" if call else name)
+        self.clusters[inside] = self._module_box(
+            "python" if is_python else "module", name, call, scope
+        )
+        if name in compiled.parts:
+            return self._draw_graph(name, call, inside)
+        return self._draw_python(name, call, inside)
+
+    def _draw_python(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
+        """Draws a forward that stayed Python: as a run showed it, or its parts side by side."""
+        flow = self._flow_inside(name, call)
+        if flow is None:
+            drawn = self._add(self._python_box(name, scope))
+            self._draw_parts(name, scope)
+            return drawn, drawn
+        if not name:
+            scope = ("",)
+            self.clusters[scope] = self._module_box("python", "", call, ())
+        entry, leaving = self._ends(name)
+        ends = {IN: (entry, entry), OUT: (leaving, leaving)}
+        for node in flow:
+            if node not in ends:
+                child, nth = node
+                ends[node] = self._draw_call(child, nth, scope)
+        for source, target in flow.edges:
+            self.graph.add_edge(ends[source][1], ends[target][0])
+        return entry, leaving
+
+    def _flow_inside(self, name: str, call: int) -> nx.DiGraph | None:
+        return None if self.flow is None else self.flow.inside.get((name, call))
+
+    def _ends(self, part: str) -> Ends:
+        """Boxes for what a forward is given and returns; inside a model, points to join through."""
+        if not part and "" not in self.made.compiled.parts:
+            return self._add(Box("input", "input")), self._add(Box("output", "output"))
+        return self._add(None), self._add(None)
+
+    def _join_through(self) -> None:
+        for name in [name for name, box in boxes(self.graph) if not isinstance(box, Box)]:
+            before, after = list(self.graph.predecessors(name)), list(self.graph.successors(name))
+            self.graph.add_edges_from((a, b) for a in before for b in after)
+            self.graph.remove_node(name)
+
+    def _add(self, box: Box | None) -> str:
+        name = f"n{next(self.numbers)}"
         self.graph.add_node(name, box=box)
         return name
 
-    def _box(self, node: fx.Node) -> Box:
-        stack = node.meta.get("nn_module_stack", {})
-        scope = self._scope(stack, is_call=node.op == "call_module")
-        if node.op == "call_module":
-            return self._call(str(node.target), scope)
+    def _box(self, node: fx.Node, scope: tuple[str, ...]) -> Box:
         if node.op == "placeholder":
             return Box("input", str(node.target).lstrip("*"), scope=scope)
         if node.op == "output":
             return Box("output", "output")
         if node.op == "get_attr":
             return Box("parameter", str(node.target).rpartition(".")[2], scope=scope)
-        name = node.target if isinstance(node.target, str) else _function_name(node.target)
-        return Box("op", name, scope=scope)
+        label = node.target if isinstance(node.target, str) else _function_name(node.target)
+        if "site" not in node.meta:
+            return Box("op", label, scope=scope)
+        site, call = node.meta["site"]
+        label += f" (call {call + 1})" if call else ""
+        notes = (site, *self._shapes(site, call))
+        return Box("op", label, "", site, scope, self._marks(site, call), notes)
 
-    def _scope(self, stack: Mapping[str, Any], *, is_call: bool) -> tuple[str, ...]:
-        keys = list(stack)
-        outer = keys[:-1] if is_call else keys
-        scope: tuple[str, ...] = ()
-        for key in outer:
-            scope = (*scope, key)
-            name, _, call = key.partition("@")
-            self._cluster(scope, name, int(call or 0))
+    def _scope(self, node: fx.Node, part: str, scope: tuple[str, ...]) -> tuple[str, ...]:
+        keys = list(node.meta.get("nn_module_stack", {}))
+        for key in keys[:-1] if node.op == "call_module" else keys:
+            scope = (*scope, _joined(part, key))
+            name, _, call = scope[-1].partition("@")
+            if scope not in self.clusters:
+                self.clusters[scope] = self._module_box("module", name, int(call or 0), scope[:-1])
         return scope
-
-    def _cluster(self, scope: tuple[str, ...], name: str, call: int) -> None:
-        if scope not in self.clusters:
-            self.clusters[scope] = self._module_box("module", name, call, scope[:-1])
-
-    def _call(self, name: str, scope: tuple[str, ...]) -> Box:
-        call, self.calls[name] = self.calls[name], self.calls[name] + 1
-        if name not in self.made.compiled.capture.python:
-            return self._module_box("module", name, call, scope)
-        inside = (*scope, f"{name}@{call}" if call else name)
-        self.clusters[inside] = self._module_box("module", name, call, scope)
-        return self._python_box(name, inside)
 
     def _draw_parts(self, name: str, scope: tuple[str, ...]) -> None:
         for child_name, child in self.modules[name].named_children():
             path = f"{name}.{child_name}" if name else child_name
             if path not in self.modules:
                 continue  # the same module under another name
-            if next(child.children(), None) is None:
-                self._add(self._module_box("module", path, 0, scope))
+            if next(child.children(), None) is None or path in self.made.compiled.parts:
+                self._draw_call(path, 0, scope)
             else:
                 self.clusters[(*scope, path)] = self._module_box("module", path, 0, scope)
                 self._draw_parts(path, (*scope, path))
@@ -170,6 +252,8 @@ class _Drawing:
         label = name.rpartition(".")[2] or type(module).__name__
         label += f" (call {call + 1})" if call else ""
         notes = (f"{name}: {_summary(module)}", *self._shapes(name, call))
+        if kind == "python":
+            notes += (f"its forward stayed Python: {self.made.compiled.capture.python[name]}",)
         class_name = type(module).__name__
         return Box(kind, label, class_name, name, scope, self._marks(name, call), notes)
 
@@ -193,6 +277,10 @@ class _Drawing:
                 if side != "parameters" or call == 0:
                     found[side].append(_entry(subscription))
         return Marks(*(tuple(found[side]) for side in found))
+
+
+def _joined(part: str, name: str) -> str:
+    return f"{part}.{name}" if part else name
 
 
 def _side(subscription: Subscription) -> str:

@@ -54,7 +54,7 @@ def build(graph: nx.DiGraph, clusters: Mapping[tuple[str, ...], Box]) -> pydot.D
         made.add_edge(pydot.Edge(source, target))
     for source, target in _below_each_other(graph):
         made.add_edge(pydot.Edge(source, target, style="invis"))
-    made.add_subgraph(_legend(graph))  # pyright: ignore[reportArgumentType]
+    made.add_subgraph(_legend(_all_boxes(graph, clusters)))  # pyright: ignore[reportArgumentType]
     return made
 
 
@@ -121,7 +121,7 @@ def _cluster(number: int, scope: tuple[str, ...], box: Box) -> pydot.Cluster:
         f"c{number}",
         label=f"{label}{_rows(box.marks)}</TABLE>>",
         labeljust="l",
-        style='"rounded,filled"',
+        style='"rounded,filled,dashed"' if box.kind == "python" else '"rounded,filled"',
         color=f'"{_PROBED if box.marks else "#c9d2de"}"',
         penwidth="2" if box.marks else "1",
         fillcolor=f'"{_CLUSTERS[len(scope) % 2]}"',
@@ -187,8 +187,12 @@ def _fill(box: Box) -> str:
     return "white" if box.kind in ("input", "output", "python") else _OP
 
 
-def _legend(graph: nx.DiGraph) -> pydot.Cluster:
-    shown = {_family(box) for _, box in boxes(graph)}
+def _all_boxes(graph: nx.DiGraph, clusters: Mapping[tuple[str, ...], Box]) -> list[Box]:
+    return [*clusters.values(), *(box for _, box in boxes(graph))]
+
+
+def _legend(shown_boxes: list[Box]) -> pydot.Cluster:
+    shown = {_family(box) for box in shown_boxes}
     rows = [
         f"<TR><TD BGCOLOR='{colour}' WIDTH='18' BORDER='1' COLOR='{_LINE}'></TD>"
         f"<TD ALIGN='LEFT'>{family}</TD></TR>"
@@ -199,7 +203,7 @@ def _legend(graph: nx.DiGraph) -> pydot.Cluster:
         f"<TR><TD BGCOLOR='{_OP}' WIDTH='18' BORDER='1' COLOR='{_LINE}'></TD>"
         "<TD ALIGN='LEFT'>other module, operation</TD></TR>"
     )
-    if any(box.kind == "python" for _, box in boxes(graph)):
+    if any(box.kind == "python" for box in shown_boxes):
         rows.append("<TR><TD>- -</TD><TD ALIGN='LEFT'>forward that stayed Python</TD></TR>")
     for sign, colour, text in (
         ("▼", _FORWARD, "forward probe (value)"),

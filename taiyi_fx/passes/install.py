@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from taiyi_fx.passes.clone import clone_tree
+from taiyi_fx.passes.flow import Flow, Observer
 from taiyi_fx.passes.insert_probes import PORTS, probe_name
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
 from taiyi_fx.passes.marks import enter, leave
@@ -118,9 +119,13 @@ class RootDispatcher(Dispatcher):
 
     Attributes:
         counters: The calls to count from the first again.
+        flow: The data flow of what stayed Python, once it was seen.
+        is_observing: Whether the next forward shows it.
     """
 
     counters: tuple[Calls, ...] = ()
+    flow: Flow | None = None
+    is_observing = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self.run
@@ -132,9 +137,23 @@ class RootDispatcher(Dispatcher):
                 return self.plain(*args, **kwargs)
             for counter in self.counters:
                 counter.count = 0
+            if self.is_observing and not torch.compiler.is_compiling():
+                return self._observed(mode, args, kwargs)
             return self.probed(mode, args, kwargs)
         finally:
             run.inside, run.mode = outer
+
+    def _observed(self, mode: Mode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.is_observing = False
+        observer = Observer()
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return self.probed(mode, args, kwargs)
+
+        with observer.watching(self.module):
+            value = observer.around("", forward, args, kwargs)
+        self.flow = observer.flow
+        return value
 
 
 class Installation:
@@ -144,6 +163,7 @@ class Installation:
         root: The cloned model.
         run: What a forward is read as.
         dispatchers: By name, the parts that graphs may stand in for; the root first.
+        root_dispatcher: The root's.
     """
 
     def __init__(
@@ -166,6 +186,8 @@ class Installation:
             name: self._dispatcher(name, modules[name], graphs, capture)
             for name, graphs in parts.items()
         }
+        self.root_dispatcher = cast(RootDispatcher, self.dispatchers[""])
+        self.root_dispatcher.is_observing = not capture.is_whole
         self._standing: list[Stand] = []
 
     def _dispatcher(
@@ -192,8 +214,8 @@ class Installation:
         names = {module for module, _ in due}
         islands = [island for name, island in self._islands.items() if name in names]
         root, *parts = self.dispatchers.values()
-        assert isinstance(root, RootDispatcher)
-        root.counters = tuple(calls for name, calls in self._calls.items() if name in names)
+        counted = (calls for name, calls in self._calls.items() if name in names)
+        self.root_dispatcher.counters = tuple(counted)
         dispatchers = [root, *(part for part in parts if not names.isdisjoint(part.sites))]
         self._standing = [*islands, *dispatchers]
         for stand in self._standing:

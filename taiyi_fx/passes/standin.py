@@ -11,6 +11,7 @@ import torch
 from torch import fx, nn
 from torch.nn.modules import module as torch_module
 
+from taiyi_fx.passes.flow import ObservedForward
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
@@ -62,7 +63,7 @@ class Standin:
         self.calls = [(k, calls[k], n) for k, n in captured.seen.calls.items() if k in calls]
         modules = dict(self.part.named_modules(remove_duplicate=False))
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
-        self.forwards = {name: modules[name].forward for name in called}
+        self.forwards = {name: _forward_of(modules[name]) for name in called}
         self.values = [
             (vars(root.get_submodule(c.owner)) if isinstance(c.owner, str) else c.owner, c)
             for c in captured.conditions
@@ -133,6 +134,21 @@ def _make_function(key: int, mode: Mode, starts: Starts, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     _STANDINS[key].make_function(mode, starts, place)
     return True
+
+
+def _forward_of(module: nn.Module) -> Callable[..., Any]:
+    plain: Callable[..., Any] = module.forward
+    if next(module.children(), None) is None:
+        return plain
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        # What stayed Python within a graph is followed too, while the data flow is.
+        stand = vars(module).get("forward")
+        if isinstance(stand, ObservedForward):
+            return stand.observer.around(stand.name, plain, args, kwargs)
+        return plain(*args, **kwargs)
+
+    return forward
 
 
 def _tensors_of(module: nn.Module) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ def find_tensor(value: Any, pick: Pick) -> Tensor | None:
         return value if pick in (None, 0) or (isinstance(pick, tuple) and pick[0] == 0) else None
     if pick is not None:
         value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
-    return next(_tensors(value), None)
+    return next(tensors_in(value), None)
 
 
 @dataclasses.dataclass
@@ -78,8 +78,9 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
     return ()
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors in a value, in order."""
     if isinstance(value, Tensor):
         yield value
     for _, part in _parts(value):
-        yield from _tensors(part)
+        yield from tensors_in(part)

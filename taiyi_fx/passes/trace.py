@@ -139,9 +139,7 @@ class _Parts:
 
     def _is_composite(self, module: nn.Module) -> bool:
         is_own = not type(module).__module__.startswith("torch.")
-        return next(module.children(), None) is not None or (
-            is_own and bool(self.wanted.functions)
-        )
+        return next(module.children(), None) is not None or (is_own and bool(self.wanted.functions))
 
     def _graphs(self, part: str) -> list[CapturedGraph]:
         while part not in self.python:
