@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
+import dataclasses
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
-from torch.nn.utils import parametrize
 
 from taiyi_fx.functions import Function, FunctionCall, function_name, is_function, not_shown
+from taiyi_fx.matching import is_name, match, suggestion
 from taiyi_fx.passes.ir import CALL_PORTS, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted
-from taiyi_fx.places import Missing
+from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
 
 Key = str | Function | type[nn.Module] | Callable[[str, nn.Module], bool]
 Cfg = Mapping[Any, Any]
-_WRAPPERS = ("module.", "_orig_mod.", "model.")
 
 
 class ConfigError(ValueError):
@@ -89,10 +88,12 @@ class Config:
         subscriptions: All quantities of all modules, in the order of the model's modules, and
             then those of calls of functions.
         wanted: What is asked of functions: it has a place only once the model is traced.
+        passed_over: Modules that a key matches but that cannot be observed, and why.
     """
 
     subscriptions: tuple[Subscription, ...]
     wanted: tuple[OfFunction, ...] = ()
+    passed_over: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def targets(self) -> Wanted:
@@ -107,17 +108,15 @@ class Config:
             ConfigError: A function is called nowhere in the model's graphs, or a call of one
                 lacks what is asked.
         """
-        problems: list[str] = []
-        asked: _Asked = {}
+        asked = _Asked()
         calls = {name: FunctionCall(f) for name, f in capture.functions.items()}
         for of in self.wanted:
             found = {name: call for name, call in calls.items() if call.function is of.function}
             if not found:
-                problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
-            _ask(asked, found, of.requests, named=True, problems=problems)
-        if problems:
-            raise ConfigError(problems)
-        return Config((*self.subscriptions, *_subscriptions(calls, asked)), self.wanted)
+                asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
+            asked.add(found, of.requests, named=True)
+        subscriptions = (*self.subscriptions, *asked.subscriptions(calls))
+        return dataclasses.replace(self, subscriptions=subscriptions)
 
     def plan(self) -> Plan:
         """The readings that the modules' calls have to make."""
@@ -140,39 +139,100 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
             "a configuration maps modules to lists of quantities, such as "
             f"{{'Conv2d': ['InputSndNorm']}}, but this is a {type(cfg).__name__}"
         )
-    problems: list[str] = []
-    asked: _Asked = {}
+    asked = _Asked()
     wanted: list[OfFunction] = []
     for key, entries in cfg.items():
         path = f"cfg[{_shown(key)}]"
-        requests = tuple(_requests(path, entries, problems))
+        requests = tuple(_requests(path, entries, asked.problems))
         if is_function(key):
             wanted.append(OfFunction(path, key, requests))
         else:
-            modules = _match(model, key, path, problems)
-            _ask(asked, modules, requests, named=_is_name(model, key), problems=problems)
-    if problems:
-        raise ConfigError(problems)
-    return Config(tuple(_subscriptions(dict(model.named_modules()), asked)), tuple(wanted))
+            modules = match(model, key, path, asked.problems)
+            asked.add(modules, requests, named=is_name(model, key))
+    subscriptions = asked.subscriptions(dict(model.named_modules()))
+    return Config(subscriptions, tuple(wanted), asked.passed_over)
 
 
-_Asked = dict[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]]
+class _Asked:
+    """What a configuration turns out to ask for, and what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.schedules: dict[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]] = {}
+        self.problems: list[str] = []
+        self.passed_over: dict[str, str] = {}
+
+    def add(
+        self,
+        modules: Mapping[str, nn.Module],
+        requests: Iterable[tuple[str, Request]],
+        *,
+        named: bool,
+    ) -> None:
+        for place, request in requests:
+            for name in self._holders(modules, request, named, place):
+                options = tuple(sorted(request.options.items()))
+                schedules = self.schedules.setdefault((name, request.quantity, options), [])
+                if request.schedule not in schedules:
+                    schedules.append(request.schedule)
+
+    def _holders(
+        self, modules: Mapping[str, nn.Module], request: Request, named: bool, path: str
+    ) -> list[str]:
+        """Those of the matched modules that can have the quantity; says who cannot and must."""
+        holders: list[str] = []
+        lacking: dict[str, Missing] = {}
+        for name, module in modules.items():
+            try:
+                request.quantity.readings(module, request.options)
+                holders.append(name)
+            except Missing as missing:
+                lacking[name] = missing
+        # A class may well match modules without a weight; they are passed over while any has one.
+        if lacking and (named or not holders or request.quantity.requires is not None):
+            shown = "; ".join(
+                f"{name or 'the model'!r} ({type(modules[name]).__name__}) {missing}"
+                for name, missing in list(lacking.items())[:5]
+            )
+            more = f"; and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+            text = f"{path}: {request.quantity.name} cannot be had: {shown}{more}"
+            self.problems.append(text)
+        told = {name: str(why) for name, why in lacking.items() if isinstance(why, Unobservable)}
+        self.passed_over.update(told)
+        return holders
+
+    def subscriptions(self, modules: Mapping[str, nn.Module]) -> tuple[Subscription, ...]:
+        """Everything asked for, in the order of the modules.
+
+        Raises:
+            ConfigError: Something was wrong.
+        """
+        if self.problems:
+            raise ConfigError(self.problems)
+        order = {name: i for i, name in enumerate(modules)}
+        names = Counter((module, quantity.name) for module, quantity, _ in self.schedules)
+        entries = sorted(self.schedules.items(), key=lambda entry: order[entry[0][0]])
+        return tuple(
+            _subscription(
+                modules[asked[0]], *asked, tuple(schedules), names[asked[0], asked[1].name]
+            )
+            for asked, schedules in entries
+        )
 
 
-def _ask(
-    asked: _Asked,
-    modules: Mapping[str, nn.Module],
-    requests: Iterable[tuple[str, Request]],
-    *,
-    named: bool,
-    problems: list[str],
-) -> None:
-    for place, request in requests:
-        for name in _holders(modules, request, named, place, problems):
-            options = tuple(sorted(request.options.items()))
-            schedules = asked.setdefault((name, request.quantity, options), [])
-            if request.schedule not in schedules:
-                schedules.append(request.schedule)
+def _subscription(
+    holder: nn.Module,
+    module: str,
+    quantity: Quantity,
+    options: tuple[tuple[str, Any], ...],
+    schedules: tuple[Schedule, ...],
+    of_this_name: int,
+) -> Subscription:
+    label = quantity.name
+    if of_this_name > 1 and options:
+        label += f"({', '.join(f'{k}={v!r}' for k, v in options)})"
+    readings = quantity.readings(holder, dict(options))
+    arguments = quantity.compute_options(dict(options))
+    return Subscription(module, quantity, options, schedules, readings, arguments, label)
 
 
 def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request]]:
@@ -221,7 +281,7 @@ def _quantity_hint(name: str) -> str:
     try:
         parse_schedule(name)
     except ValueError:
-        return _suggestion(name, quantity_names())
+        return suggestion(name, quantity_names())
     return f' It is a schedule: give it with its quantity, as ["InputSndNorm", "{name}"]'
 
 
@@ -231,120 +291,6 @@ def _schedule(schedule: Any) -> Schedule:
     if isinstance(schedule, Schedule):
         return schedule
     raise ValueError(f"{schedule!r} is not a schedule; allowed are {FORMS}, or such an object")
-
-
-def _match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:
-    """The modules that a key means; each under its first name."""
-    modules = dict(model.named_modules())
-    if isinstance(key, str):
-        found = _match_text(model, modules, key)
-        if not found:
-            problems.append(f"{path}: {_nothing(model, modules, key)}")
-        return found
-    if isinstance(key, type) and issubclass(key, nn.Module):
-        found = {name: m for name, m in modules.items() if isinstance(m, key)}
-    elif isinstance(key, type) or not callable(key):
-        problems.append(f"{path}: {_KEYS}")
-        return {}
-    else:
-        try:
-            found = {name: m for name, m in modules.items() if key(name, m)}
-        except Exception as error:  # noqa: BLE001 - any failure of the user's own is a wrong key
-            problems.append(f"{path}: the predicate raised {type(error).__name__}: {error}")
-            return {}
-    if not found:
-        problems.append(f"{path}: no module of the model matches")
-    return found
-
-
-_KEYS = (
-    "a key is a module's name, a class's name, a class of modules, a pattern with * ? [ ], a "
-    "function of torch or operator, or a predicate of name and module"
-)
-
-
-def _match_text(
-    model: nn.Module, modules: Mapping[str, nn.Module], key: str
-) -> dict[str, nn.Module]:
-    if _is_name(model, key):
-        module = model.get_submodule(key)
-        return {name: m for name, m in modules.items() if m is module}
-    of_class = {name: m for name, m in modules.items() if key in _class_names(m)}
-    if of_class or not any(c in key for c in "*?["):
-        return of_class
-    return {name: m for name, m in modules.items() if name and fnmatch.fnmatchcase(name, key)}
-
-
-def _is_name(model: nn.Module, key: Any) -> bool:
-    return isinstance(key, str) and key in dict(model.named_modules(remove_duplicate=False))
-
-
-def _class_names(module: nn.Module) -> set[str]:
-    classes = [type(module)]
-    if parametrize.is_parametrized(module):
-        classes += type(module).__bases__  # the class that the parametrized one was made from
-    return {c.__name__ for c in classes}
-
-
-def _nothing(model: nn.Module, modules: Mapping[str, nn.Module], key: str) -> str:
-    if any(c in key for c in "*?["):
-        return f"no module's name fits the pattern {key!r}"
-    names = [name for name in modules if name]
-    classes = sorted({type(m).__name__ for m in modules.values()})
-    return f"no module is named or of class {key!r}.{_suggestion(key, [*classes, *names])}"
-
-
-def _suggestion(word: str, known: Sequence[str]) -> str:
-    for name in known:
-        if any(f"{w}{name}" == word or f"{w}{word}" == name for w in _WRAPPERS):
-            return f" Did you mean {name!r}?"
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    if close:
-        return f" Did you mean {by_lower[close[0]]!r}?"
-    shown = ", ".join(map(repr, known[:8]))
-    return f" Known are {shown}{', ...' if len(known) > 8 else ''}" if known else ""
-
-
-def _holders(
-    modules: Mapping[str, nn.Module],
-    request: Request,
-    named: bool,
-    path: str,
-    problems: list[str],
-) -> list[str]:
-    """Those of the matched modules that can have the quantity; says who cannot and must."""
-    holders, lacking = [], {}
-    for name, module in modules.items():
-        try:
-            request.quantity.readings(module, request.options)
-            holders.append(name)
-        except Missing as missing:
-            lacking[name] = missing
-    # A class may well match modules without a weight; they are passed over while any has one.
-    optional = holders and not named and request.quantity.requires is None
-    if lacking and not optional:
-        listed = "; ".join(
-            f"{name or 'the model'!r} ({type(modules[name]).__name__}) {missing}"
-            for name, missing in list(lacking.items())[:5]
-        )
-        more = f"; and {len(lacking) - 5} more" if len(lacking) > 5 else ""
-        problems.append(f"{path}: {request.quantity.name} cannot be had: {listed}{more}")
-    return holders
-
-
-def _subscriptions(modules: Mapping[str, nn.Module], asked: _Asked) -> Iterator[Subscription]:
-    order = {name: i for i, name in enumerate(modules)}
-    names = [(module, quantity.name) for module, quantity, _ in asked]
-    for (module, quantity, options), schedules in sorted(
-        asked.items(), key=lambda item: order[item[0][0]]
-    ):
-        label = quantity.name
-        if names.count((module, quantity.name)) > 1 and options:
-            label += f"({', '.join(f'{k}={v!r}' for k, v in options)})"
-        readings = quantity.readings(modules[module], dict(options))
-        arguments = quantity.compute_options(dict(options))
-        yield Subscription(module, quantity, options, tuple(schedules), readings, arguments, label)
 
 
 def _shown(key: Any) -> str:

@@ -13,7 +13,10 @@ from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
 from taiyi_fx.passes.slots import Slot, SlotTable
 
-_NOT_CALLED = "the module was not called in a training forward, or no tensor was there"
+_NOT_CALLED = (
+    "the module was not called in a training forward (one that builds a graph, outside of "
+    "torch.func), or no tensor was there"
+)
 _GRAPH_DID_NOT_RUN = (
     "the graph that shows this call did not run in a training forward: its part was not called, or "
     "the model was changed since instrument"

@@ -16,6 +16,7 @@ from taiyi_fx import quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
 from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor, MonitorWarning
+from taiyi_fx.passes.clone import slots_of
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.stand import is_probed
 from taiyi_fx.passes.trace import Capture, trace
@@ -61,7 +62,8 @@ def instrument(
         raise ValueError(f"the model does not become one graph: {captured}")
     config = config.with_functions(model, captured)
     compiled = compile_probes(model, captured, config.plan(), record_eval=record_eval)
-    findings = {**compiled.findings, **unseen_calls(config.targets.functions, model, captured)}
+    unseen = unseen_calls(config.targets.functions, model, captured)
+    findings = {**config.passed_over, **compiled.findings, **unseen}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
         warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=2)
@@ -88,11 +90,23 @@ def _check_model(model: Any) -> None:
                 "configurations in one"
             )
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
-    if isinstance(model, wrappers) or hasattr(model, "_orig_mod"):
+    if isinstance(model, wrappers) or _is_compiled(model):
         kind = type(model).__name__
         raise TypeError(
             f"instrument the model before it is wrapped: {kind}(instrument(model, cfg))"
         )
+    for name, module in model.named_modules():
+        if _is_compiled(module) or getattr(module, "_compiled_call_impl", None) is not None:
+            what = f"the part {name!r} of the model" if name else "the model"
+            raise TypeError(
+                f"{what} was compiled by torch.compile, which hides its parts: instrument first, "
+                "then compile what instrument returned, or that part of it"
+            )
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    # By its class's home: importing torch's compiler to ask takes a second.
+    return type(module).__module__.startswith("torch._dynamo")
 
 
 class InstrumentedModule(fx.GraphModule):
@@ -109,6 +123,10 @@ class InstrumentedModule(fx.GraphModule):
 
     def __init_subclass__(cls) -> None:
         """Keeps the model's class from taking note of an instrumented one as another model."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A plain model, for a method that makes another of its own: ``type(self)(...)``."""
+        return cls._instrumented.model_class(*args, **kwargs)
 
     _instrumented: _Instrumented
     _lineno_map = None  # torch.compile asks a graph module for it
@@ -151,7 +169,9 @@ class InstrumentedModule(fx.GraphModule):
         return moved
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InstrumentedModule:
-        made = _rebuild(copy.deepcopy(self._plain(), memo), *self._arguments())
+        with self._instrumented.compiled.installation.removed() as root:
+            copied = copy.deepcopy(root, memo)
+        made = _rebuild(copied, *self._arguments())
         memo[id(self)] = made
         return made
 
@@ -176,6 +196,11 @@ class _Instrumented:
     cfg: Cfg
     options: dict[str, Any]
 
+    @property
+    def model_class(self) -> type[nn.Module]:
+        """The model's own class."""
+        return type(self.compiled.root)
+
 
 def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
     return instrument(model, cfg, **options)
@@ -190,9 +215,23 @@ def _facade(made: _Instrumented) -> InstrumentedModule:
         return own(*args, **kwargs)
 
     body = {"forward": forward, "_instrumented": made, "__module__": type(root).__module__}
-    bases = (InstrumentedModule, type(root))
-    facade_class = types.new_class(type(root).__name__, bases, exec_body=lambda n: n.update(body))
-    facade = object.__new__(facade_class)
+    facade = object.__new__(_facade_class(type(root), body))
     # One namespace for both: what is set on one is there on the other.
     facade.__dict__ = root.__dict__
+    for name, value in slots_of(root):
+        object.__setattr__(facade, name, value)
     return facade
+
+
+def _facade_class(model_class: type[nn.Module], body: dict[str, Any]) -> type[InstrumentedModule]:
+    name = model_class.__name__
+    try:
+        bases = (InstrumentedModule, model_class)
+        return types.new_class(name, bases, exec_body=lambda n: n.update(body))
+    except TypeError:  # a class that allows no subclasses: its attributes are answered instead
+
+        def answer(self: nn.Module, name: str) -> Any:
+            return getattr(body["_instrumented"].compiled.root, name)
+
+        body = {**body, "__getattr__": answer}
+        return types.new_class(name, (InstrumentedModule,), exec_body=lambda n: n.update(body))

@@ -20,6 +20,10 @@ class Missing(Exception):
     """A module lacks what a quantity reads there."""
 
 
+class Unobservable(Missing):
+    """A module's calls cannot be observed, which is said even where others' can."""
+
+
 @dataclass(frozen=True)
 class Source:
     """What one argument of a quantity's function is made of: a reduction at a place.
@@ -65,6 +69,10 @@ class Source:
         Raises:
             Missing: The module has no such parameter or buffer.
         """
+        if self.port in CALL_PORTS and isinstance(module, torch.jit.ScriptModule):
+            raise Unobservable(
+                "is a ScriptModule, which runs outside of Python; observe one before"
+            )
         given = {k: v for k, v in options.items() if k in self.options}
         site = Site(self.port, self._pick(module, given))
         parameters = {k: v for k, v in given.items() if k not in ("tensor", "param")}

@@ -42,10 +42,16 @@ class Flow:
 
 
 class Observer:
-    """Follows the calls of modules through one forward."""
+    """Follows the calls of modules through one forward.
+
+    Attributes:
+        flow: What was found.
+        problem: Why nothing was, if following them failed: the forward itself goes on.
+    """
 
     def __init__(self) -> None:
         self.flow = Flow()
+        self.problem: Exception | None = None
         self._frames: list[_Frame] = []
         self._calls: Counter[str] = Counter()
 
@@ -55,25 +61,39 @@ class Observer:
         """Runs a forward and notes where its inputs came from, and what was called inside."""
         call = name, self._calls[name]
         self._calls[name] += 1
-        given = list(tensors_in((args, kwargs)))
-        # Of now: what the call changes in place has another node afterwards.
-        given_nodes = {get_gradient_edge(t).node for t in given if t.requires_grad}
-        if self._frames:
-            self._frames[-1].consume(call, given)
         frame = _Frame()
-        frame.produce(IN, given)
+        self._unless_failed(self._begin, call, frame, args, kwargs)
         self._frames.append(frame)
         try:
             value = forward(*args, **kwargs)
         finally:
             self._frames.pop()
+        self._unless_failed(self._end, call, frame, value)
+        return value
+
+    def _unless_failed(self, step: Callable[..., None], *args: Any) -> None:
+        if self.problem is None:
+            try:
+                step(*args)
+            except Exception as error:  # noqa: BLE001 - only a picture lacks edges, which says why
+                self.problem = error.with_traceback(None)
+                self.flow = Flow()
+
+    def _begin(self, call: Call, frame: _Frame, args: Any, kwargs: Any) -> None:
+        given = list(tensors_in((args, kwargs)))
+        # Of now: what the call changes in place has another node afterwards.
+        frame.given = {get_gradient_edge(t).node for t in given if t.requires_grad}
+        if self._frames:
+            self._frames[-1].consume(call, given)
+        frame.produce(IN, given)
+
+    def _end(self, call: Call, frame: _Frame, value: Any) -> None:
         made = list(tensors_in(value))
         frame.consume(OUT, made)
         if len(frame.graph) > 2:
             self.flow.inside[call] = frame.graph
         if self._frames:
-            self._frames[-1].produce(call, made, given_nodes)
-        return value
+            self._frames[-1].produce(call, made, frame.given)
 
     @contextmanager
     def watching(self, root: nn.Module) -> Iterator[None]:
@@ -128,9 +148,15 @@ class ObservedForward(Stand):
 
 
 class _Frame:
-    """One forward under way: what made each tensor that is there."""
+    """One forward under way: what made each tensor that is there.
+
+    Attributes:
+        given: The autograd nodes of what it was given.
+        graph: The flow inside it, as found so far.
+    """
 
     def __init__(self) -> None:
+        self.given: set[Any] = set()
         self.graph = nx.DiGraph()
         self.graph.add_nodes_from((IN, OUT))
         self._by_node: dict[Any, Any] = {}

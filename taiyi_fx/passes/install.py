@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -25,6 +26,7 @@ from taiyi_fx.passes.trace import Capture, CapturedGraph
 
 _ISLANDS: weakref.WeakValueDictionary[int, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
+_OBSERVED_DEPTH = 50
 
 
 class Island(Stand, Calls):
@@ -118,40 +120,64 @@ class RootDispatcher(Dispatcher):
     """The forward of the whole model: what runs inside it is one forward.
 
     Attributes:
+        table: Where readings go.
         counters: The calls to count from the first again.
         flow: The data flow of what stayed Python, once it was seen.
         is_observing: Whether the next forward shows it.
     """
 
+    table: SlotTable
     counters: tuple[Calls, ...] = ()
     flow: Flow | None = None
     is_observing = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self.run
-        outer = run.inside, run.mode
         mode = run.mode_of(self.module)
+        if mode is None:
+            # Whatever runs inside is not read either.
+            return self._within(None, self.plain, args, kwargs)
+        if run.inside:  # the model calls itself
+            return self.probed(mode, args, kwargs)
+        for counter in self.counters:
+            counter.count = 0
+        if torch.compiler.is_compiling():
+            return self._within(mode, self._probed, args, kwargs)
+        before = self.table.states()
+        try:
+            forward = self._observed if self.is_observing else self._probed
+            value = self._within(mode, forward, args, kwargs)
+        except BaseException:
+            self.table.restore(before)  # a forward that failed was none
+            raise
+        self.table.has_begun = True
+        return value
+
+    def _within(
+        self,
+        mode: Mode | None,
+        forward: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        run = self.run
+        outer = run.inside, run.mode
         run.inside, run.mode = True, mode
         try:
-            if mode is None:
-                return self.plain(*args, **kwargs)
-            for counter in self.counters:
-                counter.count = 0
-            if self.is_observing and not torch.compiler.is_compiling():
-                return self._observed(mode, args, kwargs)
-            return self.probed(mode, args, kwargs)
+            return forward(*args, **kwargs)
         finally:
             run.inside, run.mode = outer
 
-    def _observed(self, mode: Mode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _probed(self, *args: Any, **kwargs: Any) -> Any:
+        mode = self.run.mode
+        assert mode is not None
+        return self.probed(mode, args, kwargs)
+
+    def _observed(self, *args: Any, **kwargs: Any) -> Any:
         self.is_observing = False
         observer = Observer()
-
-        def forward(*args: Any, **kwargs: Any) -> Any:
-            return self.probed(mode, args, kwargs)
-
         with observer.watching(self.module):
-            value = observer.around("", forward, args, kwargs)
+            value = observer.around("", self._probed, args, kwargs)
         self.flow = observer.flow
         return value
 
@@ -187,7 +213,10 @@ class Installation:
             for name, graphs in parts.items()
         }
         self.root_dispatcher = cast(RootDispatcher, self.dispatchers[""])
-        self.root_dispatcher.is_observing = not capture.is_whole
+        self.root_dispatcher.table = table
+        # Following a flow takes frames of Python's stack at each level.
+        depth = max(name.count(".") for name in modules)
+        self.root_dispatcher.is_observing = not capture.is_whole and depth < _OBSERVED_DEPTH
         self._standing: list[Stand] = []
 
     def _dispatcher(
@@ -228,14 +257,20 @@ class Installation:
             for calls in self._calls.values():
                 calls.count = 0
 
-    def plain(self) -> nn.Module:
-        """A clone of the model as it was given, without probes."""
+    @contextmanager
+    def removed(self) -> Iterator[nn.Module]:
+        """The clone of the model as it was given, without probes while the body runs."""
         due = self.run.due
         self.set_due(frozenset())
         try:
-            return clone_tree(self.root)
+            yield self.root
         finally:
             self.set_due(due)
+
+    def plain(self) -> nn.Module:
+        """A clone of the model as it was given, without probes."""
+        with self.removed() as root:
+            return clone_tree(root)
 
     def _restore(self, module: nn.Module) -> None:
         if not is_probed(module):

@@ -111,6 +111,7 @@ def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> 
         # A Function would cut a view from its base: were the view then changed in place and the
         # base used again, gradients would be wrong without a word. A hook on the tensor leaves
         # the graph as it is (and stays silent where the view was changed in place).
+        _ = tensor.grad_fn  # else torch 2.13 crashes where the base was changed in place
         tensor.register_hook(lambda g: _fold(g, groups))
         return value
     else:

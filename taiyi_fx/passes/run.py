@@ -47,12 +47,20 @@ class Run:
         """How a forward of this module is read, starting now.
 
         A forward counts that builds a graph in training. One that runs inside backward is the
-        second run of an activation checkpoint and does not.
+        second run of an activation checkpoint and does not; nor does one in a transform of
+        ``torch.func``.
         """
+        if torch.compiler.is_compiling():
+            return self.mode if self.inside else self._mode_of_forward(module)
+        if torch._C._are_functorch_transforms_active():
+            return None  # what is there then are no tensors that could be kept
         if self.inside:
             return self.mode
-        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+        if torch._C._current_graph_task_id() != -1:
             return None
+        return self._mode_of_forward(module)
+
+    def _mode_of_forward(self, module: nn.Module) -> Mode | None:
         if module.training:
             return "train" if torch.is_grad_enabled() else None
         return "eval" if self.record_eval else None

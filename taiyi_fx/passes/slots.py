@@ -68,10 +68,12 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
+        has_begun: Whether a forward has been read in this step.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.has_begun = False
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
@@ -85,8 +87,24 @@ class SlotTable:
         """How many calls of the module in one forward have been seen so far."""
         return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
 
+    def states(self) -> list[tuple[Slot, State]]:
+        """What the step has brought so far."""
+        if not self.has_begun:
+            return []
+        every = (slot for slots in self._slots.values() for slot in slots.values())
+        return [(slot, slot.state) for slot in every if slot.state is not None]
+
+    def restore(self, states: list[tuple[Slot, State]]) -> None:
+        """Takes the step back to what it had brought then."""
+        for slots in self._slots.values():
+            for slot in slots.values():
+                slot.state = slot.failure = None
+        for slot, state in states:
+            slot.state = state
+
     def clear(self) -> None:
         """Forgets the step everywhere."""
+        self.has_begun = False
         for slots in self._slots.values():
             for slot in slots.values():
                 slot.clear()

@@ -174,7 +174,7 @@ class _Parts:
 
     def _trace_once(self, part: str, *, training: bool) -> CapturedGraph:
         if self.scratch is None:
-            self.scratch = clone_tree(self.model)
+            self.scratch = clone_tree(self.model, apart=True)
         module = self.scratch.get_submodule(part)
         for inside in module.modules():
             vars(inside)["training"] = training

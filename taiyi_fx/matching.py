@@ -1,0 +1,88 @@
+"""Which modules a configuration's key means."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+_WRAPPERS = ("module.", "_orig_mod.", "model.")
+
+
+def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:
+    """The modules that a key means, each under its first name; says what is wrong with the key."""
+    modules = dict(model.named_modules())
+    if isinstance(key, str):
+        found = _match_text(model, modules, key)
+        if not found:
+            problems.append(f"{path}: {_nothing(model, modules, key)}")
+        return found
+    if isinstance(key, type) and issubclass(key, nn.Module):
+        found = {name: m for name, m in modules.items() if isinstance(m, key)}
+    elif isinstance(key, type) or not callable(key):
+        problems.append(f"{path}: {_KEYS}")
+        return {}
+    else:
+        try:
+            found = {name: m for name, m in modules.items() if key(name, m)}
+        except Exception as error:  # noqa: BLE001 - any failure of the user's own is a wrong key
+            problems.append(f"{path}: the predicate raised {type(error).__name__}: {error}")
+            return {}
+    if not found:
+        problems.append(f"{path}: no module of the model matches")
+    return found
+
+
+_KEYS = (
+    "a key is a module's name, a class's name, a class of modules, a pattern with * ? [ ], a "
+    "function of torch or operator, or a predicate of name and module"
+)
+
+
+def _match_text(
+    model: nn.Module, modules: Mapping[str, nn.Module], key: str
+) -> dict[str, nn.Module]:
+    if is_name(model, key):
+        module = model.get_submodule(key)
+        return {name: m for name, m in modules.items() if m is module}
+    of_class = {name: m for name, m in modules.items() if key in _class_names(m)}
+    if of_class or not any(c in key for c in "*?["):
+        return of_class
+    return {name: m for name, m in modules.items() if name and fnmatch.fnmatchcase(name, key)}
+
+
+def is_name(model: nn.Module, key: Any) -> bool:
+    """Whether a key is the dotted name of one of the model's modules."""
+    return isinstance(key, str) and key in dict(model.named_modules(remove_duplicate=False))
+
+
+def _class_names(module: nn.Module) -> set[str]:
+    classes = [type(module)]
+    if parametrize.is_parametrized(module):
+        classes += type(module).__bases__  # the class that the parametrized one was made from
+    return {c.__name__ for c in classes}
+
+
+def _nothing(model: nn.Module, modules: Mapping[str, nn.Module], key: str) -> str:
+    if any(c in key for c in "*?["):
+        return f"no module's name fits the pattern {key!r}"
+    names = [name for name in modules if name]
+    classes = sorted({type(m).__name__ for m in modules.values()})
+    return f"no module is named or of class {key!r}.{suggestion(key, [*classes, *names])}"
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """A sentence that helps someone who wrote a word that is not known."""
+    for name in known:
+        if any(f"{w}{name}" == word or f"{w}{word}" == name for w in _WRAPPERS):
+            return f" Did you mean {name!r}?"
+    by_lower = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean {by_lower[close[0]]!r}?"
+    shown = ", ".join(map(repr, known[:8]))
+    return f" Known are {shown}{', ...' if len(known) > 8 else ''}" if known else ""
