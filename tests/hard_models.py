@@ -397,7 +397,6 @@ _REGISTRY: dict[int, nn.Module] = {}
 _NUMBERS = itertools.count()
 
 
-@case("parts looked up in a global registry")
 class InRegistry(TwoNoisyLayers):
     def __init__(self):
         super().__init__()
@@ -1076,31 +1075,6 @@ class Slots(TwoLayers):
         return super().forward(x) * self.scale
 
 
-class ForEachInstance:
-    """A descriptor that keeps values beside the instances."""
-
-    def __init__(self):
-        self.values = weakref.WeakKeyDictionary()
-
-    def __get__(self, instance, owner=None):
-        return self if instance is None else self.values[instance]
-
-    def __set__(self, instance, value):
-        self.values[instance] = value
-
-
-@case("a descriptor that keeps values by instance")
-class Described(TwoLayers):
-    scale = ForEachInstance()
-
-    def __init__(self):
-        super().__init__()
-        self.scale = 2.0
-
-    def forward(self, x):
-        return super().forward(x) * self.scale
-
-
 class Registering(type):
     """A metaclass that builds, finishes and counts its instances."""
 
@@ -1440,7 +1414,6 @@ class Scripted(TwoLayers):
         self.first = quietly(torch.jit.script, self.first)
 
 
-@case("a compiled part")
 class Compiled(nn.Module):
     def __init__(self):
         super().__init__()
@@ -1450,7 +1423,6 @@ class Compiled(nn.Module):
         return self.last(self.first(x))
 
 
-@case("a part compiled in place")
 class CompiledInPlace(nn.Module):
     def __init__(self):
         super().__init__()

@@ -104,7 +104,11 @@ def watched(model, batch):
             first = output if torch.is_tensor(output) else output[0]
             entry["output"] = first.detach().clone()
             if first.requires_grad:
+                # On sequences it is a view: changed in place later, it would lose its hook.
+                first = output = first.clone() if isinstance(module, nn.Linear) else output
+                first = first if torch.is_tensor(first) else first[0]
                 first.register_hook(lambda g: entry.update(gradient=g.double().norm().item()))
+            return output
 
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after, with_kwargs=True))

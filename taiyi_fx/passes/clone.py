@@ -44,7 +44,6 @@ _ATOMS = (
     types.ModuleType,
     types.BuiltinFunctionType,
 )
-_PLAIN_NEW = (object.__new__, types.SimpleNamespace.__new__)
 _DEPTH = 6
 
 
@@ -159,7 +158,7 @@ class Repointing:
     def _container(self, value: Any, depth: int) -> Any:
         """A list, dictionary, tuple or set, or an object of a class derived from one."""
         kind = type(value)
-        base = cast(Any, next(c for c in _CONTAINERS if issubclass(kind, c)))
+        base = _base(kind)
         if base in (tuple, frozenset):
             return base.__new__(kind, [self(v, depth) for v in value])
         copied = base.__new__(kind)
@@ -245,6 +244,10 @@ def _held_by(value: Any) -> Iterator[Any]:
         yield from getattr(value, "__dict__", {}).values()
 
 
+def _base(kind: type) -> Any:
+    return next(c for c in _CONTAINERS if issubclass(kind, c))
+
+
 def _is_filled(cell: types.CellType) -> bool:
     try:
         return cell.cell_contents is not cell
@@ -255,5 +258,7 @@ def _is_filled(cell: types.CellType) -> bool:
 def _is_plain_object(value: Any) -> bool:
     """An object of a class written in Python that keeps all it holds in its dictionary."""
     kind = type(value)
-    is_plain = kind.__setattr__ is object.__setattr__ and kind.__new__ in _PLAIN_NEW
+    is_plain = kind is types.SimpleNamespace or (
+        kind.__setattr__ is object.__setattr__ and kind.__new__ is object.__new__
+    )
     return is_plain and isinstance(getattr(value, "__dict__", None), dict)

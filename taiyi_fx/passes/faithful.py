@@ -76,15 +76,13 @@ class Watch:
     """Observes a trace and raises `Unfaithful` at its end for what it must not have done.
 
     Attributes:
-        part: The name of what is traced; all names are the whole model's.
+        names: What is traced: modules and their names in the whole model.
         conditions: What the traced forwards relied on, as found so far.
     """
 
-    def __init__(self, root: nn.Module, part: str, current: Callable[[], str]) -> None:
-        self.root = root
-        self.part = part
+    def __init__(self, names: Mapping[nn.Module, str], current: Callable[[], str]) -> None:
+        self.names = names
         self.current = current
-        self.names = {module: name for name, module in root.named_modules(prefix=part)}
         self.conditions: Conditions = {}
         self.refusals: list[Unfaithful] = []
 

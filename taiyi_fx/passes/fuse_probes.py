@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections import defaultdict
 
+from networkx.utils import UnionFind
 from torch import fx, nn
 
+from taiyi_fx.passes.fresh import is_fresh, is_torchs
 from taiyi_fx.passes.insert_probes import is_probe, set_slots
 from taiyi_fx.passes.ir import VALUE_PORTS
 from taiyi_fx.passes.marks import pack, unpack
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 from taiyi_fx.passes.slots import Slot
-
-# Their outputs share no memory with their inputs, and they leave their inputs alone.
-_FRESH = (
-    nn.Linear,
-    nn.Bilinear,
-    nn.modules.conv._ConvNd,
-    nn.modules.batchnorm._NormBase,
-    nn.LayerNorm,
-    nn.GroupNorm,
-    nn.Embedding,
-    nn.RNNBase,
-    nn.MultiheadAttention,
-)
 
 
 def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
@@ -35,22 +23,54 @@ def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
     Values may move across nodes that cannot have changed the tensor. Gradients move only along
     an edge that is the tensor's sole use: there both sides see the same gradient.
     """
-    order = {node: i for i, node in enumerate(graph.nodes)}
     by_source: dict[fx.Node, list[fx.Node]] = defaultdict(list)
     for node in graph.nodes:
         value = node.args[0] if is_probe(node) else None
         if isinstance(value, fx.Node) and value.target is not pack:
             by_source[_source(node)].append(node)
-    for source, probes in by_source.items():
-        aliases = _aliases(source, root)
-        mutations = [order[n] for n in order if _changes(n, aliases, root)]
-        first = probes[0]
-        for second in probes[1:]:
-            if any(order[first] < at < order[second] for at in mutations):
-                first = second
-            else:
-                _fuse(graph, first, second)
+    if any(len(probes) > 1 for probes in by_source.values()):
+        memory = _Memory(graph, root)
+        for source, probes in by_source.items():
+            _fuse_all(graph, probes, memory.changes_of(source), memory.order)
     return graph
+
+
+def _fuse_all(
+    graph: fx.Graph, probes: list[fx.Node], changes: list[int], order: dict[fx.Node, int]
+) -> None:
+    first = probes[0]
+    for second in probes[1:]:
+        if any(order[first] < at < order[second] for at in changes):
+            first = second
+        else:
+            _fuse(graph, first, second)
+
+
+class _Memory:
+    """Which nodes' values may share memory, and where in the graph it may be written.
+
+    Attributes:
+        order: The place of each node.
+    """
+
+    def __init__(self, graph: fx.Graph, root: nn.Module) -> None:
+        self.order = {node: i for i, node in enumerate(graph.nodes)}
+        self._shared = UnionFind(graph.nodes)
+        modules = dict(root.named_modules(remove_duplicate=False))
+        for node in graph.nodes:
+            module = modules[node.target] if node.op == "call_module" else None
+            if module is None or not is_fresh(module):
+                self._shared.union(node, *node.all_input_nodes)
+        self._changes: dict[fx.Node, list[int]] = defaultdict(list)
+        for node, at in self.order.items():
+            module = modules[node.target] if node.op == "call_module" else None
+            if _may_change_inputs(node, module):
+                for block in {self._shared[source] for source in node.all_input_nodes}:
+                    self._changes[block].append(at)
+
+    def changes_of(self, node: fx.Node) -> list[int]:
+        """Places of the nodes that may write into what a node's value shares."""
+        return self._changes[self._shared[node]]
 
 
 def _source(node: fx.Node) -> fx.Node:
@@ -75,39 +95,11 @@ def _may_move(slot: Slot, sole_use: bool) -> bool:
     return site.pick is None and (sole_use or site.port in VALUE_PORTS)
 
 
-def _aliases(source: fx.Node, root: nn.Module) -> set[fx.Node]:
-    """Nodes whose value may share memory with the source's."""
-    found, waiting = {source}, [source]
-    while waiting:
-        node = waiting.pop()
-        near = [user for user in node.users if not _is_fresh(user, root)]
-        if not _is_fresh(node, root):
-            near += node.all_input_nodes
-        new = set(near) - found
-        found |= new
-        waiting += new
-    return found
-
-
-def _is_fresh(node: fx.Node, root: nn.Module) -> bool:
-    if node.op != "call_module":
+def _may_change_inputs(node: fx.Node, module: nn.Module | None) -> bool:
+    if is_probe(node):
         return False
-    return type(root.get_submodule(str(node.target))) in _classes(_FRESH)
-
-
-@functools.cache
-def _classes(bases: tuple[type, ...]) -> frozenset[type]:
-    known = [c for c in vars(nn).values() if isinstance(c, type)]
-    return frozenset(c for c in known if issubclass(c, bases))
-
-
-def _changes(node: fx.Node, aliases: set[fx.Node], root: nn.Module) -> bool:
-    """Whether a node may write into memory that the aliases share."""
-    if aliases.isdisjoint(node.all_input_nodes) or is_probe(node):
-        return False
-    if node.op == "call_module":
-        module = root.get_submodule(str(node.target))
-        return getattr(module, "inplace", False) or type(module) not in _classes((nn.Module,))
+    if module is not None:
+        return getattr(module, "inplace", False) or not is_torchs(module)
     if node.op == "call_method":
         return str(node.target).endswith("_") and not str(node.target).endswith("__")
     if node.op != "call_function" or node.target in (pack, unpack, getattr, operator.getitem):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
-from torch import fx
+from torch import fx, nn
 from torch.fx.node import map_aggregate
 
+from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.ir import Mode, Port
 from taiyi_fx.passes.marks import enter, is_mark, leave, pack, unpack
 from taiyi_fx.passes.probe import Probe
@@ -20,29 +21,43 @@ PORTS: dict[Any, tuple[Port, ...]] = {
 
 
 def insert_probes(
-    graph: fx.Graph, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+    graph: fx.Graph, part: nn.Module, table: SlotTable, mode: Mode, starts: Mapping[str, int]
 ) -> fx.Graph:
     """Replaces each mark by a probe with the slots of its call, in place.
 
-    A probe without gradient readings hands its value on, but nothing has to wait for it.
+    A probe without gradient readings hands its value on, but nothing has to wait for it. One of
+    an output that may be an input of the same call gets that too, to tell.
     """
-    for node in list(graph.nodes):
-        if is_mark(node):
-            value, module, call = cast(tuple[Any, str, int], node.args)
-            node.args = (value, module, call + starts.get(module, 0))
-            _lower(graph, node, table, mode)
+    marks = [node for node in graph.nodes if is_mark(node)]
+    entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
+    for mark in marks:
+        if mark.target is leave and not _made_fresh(mark, part):
+            mark.args = (*mark.args, entered[mark.args[1:]])
+    for mark in marks:
+        _lower(graph, mark, table, mode, starts)
     return graph
 
 
-def _lower(graph: fx.Graph, mark: fx.Node, table: SlotTable, mode: Mode) -> None:
-    value, module, call = cast(tuple[Any, str, int], mark.args)
+def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
+    value, made = mark.args[0], False
+    if isinstance(value, fx.Node) and value.op == "call_module":
+        made = is_fresh(part.get_submodule(str(value.target)))
+    mark.meta["is_fresh"] = made
+    return made
+
+
+def _lower(
+    graph: fx.Graph, mark: fx.Node, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+) -> None:
+    value, module, call, *given = cast(tuple[Any, str, int, Any], mark.args)
+    call += starts.get(module, 0)
     slots = [
         slot
         for reading, slot in table.at(mode, module, call).items()
         if reading.site.port in PORTS[mark.target]
     ]
     name = probe_name(mark.target, module, call)
-    mark.args = (value,)
+    mark.args = (value, *given)
     set_slots(graph, mark, name, slots)
 
 
@@ -52,12 +67,18 @@ def set_slots(graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot]
     Only a probe that taps a gradient stays in the path of the value.
     """
     if slots:
-        node.target = Probe(name, slots)
+        node.target = Probe(name, slots, is_fresh=node.meta.get("is_fresh", False))
         if node.target.gradient_slots:
             return
     _bypass(graph, node)
-    if not slots:
-        _erase(graph, node)
+    used = node.all_input_nodes
+    if slots:
+        node.args = node.args[:1]
+    else:
+        graph.erase_node(node)
+    for value in used:
+        if value.target is pack and not value.users:
+            graph.erase_node(value)
 
 
 def probe_name(mark: Any, module: str, call: int) -> str:
@@ -69,13 +90,6 @@ def probe_name(mark: Any, module: str, call: int) -> str:
 def is_probe(node: fx.Node) -> bool:
     """Whether a node is a probe."""
     return node.op == "call_function" and isinstance(node.target, Probe)
-
-
-def _erase(graph: fx.Graph, node: fx.Node) -> None:
-    value = node.args[0]
-    graph.erase_node(node)
-    if isinstance(value, fx.Node) and value.target is pack and not value.users:
-        graph.erase_node(value)
 
 
 def _bypass(graph: fx.Graph, node: fx.Node) -> None:

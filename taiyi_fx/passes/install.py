@@ -13,6 +13,7 @@ from torch import nn
 
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.flow import Flow, Observer
+from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.insert_probes import PORTS, probe_name
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
 from taiyi_fx.passes.marks import enter, leave
@@ -52,7 +53,9 @@ class Island(Stand, Calls):
             passed = before(Call(args, kwargs))
             args, kwargs = passed.args, passed.kwargs
         value = self.plain(*args, **kwargs)
-        return value if after is None else after(value)
+        if after is None:
+            return value
+        return after(value) if after.is_fresh else after(value, Call(args, kwargs))
 
     def make_probes(self, mode: Mode, call: int, place: str) -> None:
         """Makes the probes before and after one call, for what is due now.
@@ -70,7 +73,8 @@ class Island(Stand, Calls):
             for reading, slot in self.table.at(mode, self.name, call).items()
             if reading.site.port in PORTS[mark] and (self.name, reading) in self.run.due
         ]
-        return Probe(probe_name(mark, self.name, call), slots) if slots else None
+        fresh = mark is leave and is_fresh(self.module)
+        return Probe(probe_name(mark, self.name, call), slots, is_fresh=fresh) if slots else None
 
 
 @torch.compiler.assume_constant_result

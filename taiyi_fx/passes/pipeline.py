@@ -29,7 +29,7 @@ def probe_graph(
         mode: How they are kept.
         starts: How often targets were called before it in the same forward.
     """
-    graph = run_pass(insert_probes, copy.deepcopy(marked), table, mode, starts)
+    graph = run_pass(insert_probes, copy.deepcopy(marked), part, table, mode, starts)
     return run_pass(fuse_probes, graph, part)
 
 

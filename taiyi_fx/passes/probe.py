@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -19,10 +19,13 @@ from taiyi_fx.passes.ir import (
     has_fixed_shape,
 )
 from taiyi_fx.passes.slots import Slot, allocate, where
-from taiyi_fx.passes.structure import find_tensor, replace_tensor
+from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in, tensors_in
 
 SlotGroup = tuple[Reduction, tuple[Slot, ...]]
 """One reduction of one tensor and every slot that it serves."""
+
+Way = Literal["made here", "view", "handed through", "held by an object"]
+"""How a tensor stands where its gradient is to be read."""
 
 
 class Probe:
@@ -34,21 +37,28 @@ class Probe:
     Attributes:
         value_slots: By what is picked from the value, the slots to fold it into.
         gradient_slots: The same for the gradient.
+        is_fresh: Whether what passes was just made and is shared with nothing before it.
     """
 
-    def __init__(self, name: str, slots: Iterable[Slot]) -> None:
+    def __init__(self, name: str, slots: Iterable[Slot], *, is_fresh: bool = False) -> None:
         # torch.fx names a called object in the generated code by these two.
         self.__name__ = name
         self.__module__ = "taiyi_fx"
         self.slots = tuple(dict.fromkeys(slots))
+        self.is_fresh = is_fresh
         self.value_slots = _grouped(self.slots, VALUE_PORTS)
         self.gradient_slots = _grouped(self.slots, GRADIENT_PORTS)
 
     def __repr__(self) -> str:
         return f"Probe({self.__name__!r}, {len(self.slots)} readings)"
 
-    def __call__(self, value: Any) -> Any:
-        """Reads ``value``, any structure of tensors, and returns it with gradients tapped."""
+    def __call__(self, value: Any, given: Any = None) -> Any:
+        """Reads ``value``, any structure of tensors, and returns it with gradients tapped.
+
+        Args:
+            value: What passes.
+            given: What the call was given whose output passes, if the one may be the other.
+        """
         for pick, groups in self.value_slots.items():
             tensor = find_tensor(value, pick)
             if tensor is not None:
@@ -56,8 +66,17 @@ class Probe:
         for pick, groups in self.gradient_slots.items():
             tensor = find_tensor(value, pick)
             if tensor is not None:
-                value = _tap_gradient(value, tensor, groups)
+                value = _tap_gradient(value, tensor, groups, self._way(value, tensor, given))
         return value
+
+    def _way(self, value: Any, tensor: Tensor, given: Any) -> Way:
+        if value is not tensor and not stands_in(value, tensor):
+            return "held by an object"
+        if self.is_fresh or torch.compiler.is_compiling():
+            return "made here"
+        if any(tensor is other for other in tensors_in(given)):
+            return "handed through"
+        return "view" if tensor._is_view() else "made here"
 
 
 def _grouped(slots: Sequence[Slot], ports: tuple[Port, ...]) -> dict[Pick, tuple[SlotGroup, ...]]:
@@ -96,34 +115,37 @@ def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
                 slot.failure = error.with_traceback(None)
 
 
-def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Any:
+def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
     if isinstance(tensor, Parameter):
-        _leave_parameter(groups)
+        _leave(groups, "the tensor there is a parameter itself; read its own gradient instead")
         return value
     has_gradient = tensor.requires_grad and torch.is_grad_enabled()
-    if not torch.compiler.is_compiling():
-        _note(groups, tensor)
+    if torch.compiler.is_compiling():
+        if not has_gradient:
+            return value
+        if way != "made here":
+            _leave(groups, f"the tensor there is {way}: read its gradient without compiling")
+            return value
+        tapped = _tap_compiled(tensor, groups)
+        return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+    _note(groups, tensor)
     if not has_gradient:
         return value
-    if torch.compiler.is_compiling():
-        tapped = _tap_compiled(tensor, groups)
-    elif tensor._is_view():
-        # A Function would cut a view from its base: were the view then changed in place and the
-        # base used again, gradients would be wrong without a word. A hook on the tensor leaves
-        # the graph as it is (and stays silent where the view was changed in place).
-        _ = tensor.grad_fn  # else torch 2.13 crashes where the base was changed in place
+    if way != "made here":
+        # A Function would part the tensor from its other name: were it then changed in place
+        # and used again under that, gradients would be wrong without a word. A hook on the tensor
+        # leaves the graph as it is.
+        _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
         tensor.register_hook(lambda g: _fold(g, groups))
         return value
-    else:
-        tapped = EagerTap.apply(tensor, groups)
+    tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
 
 
-def _leave_parameter(groups: tuple[SlotGroup, ...]) -> None:
-    # Behind a Function it would be a parameter no more, which its consumers may ask for.
+def _leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
     for _, slots in groups:
         for slot in slots:
-            slot.note = "the tensor there is a parameter itself; read its own gradient instead"
+            slot.note = reason
 
 
 def _tap_compiled(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Tensor:
@@ -146,9 +168,9 @@ def _note(groups: tuple[SlotGroup, ...], tensor: Tensor) -> None:
         reason = "the tensor there does not require a gradient"
     else:
         reason = "no gradient reached it"
-    for _, slots in groups:
-        for slot in slots:
-            slot.note = reason
+        if tensor._is_view():
+            reason += ", or it is a view that was changed in place"
+    _leave(groups, reason)
 
 
 class EagerTap(torch.autograd.Function):

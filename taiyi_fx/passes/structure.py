@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import Pick
 
@@ -68,6 +68,11 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
     return changed
 
 
+def stands_in(value: Any, tensor: Tensor) -> bool:
+    """Whether a tensor stands in a structure where it can be replaced."""
+    return value is tensor or any(stands_in(part, tensor) for _, part in _parts(value))
+
+
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
     if isinstance(value, (tuple, list)):
         return enumerate(value)
@@ -78,9 +83,25 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
     return ()
 
 
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """All tensors in a value, in order."""
+def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
+    """All tensors in a value, in order; looks into objects too, such as lists of images."""
     if isinstance(value, Tensor):
         yield value
-    for _, part in _parts(value):
-        yield from tensors_in(part)
+        return
+    parts = _parts(value)
+    if depth < _OBJECT_DEPTH and _is_object(value):
+        parts, depth = vars(value).items(), depth + 1
+    for _, part in parts:
+        yield from tensors_in(part, depth)
+
+
+_OBJECT_DEPTH = 2
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value is an object of a class that says nothing of its structure."""
+    if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call)):
+        return False
+    if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
+        return False
+    return isinstance(getattr(value, "__dict__", None), dict)

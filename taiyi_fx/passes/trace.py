@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.clone import clone_tree
@@ -100,8 +101,10 @@ class _Parts:
         self.wanted = wanted
         self.capture = capture
         self.modules = dict(model.named_modules())
+        self.own_names = {module: name for name, module in self.modules.items()}
         self.python = _inside_torch(self.modules, wanted)
         self.scratch: nn.Module | None = None
+        self.names: dict[nn.Module, str] = {}
 
     def trace(self, part: str) -> None:
         """Traces a part; if it stays Python, its parts in turn."""
@@ -122,7 +125,8 @@ class _Parts:
     def _kept(self, captured: CapturedGraph) -> Iterator[str]:
         for node in captured.graph.nodes:
             if node.op == "call_module":
-                name = _joined(captured.part, str(node.target))
+                path = _joined(captured.part, str(node.target))
+                name = self.own_names[self.model.get_submodule(path)]
                 if name in self.python:
                     yield name
 
@@ -175,11 +179,14 @@ class _Parts:
     def _trace_once(self, part: str, *, training: bool) -> CapturedGraph:
         if self.scratch is None:
             self.scratch = clone_tree(self.model, apart=True)
+            self.names = {m: name for name, m in self.scratch.named_modules()}
         module = self.scratch.get_submodule(part)
         for inside in module.modules():
-            vars(inside)["training"] = training
-        tracer = MarkingTracer(part, self.wanted, self.python)
-        watch = tracer.watch = Watch(module, part, lambda: tracer.current)
+            if not isinstance(inside, torch.jit.ScriptModule):  # shared with the model
+                vars(inside)["training"] = training
+        names = {m: self.names[m] for m in module.modules()}
+        tracer = MarkingTracer(part, names, self.wanted, self.python)
+        watch = tracer.watch = Watch(names, lambda: tracer.current)
         try:
             refuse_special(module, part)
             with watch.watching():

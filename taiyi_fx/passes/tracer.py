@@ -51,10 +51,10 @@ class Seen:
 
 
 class MarkingTracer(fx.Tracer):
-    """A symbolic tracer of one part of a model; names are those of the whole model.
+    """A symbolic tracer of one part of a model.
 
     Attributes:
-        part: The part's own name.
+        names: The names of all modules in the whole model, whose own is the first that they have.
         current: The name of the module whose forward is being traced.
         deepest: Where the trace was when an exception first passed.
         seen: What it came across.
@@ -63,10 +63,13 @@ class MarkingTracer(fx.Tracer):
 
     watch: Watch
 
-    def __init__(self, part: str, wanted: Wanted, python: Mapping[str, str]) -> None:
+    def __init__(
+        self, part: str, names: Mapping[nn.Module, str], wanted: Wanted, python: Mapping[str, str]
+    ) -> None:
         super().__init__()
         self.proxy_buffer_attributes = True
-        self.part = self.current = self.deepest = part
+        self.current = self.deepest = part
+        self.names = names
         self.wanted = wanted
         self.python = python
         self.seen = Seen(inlined=[part])
@@ -118,17 +121,13 @@ class MarkingTracer(fx.Tracer):
         call, self.seen.calls[site] = self.seen.calls[site], self.seen.calls[site] + 1
         return call
 
-    def full_name(self, name: str) -> str:
-        """The name in the whole model of a module that the part knows by another."""
-        return f"{self.part}.{name}" if self.part and name else self.part or name
-
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Modules without parts are called as they are, so that what they read stays live.
 
         One of the user's own is looked into where calls of functions are asked for.
         """
         return (
-            self.full_name(module_qualified_name) in self.python
+            self.names.get(m) in self.python
             or (next(m.children(), None) is None and not self._may_call_wanted(m))
             or parametrize.is_parametrized(m)
             or is_torch_composite(m)
@@ -136,7 +135,7 @@ class MarkingTracer(fx.Tracer):
 
     def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
         """Traces one call; fx's signature. Enters the call's marks for a target."""
-        name = self.full_name(self.path_of_module(m))
+        name = self.names[m]
         if name not in self.wanted.modules:
             return self._call(m, name, forward, args, kwargs)
         call = self._count(name)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import networkx as nx
 from torch import fx
+from torch.fx.node import map_arg
 
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import CALL_PORTS, Plan
@@ -19,8 +21,16 @@ def data_flow(graph: fx.Graph) -> nx.DiGraph:
     flow = nx.DiGraph()
     for node in graph.nodes:
         flow.add_node(node)
-        flow.add_edges_from((source, node) for source in node.all_input_nodes)
+        # What a probe compares its value with is no flow.
+        sources = _nodes_in(node.args[:1]) if is_probe(node) else node.all_input_nodes
+        flow.add_edges_from((source, node) for source in sources)
     return flow
+
+
+def _nodes_in(value: Any) -> list[fx.Node]:
+    found: list[fx.Node] = []
+    map_arg(value, found.append)
+    return found
 
 
 def verify_probes(

@@ -29,7 +29,7 @@ def plan(*names, ports=VALUE + GRADIENT):
 def probed(model, names, ports=VALUE + GRADIENT, fuse=True):
     table = SlotTable(plan(*names, ports=ports))
     (captured, *_) = trace(model, Wanted(names)).graphs[""]
-    graph = run_pass(insert_probes, captured.graph, table, "train", {})
+    graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
     return (run_pass(fuse_probes, graph, model) if fuse else graph), table
 
 

@@ -1,0 +1,1 @@
+"""Measurements of taiyi_fx that take too long for the tests."""

@@ -1,0 +1,161 @@
+"""Instruments models of whole libraries and compares them with the plain ones, bit for bit.
+
+Every module without parts is probed at its input, its output and its output's gradient. Each
+model goes through two training steps and an evaluation, plain and instrumented; outputs,
+gradients, parameters and buffers have to be the same bits, every call of a probed module has to
+be recorded with the value that a hook reads, and `instrument` may take the time of three forwards
+and a second.
+
+Run it from the root of the repository:
+
+    python -m benchmarks.zoo [--short] [--family FAMILY] [--only PATTERN] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import fnmatch
+import gc
+import importlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from benchmarks.zoo_calls import QUANTITIES
+from benchmarks.zoo_check import Result, check_case
+from benchmarks.zoo_models.case import Case
+
+FAMILIES = {
+    "transformers": "benchmarks.zoo_models.transformers_models",
+    "torchvision": "benchmarks.zoo_models.torchvision_models",
+    "timm": "benchmarks.zoo_models.timm_models",
+    "hard": "tests.hard_models",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the zoo; 1 if a model falls short."""
+    options = _options(argv)
+    torch.set_num_threads(1)
+    results: dict[str, list[Result]] = {}
+    for family in options.family or FAMILIES:
+        for case in _cases(family, options.short, options.only):
+            started = time.perf_counter()
+            result = check_case(case)
+            gc.collect()
+            results.setdefault(family, []).append(result)
+            print(_line(result, time.perf_counter() - started), flush=True)
+    print(_report(results))
+    if options.json:
+        rows = [dataclasses.asdict(r) for family in results.values() for r in family]
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    return int(any(r.falls_short for family in results.values() for r in family))
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--family", action="append", choices=FAMILIES, help="one or more of these")
+    parser.add_argument(
+        "--only", metavar="PATTERN", default="*", help="names that fit, as in *net*"
+    )
+    parser.add_argument("--short", action="store_true", help="a few small models of each family")
+    parser.add_argument("--json", metavar="FILE", help="where to write all results")
+    return parser.parse_args(argv)
+
+
+def _cases(family: str, is_short: bool, pattern: str) -> Iterator[Case]:
+    try:
+        module = importlib.import_module(FAMILIES[family])
+        cases = module.cases()
+    except ModuleNotFoundError as error:
+        print(f"{family}: skipped, {error}")
+        return
+    short = getattr(module, "SHORT", None)
+    for case in cases:
+        if fnmatch.fnmatchcase(case.name, pattern) and not (
+            is_short and short is not None and case.name not in short
+        ):
+            yield case
+
+
+def _line(result: Result, seconds: float) -> str:
+    if result.excluded:
+        said = f"excluded: {result.excluded}"
+    elif result.error:
+        said = f"FAILS: {result.error}"
+    else:
+        equal = "bit-equal" if result.is_equal else "NOT EQUAL"
+        equal += " but for the documented exception" if result.is_equal_but else ""
+        kind = "one graph" if result.is_graph else f"{len(result.python)} in Python"
+        said = f"{equal}, {_calls([result])}, {result.instrument_seconds:.2f} s, {kind}"
+        said += ", FALLS SHORT" if result.falls_short else ""
+    return f"{result.name:<60} {seconds:5.1f} s  {said}"
+
+
+def _calls(results: Sequence[Result]) -> str:
+    return " ".join(
+        f"{sum(r.observed.get(q, 0) for r in results)}/{sum(r.made.get(q, 0) for r in results)}"
+        for q in QUANTITIES
+    )
+
+
+_HEAD = (
+    "family",
+    "models",
+    "bit-equal + but for exception",
+    "calls seen (input output gradient)",
+    "failed",
+    "instrument s (median max)",
+    "of limit",
+    "one graph",
+)
+
+
+def _report(results: dict[str, list[Result]]) -> str:
+    rows = [_row(family, found) for family, found in results.items()]
+    everything = [r for found in results.values() for r in found]
+    if len(rows) > 1:
+        rows.append(_row("all", everything))
+    widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
+    table = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (_HEAD, *rows)
+    ]
+    return "\n".join(["", *table, "", *_remarks(everything)])
+
+
+def _row(family: str, results: list[Result]) -> tuple[str, ...]:
+    judged = [r for r in results if not r.excluded]
+    if not judged:
+        return family, "0", *[""] * (len(_HEAD) - 2)
+    seconds = [r.instrument_seconds for r in judged]
+    return (
+        family,
+        str(len(judged)),
+        f"{sum(r.is_equal for r in judged)} + {sum(r.is_equal_but for r in judged)}",
+        _calls(judged),
+        str(sum(bool(r.error) for r in judged)),
+        f"{statistics.median(seconds):.2f} {max(seconds):.2f}",
+        f"{max(r.instrument_seconds / r.limit for r in judged):.0%}",
+        str(sum(r.is_graph for r in judged)),
+    )
+
+
+def _remarks(results: list[Result]) -> Iterator[str]:
+    for result in results:
+        said = [result.error, *result.problems] if result.falls_short else []
+        said += [f"excluded: {result.excluded}"] if result.excluded else []
+        said += [f"note: {note}" for note in result.notes]
+        if any(said):
+            yield result.name
+            yield from (f"  - {text}" for text in said if text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Models of other libraries, with random weights, as cases for the zoo."""
