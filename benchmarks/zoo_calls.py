@@ -42,12 +42,10 @@ class Calls:
 
     Attributes:
         norms: Each reading's norm.
-        handing_on: Names of modules that returned a tensor as they were given it.
     """
 
     norms: dict[Reading, float] = field(default_factory=dict)
-    handing_on: set[str] = field(default_factory=set)
-    _inputs: dict[str, list[tuple[Tensor, int]]] = field(default_factory=dict)
+    _inputs: dict[str, list[Tensor]] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
     def watch(self, model: nn.Module) -> None:
@@ -62,7 +60,7 @@ class Calls:
             if _is_in_backward():
                 return
             inputs = list(_tensors((args, kwargs)))
-            self._inputs[name] = [(tensor, tensor._version) for tensor in inputs]
+            self._inputs[name] = inputs
             for tensor in inputs[:1]:
                 self.norms[self._call(name), INPUT] = _norm(tensor)
 
@@ -78,10 +76,7 @@ class Calls:
             call, first = self._call(name), tensors[0]
             self._counts[name] += 1
             self.norms[call, OUTPUT] = _norm(first)
-            is_handed_on = any(first is x and x._version == version for x, version in given)
-            if is_handed_on:
-                self.handing_on.add(name)
-            if is_handed_on or len(tensors) > 1:
+            if len(tensors) > 1 and not any(first is x for x in given):
                 first, value = _with_copy(first, value)
             if first.requires_grad:
                 self._await_gradient(first, call)
@@ -103,8 +98,8 @@ class Calls:
 def _with_copy(first: Tensor, value: Any) -> tuple[Tensor, Any]:
     """A copy of the first tensor, and the value with it; else both as they are.
 
-    Gradients from elsewhere, such as another result that is made of the first, or a use of the
-    input that was handed on, do not pass the copy.
+    Gradients from elsewhere, such as another result that is made of the first, do not pass the
+    copy.
     """
     copied = first.clone()
     if value is first:

@@ -64,7 +64,9 @@ def train_step(model: nn.Module, case: Case, step: int) -> Phase:
     model.zero_grad()
     output, seconds = _timed(model, _batch(case, TRAIN_SIZES[step], step), step)
     made = kept(leaves(output))
-    _loss(output).backward()
+    loss = _loss(output)
+    if loss.requires_grad:
+        loss.backward()
     # The next step lets go of these tensors: they need no copy.
     gradients = {f"gradient of {name}": p.grad for name, p in model.named_parameters()}
     has_gradient = any(g is not None and bool(g.any()) for g in gradients.values())
@@ -99,8 +101,9 @@ def _buffers(model: nn.Module) -> dict[str, Any]:
 def _loss(output: Any) -> Tensor:
     """A sum over all elements of all outputs, each with a weight of its own."""
     tensors = [value for _, value in leaves(output) if isinstance(value, Tensor)]
-    floating = [t for t in tensors if t.requires_grad and t.is_floating_point()]
-    return torch.stack([_weighted_sum(i, t) for i, t in enumerate(floating)]).sum()
+    differentiable = [torch.view_as_real(t) if t.is_complex() else t for t in tensors]
+    wanted = [t for t in differentiable if t.requires_grad]
+    return sum((_weighted_sum(i, t) for i, t in enumerate(wanted)), start=torch.zeros(()))
 
 
 def _weighted_sum(i: int, x: Tensor) -> Tensor:

@@ -95,11 +95,10 @@ class Config:
     wanted: tuple[OfFunction, ...] = ()
     passed_over: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def targets(self) -> Wanted:
+    def targets(self, *, evaluation: bool = False) -> Wanted:
         """What a trace has to mark."""
         names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
-        return Wanted(list(names), [of.function for of in self.wanted])
+        return Wanted(names.keys(), [of.function for of in self.wanted], evaluation)
 
     def with_functions(self, model: nn.Module, capture: Capture) -> Config:
         """The same with a place for all that is asked of functions.

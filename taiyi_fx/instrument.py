@@ -57,12 +57,12 @@ def instrument(
     if not isinstance(start_step, int) or start_step < 0:
         raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
     config = check(model, cfg)
-    captured = trace(model, config.targets)
+    captured = trace(model, config.targets(evaluation=record_eval))
     if capture == "whole" and not captured.is_whole:
         raise ValueError(f"the model does not become one graph: {captured}")
     config = config.with_functions(model, captured)
     compiled = compile_probes(model, captured, config.plan(), record_eval=record_eval)
-    unseen = unseen_calls(config.targets.functions, model, captured)
+    unseen = unseen_calls(config.targets().functions, model, captured)
     findings = {**config.passed_over, **compiled.findings, **unseen}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())

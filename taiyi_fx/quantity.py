@@ -56,7 +56,7 @@ class Quantity:
 
     def compute_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The part of the options that goes to the function itself."""
-        own = inspect.signature(self.compute).parameters
+        own = inspect.signature(self.compute).parameters if options else {}
         return {k: v for k, v in options.items() if k in own}
 
     def check_options(self, options: Mapping[str, Any]) -> None:

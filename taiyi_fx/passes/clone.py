@@ -44,6 +44,7 @@ _ATOMS = (
     types.ModuleType,
     types.BuiltinFunctionType,
 )
+_PLAIN = frozenset((type(None), bool, int, float, str))
 _DEPTH = 6
 
 
@@ -87,7 +88,9 @@ def _registries(module: nn.Module, repoint: Repointing) -> dict[str, Any]:
         elif name == "_modules":
             made[name] = {k: repoint(v) for k, v in value.items()}
         elif name in _HOOKS:
-            made[name] = repoint.registry(value)
+            made[name] = repoint.registry(value) if value else OrderedDict()
+        elif name == "_non_persistent_buffers_set":
+            made[name] = set(value)
     return made
 
 
@@ -113,6 +116,8 @@ class Repointing:
 
     def __call__(self, value: Any, depth: int = 0) -> Any:
         """``value``, or a copy of it."""
+        if type(value) in _PLAIN:
+            return value
         if isinstance(value, nn.Module):
             return self.clones.get(id(value), value)
         if isinstance(value, _ATOMS) or depth > _DEPTH:

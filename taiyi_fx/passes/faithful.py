@@ -9,6 +9,7 @@ is kept as conditions under which the graph may stand in for the forward.
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import random
@@ -125,7 +126,9 @@ class Watch:
         }
 
     def _observe(self, frame: FrameType, event: str, arg: Any) -> None:
-        if event == "c_call" and _is_users(frame.f_code):
+        # Called at each call and return of any function: what it asks first decides what a trace
+        # costs.
+        if event == "c_call" and _is_users(frame.f_code.co_filename):
             problem = _builtin_problem(arg)
             if problem:
                 self._refuse(f"{problem} ({_place(frame)})")
@@ -139,7 +142,7 @@ class Watch:
             if not inside.startswith(_PLAIN_TORCH):
                 self._refuse(f"goes through torch/{inside} ({code.co_name})")
             return
-        if code.co_name in _NESTED_CODE or not _is_users(code):
+        if code.co_name in _NESTED_CODE or not _is_users(code.co_filename):
             self._judge_library(code)
             return
         try:
@@ -188,24 +191,29 @@ class _NoOtherTorchCalls(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _is_users(code: CodeType) -> bool:
-    name = code.co_filename
-    if name.startswith(_STDLIB):
-        return "-packages" in name[len(_STDLIB) :]
-    return not name.startswith((_TORCH, _PASSES, "<eval_with_key>", "<frozen"))
+@functools.cache
+def _is_users(filename: str) -> bool:
+    if filename.startswith((_TORCH, _PASSES, "<eval_with_key>", "<frozen")):
+        return False
+    return not filename.startswith(_STDLIB) or "-packages" in filename[len(_STDLIB) :]
+
+
+@functools.cache
+def _is_torchs(filename: str) -> bool:
+    return filename.startswith(_TORCH)
 
 
 def _was_called_by_model(frame: FrameType) -> bool:
     """Whether the call came from model code, or from torch as it calls a module's forward."""
-    caller, code = frame.f_back, frame.f_code
-    if caller is None or code.co_filename.startswith(_PASSES):
+    if frame.f_back is None:
         return False
-    if _is_users(caller.f_code):
-        return True
-    if not (_is_users(code) or code.co_filename.startswith(_TORCH)):
+    caller, filename = frame.f_back.f_code, frame.f_code.co_filename
+    if _is_users(caller.co_filename):
+        return not filename.startswith(_PASSES)
+    if not _is_torchs(caller.co_filename) or not (_is_users(filename) or _is_torchs(filename)):
         return False
-    is_root_call = caller.f_code.co_name == "trace"
-    return caller.f_code.co_filename.endswith(
+    is_root_call = caller.co_name == "trace"
+    return caller.co_filename.endswith(
         "_symbolic_trace.py" if is_root_call else "nn/modules/module.py"
     )
 

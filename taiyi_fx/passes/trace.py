@@ -47,9 +47,9 @@ class Capture:
     """What became of a model.
 
     Attributes:
-        graphs: Graphs by the name of the module whose forward they stand in for: one for each
-            way that the forward goes in training and in evaluation. A model that is one graph
-            has them at ``""``.
+        graphs: Graphs by the name of the module whose forward they stand in for: one, or where
+            evaluation is read too and goes another way, two. A model that is one graph has them
+            at ``""``.
         python: Modules whose forward stayed Python, by name, and why.
         functions: The functions that were asked for, by the name of each site that calls one.
     """
@@ -172,9 +172,13 @@ class _Parts:
 
     def _trace_modes(self, part: str) -> list[CapturedGraph]:
         train = self._trace_once(part, training=True)
-        if all(condition.name != "training" for condition in train.conditions):
-            return [train]
-        return [train, self._trace_once(part, training=False)]
+        follows_mode = any(condition.name == "training" for condition in train.conditions)
+        is_evaluated = self.wanted.evaluation or not all(
+            self.modules[name].training for name in train.seen.inlined
+        )
+        if follows_mode and is_evaluated:
+            return [train, self._trace_once(part, training=False)]
+        return [train]
 
     def _trace_once(self, part: str, *, training: bool) -> CapturedGraph:
         if self.scratch is None:

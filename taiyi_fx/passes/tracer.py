@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,10 +30,12 @@ class Wanted:
     Attributes:
         modules: Names of the modules whose calls are marked.
         functions: Functions whose calls are marked, wherever a graph shows them.
+        evaluation: Whether forwards in evaluation mode are read too.
     """
 
     modules: Collection[str]
     functions: Collection[Callable[..., Any]] = ()
+    evaluation: bool = False
 
 
 @dataclass
@@ -73,6 +76,7 @@ class MarkingTracer(fx.Tracer):
         self.wanted = wanted
         self.python = python
         self.seen = Seen(inlined=[part])
+        self._names_of_tensors: dict[int, str] | None = None
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """A proxy with in-place operators."""
@@ -95,6 +99,16 @@ class MarkingTracer(fx.Tracer):
         self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any
     ) -> fx.Proxy:
         """Records one operation; fx's signature. Marks a call of a function that is asked for."""
+        observe = sys.getprofile()
+        sys.setprofile(None)  # fx's own work is most of all calls, and none of the model's
+        try:
+            return self._recorded(kind, target, args, kwargs, *more, **named)
+        finally:
+            sys.setprofile(observe)
+
+    def _recorded(
+        self, kind: str, target: Any, args: Any, kwargs: Any, *more: Any, **named: Any
+    ) -> fx.Proxy:
         function = self._wanted_function(kind, target)
         if function is None:
             return super().create_proxy(kind, target, args, kwargs, *more, **named)
@@ -106,6 +120,26 @@ class MarkingTracer(fx.Tracer):
         made = super().create_proxy(kind, target, args, kwargs, *more, **named)
         made.node.meta["site"] = site, call
         return mark_value(self, leave, made, site, call)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """What a forward reads of a module; fx's signature. A parameter becomes a node.
+
+        fx looks through all of the model's parameters at each read.
+        """
+        name = (
+            self._tensor_names().get(id(attr_val)) if isinstance(attr_val, torch.Tensor) else None
+        )
+        if name is None:
+            return attr_val
+        if name not in parameter_proxy_cache:
+            parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {})
+        return parameter_proxy_cache[name]
+
+    def _tensor_names(self) -> dict[int, str]:
+        if self._names_of_tensors is None:
+            tensors = (*self.root.named_buffers(), *self.root.named_parameters())
+            self._names_of_tensors = {id(tensor): name for name, tensor in tensors}
+        return self._names_of_tensors
 
     def _wanted_function(self, kind: str, target: Any) -> Callable[..., Any] | None:
         if not self.wanted.functions or kind not in ("call_function", "call_method"):

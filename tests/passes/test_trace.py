@@ -332,7 +332,9 @@ def test_ordinary_forwards_become_one_graph(forward):
 
 
 def test_a_forward_that_follows_training_has_two_graphs_and_a_condition():
-    capture = traced(made(reads_plain_attributes), ["fc"])
+    model = made(reads_plain_attributes)
+    assert len(traced(model, ["fc"]).graphs[""]) == 1
+    capture = trace(model, Wanted(["fc"], evaluation=True))
     train, evaluation = capture.graphs[""]
     assert Condition("", "training", True) in train.conditions
     assert Condition("", "scale", 2.0) in train.conditions
