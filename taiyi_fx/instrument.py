@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import types
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -56,6 +59,30 @@ def instrument(
     _check_model(model)
     if not isinstance(start_step, int) or start_step < 0:
         raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
+    with _no_collection():
+        return _instrument(model, cfg, start_step, record_eval, strict, capture)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection in the body: it makes many objects that stay, and drops few."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _instrument(
+    model: nn.Module,
+    cfg: Cfg,
+    start_step: int,
+    record_eval: bool,
+    strict: bool,
+    capture: Literal["auto", "whole"],
+) -> InstrumentedModule:
     config = check(model, cfg)
     captured = trace(model, config.targets(evaluation=record_eval))
     if capture == "whole" and not captured.is_whole:
@@ -66,7 +93,7 @@ def instrument(
     findings = {**config.passed_over, **compiled.findings, **unseen}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
-        warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=2)
+        warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=3)
     monitor = Monitor(
         config,
         compiled.root,

@@ -79,6 +79,8 @@ class Watch:
     Attributes:
         names: What is traced: modules and their names in the whole model.
         conditions: What the traced forwards relied on, as found so far.
+        refusals: What they must not have done.
+        has_changed: Whether what is traced holds something else than before.
     """
 
     def __init__(self, names: Mapping[nn.Module, str], current: Callable[[], str]) -> None:
@@ -86,6 +88,7 @@ class Watch:
         self.current = current
         self.conditions: Conditions = {}
         self.refusals: list[Unfaithful] = []
+        self.has_changed = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -96,6 +99,9 @@ class Watch:
                 yield
             self.check_random_state()
             self._refuse_changes(before)
+        except Exception:
+            self.has_changed = self._snapshot() != before
+            raise
         finally:
             restore_random_state(drawn)
         if self.refusals:
@@ -115,6 +121,7 @@ class Watch:
     def _refuse_changes(self, before: Mapping[str, Mapping[str, Any]]) -> None:
         for name, state in self._snapshot().items():
             changed = [k for k in {**state, **before[name]} if state.get(k) != before[name].get(k)]
+            self.has_changed = self.has_changed or bool(changed)
             if changed and all(refusal.module != name for refusal in self.refusals):
                 self.refusals.append(Unfaithful(name, f"changes its attribute {changed[0]!r}"))
 

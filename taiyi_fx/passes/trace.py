@@ -150,7 +150,6 @@ class _Parts:
             try:
                 return self._trace_modes(part)
             except _Stays as stays:
-                self.scratch = None
                 new = self._alike(stays.refusals, part)
                 if new.keys() <= self.python.keys():
                     # Refused for what a part does that stays Python already: then the whole does.
@@ -196,6 +195,8 @@ class _Parts:
             with watch.watching():
                 graph = tracer.trace(module)
         except Exception as error:  # Whatever the forward does with a proxy, it stays Python.
+            if watch.has_changed:
+                self.scratch = None
             failed = error if isinstance(error, Unfaithful) else _untraceable(tracer, error)
             raise _Stays(watch.refusals or [failed]) from error
         for node in graph.nodes:
