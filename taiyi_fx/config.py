@@ -11,11 +11,11 @@ from typing import Any
 
 from torch import nn
 
-from taiyi_fx.functions import Function, FunctionCall, function_name, is_function, not_shown
+from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
 from taiyi_fx.matching import is_name, match, suggestion
 from taiyi_fx.passes.ir import CALL_PORTS, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
-from taiyi_fx.passes.tracer import Wanted
+from taiyi_fx.passes.tracer import Wanted, function_name
 from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule

@@ -11,6 +11,7 @@ from torch import nn
 
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 from taiyi_fx.passes.trace import Capture
+from taiyi_fx.passes.tracer import function_name
 
 Function = Callable[..., Any]
 _BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -26,15 +27,6 @@ def is_function(key: Any) -> bool:
         return False
     home = (getattr(key, "__module__", None) or "").partition(".")[0]
     return isinstance(key, _BUILTIN) or home in _LIBRARIES
-
-
-def function_name(function: Function) -> str:
-    """A function as users write it: ``operator.add``, ``scaled_dot_product_attention``."""
-    home = getattr(function, "__module__", None) or ""
-    name = getattr(function, "__name__", repr(function))
-    if isinstance(function, types.MethodDescriptorType):
-        return f"Tensor.{name}"
-    return f"operator.{name}" if home == "_operator" else name
 
 
 class FunctionCall(nn.Module):

@@ -135,7 +135,7 @@ class Watch:
     def _observe(self, frame: FrameType, event: str, arg: Any) -> None:
         # Called at each call and return of any function: what it asks first decides what a trace
         # costs.
-        if event == "c_call" and _is_users(frame.f_code.co_filename):
+        if event == "c_call" and is_users(frame.f_code.co_filename):
             problem = _builtin_problem(arg)
             if problem:
                 self._refuse(f"{problem} ({_place(frame)})")
@@ -149,7 +149,7 @@ class Watch:
             if not inside.startswith(_PLAIN_TORCH):
                 self._refuse(f"goes through torch/{inside} ({code.co_name})")
             return
-        if code.co_name in _NESTED_CODE or not _is_users(code.co_filename):
+        if code.co_name in _NESTED_CODE or not is_users(code.co_filename):
             self._judge_library(code)
             return
         try:
@@ -199,7 +199,8 @@ class _NoOtherTorchCalls(TorchFunctionMode):
 
 
 @functools.cache
-def _is_users(filename: str) -> bool:
+def is_users(filename: str) -> bool:
+    """Whether a file is the model's own, and not torch's, Python's or the compiler's."""
     if filename.startswith((_TORCH, _PASSES, "<eval_with_key>", "<frozen")):
         return False
     return not filename.startswith(_STDLIB) or "-packages" in filename[len(_STDLIB) :]
@@ -215,9 +216,9 @@ def _was_called_by_model(frame: FrameType) -> bool:
     if frame.f_back is None:
         return False
     caller, filename = frame.f_back.f_code, frame.f_code.co_filename
-    if _is_users(caller.co_filename):
+    if is_users(caller.co_filename):
         return not filename.startswith(_PASSES)
-    if not _is_torchs(caller.co_filename) or not (_is_users(filename) or _is_torchs(filename)):
+    if not _is_torchs(caller.co_filename) or not (is_users(filename) or _is_torchs(filename)):
         return False
     is_root_call = caller.co_name == "trace"
     return caller.co_filename.endswith(

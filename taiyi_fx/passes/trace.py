@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.clone import clone_tree
-from taiyi_fx.passes.faithful import Unfaithful, Watch
+from taiyi_fx.passes.faithful import Unfaithful, Watch, is_users
 from taiyi_fx.passes.marks import mark_root
 from taiyi_fx.passes.source_scan import Condition
 from taiyi_fx.passes.tracer import (
@@ -227,7 +229,23 @@ def _inside_torch(modules: dict[str, nn.Module], wanted: Wanted) -> dict[str, st
 
 def _untraceable(tracer: MarkingTracer, error: Exception) -> Unfaithful:
     message = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return Unfaithful(tracer.deepest, f"cannot be traced: {message}")
+    said = (words for text, words in _IN_WORDS.items() if text in message)
+    reason = next(said, f"cannot be traced: {message}")
+    return Unfaithful(tracer.deepest, f"{reason}{_place(error)}")
+
+
+_IN_WORDS = {
+    "cannot be used as inputs to control flow": "branches on a tensor's data or shape",
+    "object cannot be iterated": "iterates over a tensor, or over something of an unknown length",
+    "'len' is not supported": "asks for the length of a tensor",
+}
+
+
+def _place(error: Exception) -> str:
+    """The last line of the model's own code that an error came through."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    own = [(f.f_code.co_filename, f.f_lineno) for f in frames if is_users(f.f_code.co_filename)]
+    return f" ({Path(own[-1][0]).name}:{own[-1][1]})" if own else ""
 
 
 def _joined(part: str, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -112,14 +113,20 @@ class MarkingTracer(fx.Tracer):
         function = self._wanted_function(kind, target)
         if function is None:
             return super().create_proxy(kind, target, args, kwargs, *more, **named)
-        name = getattr(function, "__name__", str(function))
-        site = f"{self.current}.{name}()".lstrip(".")
+        site = self._site(function)
         self.seen.functions[site] = function
         call = self._count(site)
         args, kwargs = mark_call(self, args, kwargs, site, call)
         made = super().create_proxy(kind, target, args, kwargs, *more, **named)
         made.node.meta["site"] = site, call
         return mark_value(self, leave, made, site, call)
+
+    def _site(self, function: Callable[..., Any]) -> str:
+        name = function_name(function)
+        site = f"{self.current}.{name}()".lstrip(".")
+        if self.seen.functions.get(site, function) is not function:
+            site = f"{self.current}.{function.__module__}.{name}()".lstrip(".")
+        return site
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
         """What a forward reads of a module; fx's signature. A parameter becomes a node.
@@ -200,6 +207,14 @@ class MarkingTracer(fx.Tracer):
             raise
         finally:
             self.current = outer
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """A function as users write it: ``operator.add``, ``scaled_dot_product_attention``."""
+    name = getattr(function, "__name__", repr(function))
+    if isinstance(function, types.MethodDescriptorType):
+        return f"Tensor.{name}"
+    return f"operator.{name}" if getattr(function, "__module__", None) == "_operator" else name
 
 
 def refuse_special(m: nn.Module, name: str) -> None:

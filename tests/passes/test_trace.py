@@ -245,8 +245,8 @@ STAY = {
     draws_in_python: "draws random numbers in Python",
     draws_with_numpy: "random",
     draws_with_torch: "calls torch's randn on nothing that flows in",
-    branches_on_data: "cannot be traced: symbolically traced variables",
-    branches_on_shape: "cannot be traced: symbolically traced variables",
+    branches_on_data: "branches on a tensor's data or shape (test_trace.py:",
+    branches_on_shape: "branches on a tensor's data or shape (test_trace.py:",
     asks_for_a_type: "tests the type of a value, `isinstance(x, torch.Tensor)`",
     asks_for_none: "tests the identity of a value, `mask is None`",
     asks_for_an_attribute: "tests the type of a value, `hasattr(x, 'foo')`",
@@ -262,7 +262,7 @@ STAY = {
     changes_a_global: "changes the outer variable 'COUNTS'",
     reads_a_global: "reads the global variable 'COUNTS'",
     makes_a_constant: "calls torch's ones on nothing that flows in",
-    iterates: "cannot be traced: Proxy object cannot be iterated",
+    iterates: "iterates over a tensor",
 }
 
 

@@ -1,0 +1,186 @@
+"""Calls of functions as targets: where a graph shows them, and what is said where none does."""
+
+import math
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+
+NORMS = ["InputSndNorm", "ForwardOutput", "OutputGradSndNorm"]
+SDPA = F.scaled_dot_product_attention
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return F.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = Attention()
+
+    def forward(self, x):
+        return x + self.attention(x)
+
+
+class Python(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+
+    def forward(self, x):
+        with torch.enable_grad():
+            for block in self.blocks:
+                x = block(x)
+        return x
+
+
+def nested():
+    return nn.Sequential(Block(), Block())
+
+
+def stepped(model, x):
+    output = model(x)
+    output.square().sum().backward()
+    model.monitor.track(0)
+    return output, model.monitor.get_output()
+
+
+@pytest.mark.parametrize("build", [nested, Python])
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_values_and_gradients_of_calls(build, backend):
+    torch.manual_seed(0)
+    plain = build()
+    model = taiyi_fx.instrument(plain, {SDPA: NORMS, operator.add: NORMS[:2]})
+    runs = model if backend is None else torch.compile(model, backend=backend, fullgraph=True)
+    x = torch.randn(2, 3, 4)
+    output = runs(x)
+    output.square().sum().backward()
+    model.monitor.track(0)
+    found = model.monitor.get_output()
+    assert torch.equal(output, plain(x)) or backend
+    *outer, last = plain.children() if build is nested else plain.blocks
+    hidden = outer[0](x).detach().requires_grad_()
+    attended = last.attention(hidden)
+    attended.retain_grad()
+    (hidden + attended).square().sum().backward()
+    name = "1" if build is nested else "blocks.1"
+    site = found[f"{name}.attention.scaled_dot_product_attention()"]
+    assert site["InputSndNorm"][0] == pytest.approx(last.attention.q(hidden).norm().item(), 1e-5)
+    assert torch.allclose(site["ForwardOutput"][0], attended, atol=1e-6)
+    assert site["OutputGradSndNorm"][0] == pytest.approx(attended.grad.norm().item(), 1e-5)
+    assert torch.allclose(found[f"{name}.operator.add()"]["ForwardOutput"][0], output, atol=1e-6)
+    assert len(found) == 4
+
+
+def test_each_call_in_a_module_is_its_own_series():
+    class Twice(nn.Module):
+        def forward(self, x):
+            return torch.tanh(x.tanh()).tanh() + torch.relu(input=x) + F.relu(x)
+
+    cfg = {f: ["InputSndNorm"] for f in (torch.tanh, torch.Tensor.tanh, torch.relu, F.relu)}
+    model = taiyi_fx.instrument(nn.Sequential(Twice()), cfg)
+    _, found = stepped(model, torch.ones(1, requires_grad=True))
+    values = {name: entry["InputSndNorm"][0] for name, entry in found.items()}
+    once = math.tanh(1)
+    assert values == pytest.approx(
+        {
+            "0.Tensor.tanh()": 1.0,
+            "0.tanh()": once,
+            "0.Tensor.tanh()@1": math.tanh(once),
+            "0.relu()": 1.0,
+            "0.torch.nn.functional.relu()": 1.0,
+        }
+    )
+
+
+def test_an_input_of_a_call_by_position_and_its_gradient():
+    options = {"tensor": 1}
+    cfg = {SDPA: [["InputSndNorm", "linear(0, 0)", options], "BackwardInput"]}
+    model = taiyi_fx.instrument(nn.Sequential(Block()), cfg)
+    _, found = stepped(model, x := torch.randn(2, 3, 4))
+    site = found["0.attention.scaled_dot_product_attention()"]
+    keys = model[0].attention.k(x)
+    (value,) = (v for k, v in site.items() if k.startswith("InputSndNorm"))
+    assert value[0] == pytest.approx(keys.norm().item(), rel=1e-5)
+    assert site["BackwardInput"][0].shape == x.shape
+
+
+def problems(model, cfg):
+    with pytest.raises(taiyi_fx.ConfigError) as caught:
+        taiyi_fx.instrument(model, cfg)
+    return caught.value.problems
+
+
+def test_what_a_graph_does_not_call_is_said_with_what_it_calls():
+    (problem,) = problems(nested(), {operator.mul: NORMS})
+    assert problem == (
+        "cfg[operator.mul]: the model's graph has no call of operator.mul; it calls operator.add, "
+        "scaled_dot_product_attention"
+    )
+
+
+class Hidden(Attention):
+    def forward(self, x):
+        with torch.enable_grad():
+            return super().forward(x) + F.scaled_dot_product_attention(x, x, x)
+
+
+def test_a_call_in_a_part_that_stayed_python_is_an_error_that_names_it():
+    (problem,) = problems(nn.Sequential(Hidden()), {SDPA: NORMS})
+    assert "is called in a forward that stayed Python" in problem
+    assert "'0': uses `with torch.enable_grad()` (test_functions.py:" in problem
+    (problem,) = problems(nn.Sequential(Hidden()), {operator.add: NORMS})
+    assert "some forwards stayed Python" in problem
+
+
+def test_calls_that_only_some_graphs_show_are_said():
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'1': calls scaled_dot_product_attention in"):
+        model = taiyi_fx.instrument(nn.Sequential(Block(), Hidden()), {SDPA: NORMS})
+    assert list(stepped(model, torch.randn(1, 2, 4))[1]) == [
+        "0.attention.scaled_dot_product_attention()"
+    ]
+
+
+def test_what_a_call_cannot_have_is_an_error():
+    (problem,) = problems(nested(), {operator.add: ["WeightNorm"]})
+    assert "WeightNorm cannot be had: '0.operator.add()' (FunctionCall) has no weight" in problem
+
+    class InPlace(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            y += 1
+            return y
+
+    (problem,) = problems(nn.Sequential(InPlace()), {operator.iadd: ["BackwardInput"]})
+    assert "changes its input in place" in problem
+
+
+def test_a_graph_that_did_not_run_is_said():
+    model = taiyi_fx.instrument(nested(), {SDPA: NORMS})
+    model[0].attention.q = nn.Linear(4, 4)
+    model(torch.randn(1, 2, 4)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="graph that shows this call did not run"):
+        model.monitor.track(0)
+
+
+def test_a_predicate_is_no_function():
+    model = taiyi_fx.instrument(nested(), {(lambda name, module: name == "0"): ["InputSndNorm"]})
+    assert list(stepped(model, torch.randn(1, 2, 4))[1]) == ["0"]
+
+
+def test_the_diagram_marks_calls_of_functions():
+    model = taiyi_fx.instrument(nested(), {SDPA: NORMS})
+    boxes = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="box")).values()
+    marked = [(box.label, box.path) for box in boxes if box.marks]
+    name = "scaled_dot_product_attention"
+    assert marked == [(name, f"{i}.attention.{name}()") for i in (0, 1)]
