@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +49,23 @@ class Calls:
     _inputs: dict[str, list[Tensor]] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
-    def watch(self, model: nn.Module) -> None:
-        """Registers hooks on every leaf of a model that is used for nothing else."""
+    @contextmanager
+    def watching(self, model: nn.Module) -> Iterator[None]:
+        """Has hooks on every leaf of a model while the body runs.
+
+        Not longer: some libraries share an activation between all models.
+        """
+        handles: list[Any] = []
         for name, module in model.named_modules():
             if is_leaf(name, module) and not isinstance(module, torch.jit.ScriptModule):
-                module.register_forward_pre_hook(self._before(name), with_kwargs=True)
-                module.register_forward_hook(self._after(name))
+                before, after = self._before(name), self._after(name)
+                handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+                handles.append(module.register_forward_hook(after))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def _before(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any) -> None:

@@ -80,8 +80,8 @@ def check_case(case: Case) -> Result:
             plain, counted, subject = _copies(case)
             expected = run_phases(plain, case)
             calls = Calls()
-            calls.watch(counted)
-            train_step(counted, case, 0)
+            with calls.watching(counted):
+                train_step(counted, case, 0)
         except Exception as error:  # noqa: BLE001 - a case that cannot run is named
             result.excluded = f"the plain model fails: {_told(error)}"
             return result

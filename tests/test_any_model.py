@@ -365,7 +365,7 @@ def assert_same_gradients(plain: nn.Module, probed: nn.Module) -> None:
 def test_the_gradient_of_a_view_that_was_changed_through_another_does_not_crash():
     code = """
 import torch, taiyi_fx
-from tests.hard_models import InPlaceOnViews
+from tests.hard_models.in_place import InPlaceOnViews
 model = taiyi_fx.instrument(InPlaceOnViews(), {"": ["OutputGradSndNorm"]})
 model(torch.randn(2, 3, 4)).sum().backward()
 model.monitor.track(0)
@@ -399,8 +399,8 @@ def test_the_gradient_of_a_linear_layer_on_sequences_is_read_before_a_change_in_
 
 
 def test_200_nested_modules_run():
-    build = hard_models.Nest
-    case = Case("nested", lambda: build(200), hard_models.rows)
+    build = hard_models.layers.Nest
+    case = Case("nested", lambda: build(200), hard_models.case.rows)
     assert_same(run(built(case), case), run(instrumented(built(case), CFG), case))
 
 
@@ -508,14 +508,16 @@ def test_functional_transforms_go_through_and_are_said_not_to_be_read(transform:
     assert "outside of torch.func" in probed.monitor.missing["0", "OutputGradSndNorm"]
 
 
-@pytest.mark.parametrize("kind", [hard_models.Compiled, hard_models.CompiledInPlace])
+@pytest.mark.parametrize(
+    "kind", [hard_models.machinery.Compiled, hard_models.machinery.CompiledInPlace]
+)
 def test_a_compiled_part_is_refused_with_what_to_do(kind: type[nn.Module]):
     with pytest.raises(TypeError, match="'first' of the model was compiled .* instrument first"):
         taiyi_fx.instrument(kind(), CFG)
 
 
 def test_a_script_module_is_said_to_be_unobservable():
-    model = hard_models.Scripted()
+    model = hard_models.machinery.Scripted()
     with pytest.warns(MonitorWarning, match="'first': is a ScriptModule"):
         probed = taiyi_fx.instrument(model, {is_leaf: NORMS})
     step(probed, torch.randn(2, hard_models.D))
@@ -525,7 +527,7 @@ def test_a_script_module_is_said_to_be_unobservable():
 
 
 def test_a_part_that_the_model_finds_elsewhere_is_said_not_to_be_called():
-    probed = taiyi_fx.instrument(hard_models.InRegistry(), {is_leaf: NORMS})
+    probed = taiyi_fx.instrument(hard_models.held.InRegistry(), {is_leaf: NORMS})
     probed(torch.randn(2, hard_models.D)).sum().backward()
     with pytest.warns(MonitorWarning, match="'first': the module was not called"):
         probed.monitor.track(0)
@@ -577,7 +579,7 @@ def test_freezing_later_is_followed_and_said():
 
 @pytest.mark.parametrize("convert", ["half", "double", "bfloat16"])
 def test_conversions_later_reach_the_model(convert: str):
-    plain, probed = pair(hard_models.AsksForDtype)
+    plain, probed = pair(hard_models.state.AsksForDtype)
     for model in (plain, probed):
         getattr(model, convert)()
         model(data()).square().sum().backward()

@@ -340,6 +340,19 @@ def _wave(n: int) -> Batch:
     return (), {"input_values": torch.randn(n, 1024), "labels": _ids(n, 4)}
 
 
+_CHECKPOINTED = tuple(
+    f"transformers/{name}"
+    for name in (
+        "LlamaForCausalLM",
+        "GPT2LMHeadModel",
+        "BertForMaskedLM",
+        "T5ForConditionalGeneration",
+        "ViTForImageClassification",
+        "MixtralForCausalLM",
+    )
+)
+
+
 def cases() -> list[Case]:
     """All cases."""
     define_vision_operators()
@@ -358,7 +371,17 @@ def cases() -> list[Case]:
         for models, inputs in kinds
         for name, settings in models.items()
     ]
-    return made + [_case(name, inputs, settings) for name, (settings, inputs) in MIXED.items()]
+    made += [_case(name, inputs, settings) for name, (settings, inputs) in MIXED.items()]
+    return made + [_checkpointed(case) for case in made if case.name in _CHECKPOINTED]
+
+
+def _checkpointed(case: Case) -> Case:
+    def build() -> nn.Module:
+        model: Any = case.build()
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+        return model
+
+    return Case(f"{case.name} with gradient checkpointing", build, case.inputs)
 
 
 def _case(name: str, inputs: Callable[[int], Batch], settings: dict[str, Any]) -> Case:
