@@ -1,8 +1,9 @@
-# One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all.
+# One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all,
+# `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few).
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test clean
+.PHONY: demo test zoo clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -14,6 +15,15 @@ test: .venv/installed
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 	$(BIN)/python tests/check_wheel.py
+
+zoo: .venv/zoo-installed
+	$(BIN)/python -m benchmarks.zoo $(OPTIONS)
+
+# Both ask for the torch that they were built with; the models themselves don't need it.
+.venv/zoo-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[zoo]'
+	$(BIN)/python -m pip install --quiet --no-deps torchvision timm
+	touch $@
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -3,10 +3,11 @@
 Every module without parts is probed at its input, its output and its output's gradient. Each
 model goes through two training steps and an evaluation, plain and instrumented; outputs,
 gradients, parameters and buffers have to be the same bits, every call of a probed module has to
-be recorded with the value that a hook reads, and `instrument` may take the time of three forwards
-and a second.
+be recorded with the value that a hook reads. The time of `instrument` is told beside what it may
+be: three forwards and a second.
 
-Run it from the root of the repository:
+Run it from the root of the repository, in an environment with the models' libraries (``make zoo``
+makes one):
 
     python -m benchmarks.zoo [--short] [--family FAMILY] [--only PATTERN] [--json FILE]
 """

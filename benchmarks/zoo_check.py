@@ -124,7 +124,8 @@ def _check(
     result.instrument_seconds = time.process_time() - started
     if result.instrument_seconds > result.limit:
         seconds = f"{result.instrument_seconds:.2f} s, more than {result.limit:.2f} s"
-        result.problems.append(f"instrument took {seconds}")
+        # Times vary with the machine: told, and no failure.
+        result.notes.append(f"instrument took {seconds}")
     result.python = dict(instrumented.capture.python)
     result.is_graph = not result.python
     monitor = instrumented.monitor

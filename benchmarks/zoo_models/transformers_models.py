@@ -25,6 +25,7 @@ SHORT = tuple(
         "MixtralForCausalLM",
         "MambaForCausalLM",
         "CLIPModel",
+        "GPT2LMHeadModel with gradient checkpointing",
     )
 )
 
