@@ -16,7 +16,8 @@ from taiyi_fx import dot
 from taiyi_fx.boxes import Box, Kind, Marks, boxes
 from taiyi_fx.config import Subscription
 from taiyi_fx.instrument import InstrumentedModule
-from taiyi_fx.passes.flow import IN, OUT, Flow, observe
+from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
+from taiyi_fx.passes.flow import Flow, observe
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS
 from taiyi_fx.passes.marks import pack, unpack
@@ -95,7 +96,8 @@ def diagram(
     installation = instrumented._instrumented.compiled.installation
     flow = installation.root_dispatcher.flow
     if example_inputs is not None:
-        flow = observe(installation.plain(), *_arguments(example_inputs))
+        python = instrumented.capture.python.keys()
+        flow = observe(installation.plain(), python, *_arguments(example_inputs))
     drawing = _Drawing(instrumented, flow)
     drawing.draw()
     return Diagram(drawing.graph, drawing.clusters)
@@ -153,9 +155,9 @@ class _Drawing:
 
     def _draw_call(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
         """Draws a call of a module: a box, or a cluster around what happens inside."""
-        compiled, flow = self.made.compiled, self._flow_inside(name, call)
+        compiled = self.made.compiled
         is_python = name in compiled.capture.python
-        if not is_python and name not in compiled.parts and flow is None:
+        if not is_python and name not in compiled.parts:
             drawn = self._add(self._module_box("module", name, call, scope))
             return drawn, drawn
         inside = (*scope, f"{name}@{call}" if call else name)
@@ -173,18 +175,25 @@ class _Drawing:
             drawn = self._add(self._python_box(name, scope))
             self._draw_parts(name, scope)
             return drawn, drawn
-        if not name:
-            scope = ("",)
-            self.clusters[scope] = self._module_box("python", "", call, ())
         entry, leaving = self._ends(name)
         ends = {IN: (entry, entry), OUT: (leaving, leaving)}
         for node in flow:
             if node not in ends:
-                child, nth = node
-                ends[node] = self._draw_call(child, nth, scope)
+                ends[node] = self._draw_followed(node, scope)
         for source, target in flow.edges:
             self.graph.add_edge(ends[source][1], ends[target][0])
         return entry, leaving
+
+    def _draw_followed(self, node: CallNode | JoinNode, scope: tuple[str, ...]) -> Ends:
+        # The first is the forward that is drawn itself; the model's own has no cluster yet.
+        for name, call in node.scope[bool(scope) :]:
+            scope = (*scope, f"{name}@{call}" if call else name)
+            if scope not in self.clusters:
+                self.clusters[scope] = self._module_box("python", name, call, scope[:-1])
+        if isinstance(node, CallNode):
+            return self._draw_call(node.module, node.call, scope)
+        drawn = self._add(Box("op", node.operation, scope=scope))
+        return drawn, drawn
 
     def _flow_inside(self, name: str, call: int) -> nx.DiGraph | None:
         return None if self.flow is None else self.flow.inside.get((name, call))
@@ -249,7 +258,7 @@ class _Drawing:
 
     def _module_box(self, kind: Kind, name: str, call: int, scope: tuple[str, ...]) -> Box:
         module = self.modules[name]
-        label = name.rpartition(".")[2] or type(module).__name__
+        label = name.rpartition(".")[2] or "model"
         label += f" (call {call + 1})" if call else ""
         notes = (f"{name}: {_summary(module)}", *self._shapes(name, call))
         if kind == "python":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -126,12 +126,14 @@ class RootDispatcher(Dispatcher):
     Attributes:
         table: Where readings go.
         counters: The calls to count from the first again.
+        followed: The forwards that stayed Python.
         flow: The data flow of what stayed Python, once it was seen.
         is_observing: Whether the next forward shows it.
     """
 
     table: SlotTable
     counters: tuple[Calls, ...] = ()
+    followed: Collection[str] = ()
     flow: Flow | None = None
     is_observing = False
 
@@ -179,10 +181,13 @@ class RootDispatcher(Dispatcher):
 
     def _observed(self, *args: Any, **kwargs: Any) -> Any:
         self.is_observing = False
-        observer = Observer()
+        observer = Observer(self.followed)
         with observer.watching(self.module):
-            value = observer.around("", self._probed, args, kwargs)
-        self.flow = observer.flow
+            if "" in self.followed:
+                value = observer.begin("", self._probed, args, kwargs)
+            else:
+                value = self._probed(*args, **kwargs)
+        self.flow = observer.flow if observer.problem is None else None
         return value
 
 
@@ -218,6 +223,7 @@ class Installation:
         }
         self.root_dispatcher = cast(RootDispatcher, self.dispatchers[""])
         self.root_dispatcher.table = table
+        self.root_dispatcher.followed = capture.python.keys()
         # Following a flow takes frames of Python's stack at each level.
         depth = max(name.count(".") for name in modules)
         self.root_dispatcher.is_observing = not capture.is_whole and depth < _OBSERVED_DEPTH

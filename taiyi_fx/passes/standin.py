@@ -145,7 +145,7 @@ def _forward_of(module: nn.Module) -> Callable[..., Any]:
         # What stayed Python within a graph is followed too, while the data flow is.
         stand = vars(module).get("forward")
         if isinstance(stand, ObservedForward):
-            return stand.observer.around(stand.name, plain, args, kwargs)
+            return stand.observer.begin(stand.name, plain, args, kwargs)
         return plain(*args, **kwargs)
 
     return forward

@@ -11,7 +11,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from taiyi_fx.passes.flow import IN, OUT, observe
+from taiyi_fx.passes.contract import JoinNode
+from taiyi_fx.passes.flow import observe
 
 ALL = {"Linear": ["InputSndNorm"]}
 
@@ -24,12 +25,16 @@ class Parts(nn.Module):
 
 def flow_of(forward, *args):
     model = type("Model", (Parts,), {"forward": forward})()
-    flow = observe(model, args or (torch.randn(2, 3, 4),), {}).inside["", 0]
+    flow = observe(model, [""], args or (torch.randn(2, 3, 4),), {}).inside["", 0]
     return {(_name(u), _name(v)) for u, v in flow.edges}
 
 
 def _name(node):
-    return node if node in (IN, OUT) else node[0] + (f"@{node[1]}" if node[1] else "")
+    if isinstance(node, str):
+        return node
+    if isinstance(node, JoinNode):
+        return node.operation
+    return node.module + (f"@{node.call}" if node.call else "")
 
 
 def test_edges_follow_operations_between_modules():
@@ -37,9 +42,10 @@ def test_edges_follow_operations_between_modules():
         r = F.relu(self.a(x))
         return self.b(r) + self.c(r * 2) + x
 
-    assert flow_of(forward) == {("in", "a"), ("a", "b"), ("a", "c"), ("b", "out"), ("c", "out")}
+    inner = {("in", "a"), ("a", "b"), ("a", "c"), ("b", "add"), ("c", "add"), ("add", "out")}
+    assert flow_of(forward) == inner  # x takes no part in the gradient
     given = torch.randn(2, 3, 4, requires_grad=True)
-    assert ("in", "out") in flow_of(forward, given)
+    assert flow_of(forward, given) == inner | {("in", "add"), ("add", "add")}
 
 
 def test_what_is_changed_in_place_comes_from_both():
@@ -49,8 +55,9 @@ def test_what_is_changed_in_place_comes_from_both():
         z += h
         return self.c(z)
 
-    edges = {("in", "a"), ("a", "b"), ("a", "c"), ("b", "c"), ("c", "out")}
-    assert flow_of(forward) == edges
+    found = flow_of(forward)
+    (join,) = {name for edge in found for name in edge} - {"in", "a", "b", "c", "out"}
+    assert found == {("in", "a"), ("a", "b"), ("a", join), ("b", join), (join, "c"), ("c", "out")}
 
 
 def test_each_call_of_a_shared_module_is_a_node():
@@ -66,7 +73,9 @@ def test_a_shared_parameter_is_no_flow():
     def forward(self, x):
         return self.a(x) + F.linear(self.b(x), self.a.weight)
 
-    assert flow_of(forward) == {("in", "a"), ("in", "b"), ("a", "out"), ("b", "out")}
+    assert flow_of(forward) == {
+        ("in", "a"), ("in", "b"), ("a", "add"), ("b", "add"), ("add", "out")
+    }  # fmt: skip
 
 
 def test_without_gradients_tensors_are_followed_by_identity_and_storage():
@@ -97,6 +106,33 @@ def test_structures_are_looked_into():
     assert flow_of(forward, {"x": [torch.randn(2, 4)]}) == {("in", "a"), ("a", "b"), ("b", "out")}
 
 
+class Block(Parts):
+    def forward(self, x):
+        return x + self.b(self.a(x))
+
+
+class Stack(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.blocks = nn.Linear(4, 4), nn.ModuleList([Block(), Block()])
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+def test_joins_are_placed_in_the_forward_that_makes_them():
+    followed = ["", "blocks.0", "blocks.1"]
+    flow = observe(Stack(), followed, (torch.randn(2, 4),), {})
+    assert list(flow.inside) == [("", 0)]
+    graph = flow.inside["", 0]
+    joins = [node for node in graph if isinstance(node, JoinNode)]
+    assert [j.scope for j in joins] == [(("", 0), (f"blocks.{i}", 0)) for i in (0, 1)]
+    assert [_name(n) for n in graph.predecessors(joins[1])] == ["add", "blocks.1.b"]
+
+
 class Kept(Parts):
     """Stays Python, with a part that becomes a graph."""
 
@@ -118,7 +154,7 @@ def drawn_edges(instrumented, **options):
 
 WHOLE = {
     ("0", "1.a"), ("1.a", "1.block.0"), ("1.block.0", "1.block.1"), ("1.block.1", "1.c"),
-    ("1.c", "2"), ("0", "2"),
+    ("1.c", "add"), ("0", "add"), ("add", "2"),
 }  # fmt: skip
 
 

@@ -1,0 +1,173 @@
+"""What a forward's tensors were made of: the autograd graph contracted onto calls of modules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from taiyi_fx.passes.structure import tensors_in
+
+Scope = tuple[tuple[str, int], ...]
+"""Modules, each with which of its calls, that something happens in: from the outside in."""
+
+
+@dataclass(frozen=True)
+class CallNode:
+    """A call of a module whose own inside is not followed.
+
+    Attributes:
+        module: The module's name.
+        call: Which of its calls in one forward.
+        scope: The followed forwards that it was called in.
+    """
+
+    module: str
+    call: int
+    scope: Scope
+
+
+@dataclass(frozen=True)
+class JoinNode:
+    """An operation between modules that brings together what came from several.
+
+    Attributes:
+        operation: Its name.
+        number: Tells it from others of its name.
+        scope: The followed forwards that it ran in, as far as its sources and uses tell.
+    """
+
+    operation: str
+    number: int
+    scope: Scope
+
+
+IN, OUT = "in", "out"
+"""What a forward is given and what it returns, in the flow inside it."""
+
+
+class Frame:
+    """A followed forward under way: what made each tensor that is there.
+
+    Attributes:
+        graph: The flow inside it, as found so far.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self.graph = nx.DiGraph()
+        self._scope = scope
+        self._order: dict[Any, int] = {}
+        self._add(IN)
+        self._add(OUT)
+        self._by_node: dict[Any, Any] = {}
+        self._by_storage: dict[int, tuple[StorageWeakRef, Any]] = {}
+
+    def produce(self, node: Any, value: Any, given: Collection[Any] = ()) -> None:
+        """Notes what made the tensors in a value, from those of the given autograd nodes."""
+        for tensor in tensors_in(value):
+            if tensor.requires_grad:
+                self._own(get_gradient_edge(tensor).node, node, given)
+            if tensor.layout == torch.strided:
+                # Weakly: following the flow must not keep activations alive.
+                held = StorageWeakRef(tensor.untyped_storage())
+                self._by_storage[held.cdata] = held, node
+
+    def _own(self, output: Any, node: Any, given: Collection[Any]) -> None:
+        """Takes note that a call made an autograd node and those between it and what was given.
+
+        An operation in place on a view leaves out the view's own node: then those behind tell.
+        """
+        self._by_node[output] = node
+        waiting = [] if node == IN or output in given else _behind(output)
+        while waiting:
+            inner = waiting.pop()
+            is_parameter = not inner.next_functions
+            if inner not in self._by_node and inner not in given and not is_parameter:
+                self._by_node[inner] = node
+                waiting += _behind(inner)
+
+    def settle(self, value: Any, scope: Scope) -> None:
+        """Finds what a followed forward returns was made of, while that is known to be its own."""
+        for tensor in tensors_in(value):
+            self._source(tensor, scope)
+
+    def consume(self, node: Any, value: Any, scope: Scope) -> None:
+        """Notes what the tensors that a call was given were computed from."""
+        if node != OUT:
+            self._add(node)
+        for tensor in tensors_in(value):
+            source = self._source(tensor, scope)
+            if source is not None:
+                self.graph.add_edge(source, node)
+
+    def _source(self, tensor: Tensor, scope: Scope) -> Any:
+        if tensor.requires_grad:
+            found = self._through_autograd(get_gradient_edge(tensor).node, scope)
+            if found is not None:
+                return found
+        if tensor.layout != torch.strided:
+            return None
+        storage = tensor.untyped_storage()._cdata
+        held, node = self._by_storage.get(storage, (None, None))
+        return None if held is None or held.expired() else node
+
+    def _through_autograd(self, start: Any, scope: Scope) -> Any:
+        """What an autograd node comes from: a call, or a join of several; contracts the rest."""
+        waiting = [start]
+        while waiting:
+            node = waiting[-1]
+            unknown = [n for n in _behind(node) if n not in self._by_node]
+            if node in self._by_node or not unknown:
+                waiting.pop()
+                if node not in self._by_node:
+                    self._by_node[node] = self._joined(node, scope)
+            else:
+                waiting += unknown
+        return self._by_node[start]
+
+    def _joined(self, node: Any, scope: Scope) -> Any:
+        behind = (self._by_node[n] for n in _behind(node))
+        sources = list(dict.fromkeys(source for source in behind if source is not None))
+        if len(sources) < 2:
+            return sources[0] if sources else None
+        scopes = [self._scope if source == IN else source.scope for source in sources]
+        newest = max(zip(map(self._order.get, sources), scopes, strict=True))[1]
+        # An operation is not seen where it runs. It is placed in the innermost of the forwards
+        # that hold all that it joins, and those that hold its newest source and its use.
+        inner = max(_common(*scopes), _common(newest, scope), key=len)
+        join = JoinNode(_operation(node), len(self.graph), inner)
+        self._add(join)
+        self.graph.add_edges_from((source, join) for source in sources)
+        return join
+
+    def _add(self, node: Any) -> None:
+        self._order[node] = len(self._order)
+        self.graph.add_node(node)
+
+
+def _common(*scopes: Scope) -> Scope:
+    """What several scopes begin with."""
+    same = (levels[0] for levels in zip(*scopes, strict=False) if len(set(levels)) == 1)
+    return tuple(same)
+
+
+def nodes_of(value: Any) -> Iterable[Any]:
+    """The autograd nodes of the tensors in a value."""
+    return [get_gradient_edge(t).node for t in tensors_in(value) if t.requires_grad]
+
+
+def _behind(node: Any) -> list[Any]:
+    return [following for following, _ in node.next_functions if following is not None]
+
+
+def _operation(node: Any) -> str:
+    """What an autograd node undoes, in words: ``AddBackward0`` is an add."""
+    name = re.sub(r"(Cpu|ForCpu|Cuda|Cudnn)?Backward\d*$", "", node.name())
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
