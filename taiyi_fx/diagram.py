@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import networkx as nx
-from torch import Tensor, fx, nn
+from torch import Tensor
 
 from taiyi_fx import dot
-from taiyi_fx.boxes import Box, Kind, Marks, boxes
-from taiyi_fx.config import Subscription
+from taiyi_fx.boxes import Box, boxes
+from taiyi_fx.drawing import Drawing
 from taiyi_fx.instrument import InstrumentedModule
-from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
-from taiyi_fx.passes.flow import Flow, observe
-from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS
-from taiyi_fx.passes.marks import pack, unpack
-
-Ends = tuple[str, str]
-"""The nodes of the drawing that edges into something and out of it go to and come from."""
+from taiyi_fx.passes.flow import observe
 
 
 class Diagram:
@@ -98,7 +89,7 @@ def diagram(
     if example_inputs is not None:
         python = instrumented.capture.python.keys()
         flow = observe(installation.plain(), python, *_arguments(example_inputs))
-    drawing = _Drawing(instrumented, flow)
+    drawing = Drawing(instrumented, flow)
     drawing.draw()
     return Diagram(drawing.graph, drawing.clusters)
 
@@ -107,234 +98,3 @@ def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(example, Mapping):
         return (), dict(example)
     return tuple(example) if isinstance(example, (tuple, list)) else (example,), {}
-
-
-class _Drawing:
-    def __init__(self, instrumented: InstrumentedModule, flow: Flow | None) -> None:
-        self.made = instrumented._instrumented
-        self.flow = flow
-        self.root = self.made.compiled.root
-        self.modules = dict(self.root.named_modules())
-        self.graph = nx.DiGraph()
-        self.clusters: dict[tuple[str, ...], Box] = {}
-        self.calls: Counter[str] = Counter()
-        self.numbers = itertools.count()
-
-    def draw(self) -> None:
-        """Draws all of the model."""
-        if "" in self.made.compiled.parts:
-            self._draw_graph("", 0, ())
-        else:
-            self._draw_python("", 0, ())
-        self._join_through()
-
-    def _draw_graph(self, part: str, call: int, scope: tuple[str, ...]) -> Ends:
-        """Draws the graph that stands in for a part; returns where edges begin and end."""
-        entry, leaving = self._ends(part)
-        ids: dict[fx.Node, str] = {}
-        for node in self.made.compiled.parts[part].nodes:
-            if is_probe(node) or node.target in (pack, unpack) or _is_unused_input(node):
-                continue
-            ends = self._draw_node(node, part, scope, (entry, leaving))
-            for source in dict.fromkeys(_sources((node.args, node.kwargs))):
-                self.graph.add_edge(ids[source], ends[0])
-            ids[node] = ends[1]
-        return entry, leaving
-
-    def _draw_node(self, node: fx.Node, part: str, scope: tuple[str, ...], ends: Ends) -> Ends:
-        if part and node.op in ("placeholder", "output"):
-            end = ends[node.op == "output"]
-            return end, end
-        inside = self._scope(node, part, scope)
-        if node.op == "call_module":
-            name = _joined(part, str(node.target))
-            call, self.calls[name] = self.calls[name], self.calls[name] + 1
-            return self._draw_call(name, call, inside)
-        drawn = self._add(self._box(node, inside))
-        return drawn, drawn
-
-    def _draw_call(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
-        """Draws a call of a module: a box, or a cluster around what happens inside."""
-        compiled = self.made.compiled
-        is_python = name in compiled.capture.python
-        if not is_python and name not in compiled.parts:
-            drawn = self._add(self._module_box("module", name, call, scope))
-            return drawn, drawn
-        inside = (*scope, f"{name}@{call}" if call else name)
-        self.clusters[inside] = self._module_box(
-            "python" if is_python else "module", name, call, scope
-        )
-        if name in compiled.parts:
-            return self._draw_graph(name, call, inside)
-        return self._draw_python(name, call, inside)
-
-    def _draw_python(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
-        """Draws a forward that stayed Python: as a run showed it, or its parts side by side."""
-        flow = self._flow_inside(name, call)
-        if flow is None:
-            drawn = self._add(self._python_box(name, scope))
-            self._draw_parts(name, scope)
-            return drawn, drawn
-        entry, leaving = self._ends(name)
-        ends = {IN: (entry, entry), OUT: (leaving, leaving)}
-        for node in flow:
-            if node not in ends:
-                ends[node] = self._draw_followed(node, scope)
-        for source, target in flow.edges:
-            self.graph.add_edge(ends[source][1], ends[target][0])
-        return entry, leaving
-
-    def _draw_followed(self, node: CallNode | JoinNode, scope: tuple[str, ...]) -> Ends:
-        # The first is the forward that is drawn itself; the model's own has no cluster yet.
-        for name, call in node.scope[bool(scope) :]:
-            scope = (*scope, f"{name}@{call}" if call else name)
-            if scope not in self.clusters:
-                self.clusters[scope] = self._module_box("python", name, call, scope[:-1])
-        if isinstance(node, CallNode):
-            return self._draw_call(node.module, node.call, scope)
-        drawn = self._add(Box("op", node.operation, scope=scope))
-        return drawn, drawn
-
-    def _flow_inside(self, name: str, call: int) -> nx.DiGraph | None:
-        return None if self.flow is None else self.flow.inside.get((name, call))
-
-    def _ends(self, part: str) -> Ends:
-        """Boxes for what a forward is given and returns; inside a model, points to join through."""
-        if not part and "" not in self.made.compiled.parts:
-            return self._add(Box("input", "input")), self._add(Box("output", "output"))
-        return self._add(None), self._add(None)
-
-    def _join_through(self) -> None:
-        for name in [name for name, box in boxes(self.graph) if not isinstance(box, Box)]:
-            before, after = list(self.graph.predecessors(name)), list(self.graph.successors(name))
-            self.graph.add_edges_from((a, b) for a in before for b in after)
-            self.graph.remove_node(name)
-
-    def _add(self, box: Box | None) -> str:
-        name = f"n{next(self.numbers)}"
-        self.graph.add_node(name, box=box)
-        return name
-
-    def _box(self, node: fx.Node, scope: tuple[str, ...]) -> Box:
-        if node.op == "placeholder":
-            return Box("input", str(node.target).lstrip("*"), scope=scope)
-        if node.op == "output":
-            return Box("output", "output")
-        if node.op == "get_attr":
-            return Box("parameter", str(node.target).rpartition(".")[2], scope=scope)
-        label = node.target if isinstance(node.target, str) else _function_name(node.target)
-        if "site" not in node.meta:
-            return Box("op", label, scope=scope)
-        site, call = node.meta["site"]
-        label += f" (call {call + 1})" if call else ""
-        notes = (site, *self._shapes(site, call))
-        return Box("op", label, "", site, scope, self._marks(site, call), notes)
-
-    def _scope(self, node: fx.Node, part: str, scope: tuple[str, ...]) -> tuple[str, ...]:
-        keys = list(node.meta.get("nn_module_stack", {}))
-        for key in keys[:-1] if node.op == "call_module" else keys:
-            scope = (*scope, _joined(part, key))
-            name, _, call = scope[-1].partition("@")
-            if scope not in self.clusters:
-                self.clusters[scope] = self._module_box("module", name, int(call or 0), scope[:-1])
-        return scope
-
-    def _draw_parts(self, name: str, scope: tuple[str, ...]) -> None:
-        for child_name, child in self.modules[name].named_children():
-            path = f"{name}.{child_name}" if name else child_name
-            if path not in self.modules:
-                continue  # the same module under another name
-            if next(child.children(), None) is None or path in self.made.compiled.parts:
-                self._draw_call(path, 0, scope)
-            else:
-                self.clusters[(*scope, path)] = self._module_box("module", path, 0, scope)
-                self._draw_parts(path, (*scope, path))
-
-    def _python_box(self, name: str, scope: tuple[str, ...]) -> Box:
-        reason = self.made.compiled.capture.python.get(name, "")
-        marks = Marks() if scope else self._marks(name, 0)
-        label = "forward" if name else type(self.root).__name__
-        return Box("python", label, "in Python", name, scope, marks, (reason,))
-
-    def _module_box(self, kind: Kind, name: str, call: int, scope: tuple[str, ...]) -> Box:
-        module = self.modules[name]
-        label = name.rpartition(".")[2] or "model"
-        label += f" (call {call + 1})" if call else ""
-        notes = (f"{name}: {_summary(module)}", *self._shapes(name, call))
-        if kind == "python":
-            notes += (f"its forward stayed Python: {self.made.compiled.capture.python[name]}",)
-        class_name = type(module).__name__
-        return Box(kind, label, class_name, name, scope, self._marks(name, call), notes)
-
-    def _shapes(self, name: str, call: int) -> Iterator[str]:
-        table = self.made.compiled.table
-        if name not in table.plan:
-            return
-        shapes = {
-            str(reading.site.port).removesuffix("_grad"): slot.shape
-            for reading, slot in table.at("train", name, call).items()
-            if slot.shape is not None
-        }
-        for side, shape in sorted(shapes.items()):
-            yield f"{side} {' x '.join(map(str, shape)) or 'scalar'}"
-
-    def _marks(self, name: str, call: int) -> Marks:
-        found: dict[str, list[str]] = {"forward": [], "backward": [], "parameters": []}
-        for subscription in self.made.monitor.subscriptions:
-            if subscription.module == name:
-                side = _side(subscription)
-                if side != "parameters" or call == 0:
-                    found[side].append(_entry(subscription))
-        return Marks(*(tuple(found[side]) for side in found))
-
-
-def _joined(part: str, name: str) -> str:
-    return f"{part}.{name}" if part else name
-
-
-def _side(subscription: Subscription) -> str:
-    ports = {reading.site.port for reading in subscription.readings.values()}
-    if ports.intersection(GRADIENT_PORTS):
-        return "backward"
-    return "forward" if ports.intersection(VALUE_PORTS) else "parameters"
-
-
-def _entry(subscription: Subscription) -> str:
-    schedules = ", ".join(map(str, subscription.schedules))
-    always = schedules in ("linear(0, 0)", "linear(1, 0)")
-    return subscription.label if always else f"{subscription.label} · {schedules}"
-
-
-def _summary(module: nn.Module) -> str:
-    extra = module.extra_repr() if next(module.children(), None) is None else ""
-    return f"{type(module).__name__}({extra})" if extra else type(module).__name__
-
-
-def _is_unused_input(node: fx.Node) -> bool:
-    return node.op == "placeholder" and all(user.target is pack for user in node.users)
-
-
-def _function_name(target: Any) -> str:
-    return getattr(target, "__name__", str(target)).strip("_")
-
-
-def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
-    """The drawn nodes that a value comes from, through probes and what stands around them."""
-    if isinstance(value, fx.Node):
-        if is_probe(value):
-            yield from _sources(value.args[0], path)
-        elif value.target is unpack:
-            inner, outer = cast(tuple[Any, tuple[Any, ...]], value.args)
-            yield from _sources(inner, (*outer, *path))
-        elif value.target is pack:
-            yield from _sources({".args": value.args[0], ".kwargs": value.args[1]}, path)
-        else:
-            yield value
-    elif path and isinstance(value, (tuple, list, Mapping)):
-        yield from _sources(value[path[0]], path[1:])
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _sources(part)
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _sources(part)
