@@ -1,0 +1,71 @@
+"""The tensor itself, or its signs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import State
+from taiyi_fx.reductions.rows import accumulated
+
+
+@dataclass(frozen=True)
+class Sign:
+    """The sign of each element, -1, 0 or 1 (0 for NaN), as int8 in the tensor's own shape."""
+
+    def measure(self, x: Tensor) -> State:
+        return (accumulated(x).sign().nan_to_num().to(torch.int8),)
+
+    def merge(self, a: State, b: State) -> State:
+        return (torch.cat([a[0].reshape(-1), b[0].reshape(-1)]),)
+
+    def scale(self, state: State, factor: float) -> State:
+        return state if factor > 0 else (-state[0],)
+
+    def finish(self, state: State) -> Tensor:
+        return state[0]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A copy of the tensor itself, several micro-batches joined along their first axis.
+
+    The state has no fixed shape, so in compiled code only values are kept, not gradients.
+
+    Attributes:
+        max_elements: Keep only as many leading rows as hold at most this many elements
+            (leading elements, flattened, where a single row holds more). ``None``: everything.
+    """
+
+    max_elements: int | None = None
+    has_fixed_shape: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        bound = self.max_elements
+        if bound is not None and (not isinstance(bound, int) or bound < 1):
+            raise ValueError(f"max_elements must be a positive whole number, not {bound!r}")
+
+    def measure(self, x: Tensor) -> State:
+        return (self._bounded(x).clone(),)
+
+    def merge(self, a: State, b: State) -> State:
+        """Joins along the first axis; tensors whose rows differ in shape are joined flattened."""
+        x, y = a[0], b[0]
+        if x.ndim == 0 or x.shape[1:] != y.shape[1:]:
+            x, y = x.reshape(-1), y.reshape(-1)
+        return (self._bounded(torch.cat([x, y])),)
+
+    def scale(self, state: State, factor: float) -> State:
+        return (state[0] * factor,)
+
+    def finish(self, state: State) -> Tensor:
+        return state[0]
+
+    def _bounded(self, x: Tensor) -> Tensor:
+        if self.max_elements is None or x.numel() <= self.max_elements:
+            return x
+        rows = self.max_elements // x[0].numel()
+        return x[:rows] if rows else x.reshape(-1)[: self.max_elements]

@@ -1,0 +1,43 @@
+"""How every reduction sees a tensor: its type, and its rows of features."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+FeatureAxis = int | Literal["auto"]
+"""The axis that holds the features; ``"auto"`` is resolved by the module's class."""
+
+
+def accumulated(x: Tensor) -> Tensor:
+    """``x`` in the type that it is reduced in.
+
+    Half precision becomes float32, float64 stays, integers and booleans become float32,
+    complex numbers are replaced by their absolute value.
+    """
+    if x.is_complex():
+        x = x.abs()
+    if x.dtype in (torch.float32, torch.float64):
+        return x
+    return x.to(torch.float32)
+
+
+def as_matrix(x: Tensor, feature_axis: FeatureAxis) -> Tensor:
+    """``x`` as rows by features, N x C: the feature axis moved last, all others flattened.
+
+    ``"auto"`` that no module resolved is axis 1 for four axes or more, else the last.
+
+    Raises:
+        IndexError: The tensor has no such axis.
+    """
+    if x.ndim == 0:
+        return x.reshape(1, 1)
+    axis = (1 if x.ndim >= 4 else -1) if feature_axis == "auto" else feature_axis
+    return x.movedim(axis, -1).reshape(-1, x.shape[axis])
+
+
+def count(n: int, like: Tensor) -> Tensor:
+    """A number of rows or elements, as an integer scalar beside a tensor."""
+    return torch.full((), n, dtype=torch.int64, device=like.device)
