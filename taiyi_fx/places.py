@@ -134,6 +134,21 @@ class Place:
         return self.reduce(reductions.Count)
 
     @property
+    def abs_max(self) -> Source:
+        """Largest absolute value of all elements, a scalar."""
+        return self.reduce(reductions.AbsMax)
+
+    @property
+    def sample_norms(self) -> Source:
+        """Number of samples (axis 0) and the sum of their Euclidean norms."""
+        return self.reduce(reductions.SampleNorms)
+
+    @property
+    def activity(self) -> Source:
+        """Share of rows in which each feature is larger than ``eps`` in absolute value."""
+        return self.reduce(reductions.Activity)
+
+    @property
     def moments(self) -> Source:
         """Count, mean and squared deviations, of all elements or per feature."""
         return self.reduce(reductions.Moments)

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from taiyi_fx.passes.ir import Reduction
 from taiyi_fx.reductions import (
+    AbsMax,
+    Activity,
     Count,
     FeatureMax,
     Moments,
     Norm,
     Raw,
+    SampleNorms,
     Sign,
     Singular,
     Spectrum,
@@ -24,6 +27,7 @@ from taiyi_fx.reductions import (
 STOCK = [
     Norm(), SquareSum(), Count(), Moments(), Moments(reduce="feature"), Spectrum(),
     Spectrum(centered=False), Singular(), FeatureMax(), Raw(), Raw(max_elements=7), Sign(),
+    AbsMax(), SampleNorms(), SampleNorms(normalize=True), Activity(eps=0.0),
 ]  # fmt: skip
 
 

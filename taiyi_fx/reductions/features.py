@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
+from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, count
 
 
 @dataclass(frozen=True)
@@ -32,3 +33,43 @@ class FeatureMax:
 
     def finish(self, state: State) -> Tensor:
         return state[0]
+
+
+class ActivityValue(NamedTuple):
+    """Finished `Activity`: the share of active rows of each feature; NaN where one is NaN."""
+
+    rate: Tensor
+
+
+@dataclass(frozen=True)
+class Activity:
+    """How many rows of each feature are active: larger than ``eps`` in absolute value.
+
+    Counts are exact.
+
+    Attributes:
+        eps: What is no activity yet, 0 or more.
+        feature_axis: The axis of the features.
+    """
+
+    eps: float = 1e-8
+    feature_axis: FeatureAxis = "auto"
+
+    def __post_init__(self) -> None:
+        if not self.eps >= 0:
+            raise ValueError(f"eps must be a number of at least 0, not {self.eps!r}")
+
+    def measure(self, x: Tensor) -> State:
+        rows = as_matrix(accumulated(x), self.feature_axis)
+        active = (rows.abs() > self.eps).sum(dim=0)
+        return count(len(rows), x), active, rows.isnan().any(dim=0)
+
+    def merge(self, a: State, b: State) -> State:
+        return a[0] + b[0], a[1] + b[1], a[2] | b[2]
+
+    def scale(self, state: State, factor: float) -> State:
+        return state  # what the loss was multiplied with makes nothing active
+
+    def finish(self, state: State) -> ActivityValue:
+        n, active, broken = state
+        return ActivityValue(torch.where(broken, torch.nan, active / n))
