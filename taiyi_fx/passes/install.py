@@ -25,7 +25,7 @@ from taiyi_fx.passes.standin import Standin
 from taiyi_fx.passes.structure import Call
 from taiyi_fx.passes.trace import Capture, CapturedGraph
 
-_ISLANDS: weakref.WeakValueDictionary[int, Island] = weakref.WeakValueDictionary()
+_ISLANDS: weakref.WeakValueDictionary[str, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 _OBSERVED_DEPTH = 50
 
@@ -38,7 +38,7 @@ class Island(Stand, Calls):
         self.name = name
         self.table = table
         self.run = run
-        self.key = next(_KEYS)
+        self.key = f"{next(_KEYS)}"
         _ISLANDS[self.key] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -78,7 +78,7 @@ class Island(Stand, Calls):
 
 
 @torch.compiler.assume_constant_result
-def _make_probes(key: int, mode: Mode, call: int, place: str) -> bool:
+def _make_probes(key: str, mode: Mode, call: int, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     _ISLANDS[key].make_probes(mode, call, place)
     return True

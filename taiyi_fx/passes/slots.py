@@ -10,7 +10,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Plan, Reading, State
 
-_SLOTS: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
+_SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 
 
@@ -33,7 +33,7 @@ class Slot:
     def __init__(self, module: str, reading: Reading) -> None:
         self.module = module
         self.reading = reading
-        self.key = next(_KEYS)
+        self.key = f"{next(_KEYS)}"
         self.state: State | None = None
         self.cells: State | None = None
         self.shape: torch.Size | None = None
@@ -123,7 +123,7 @@ def where(condition: Tensor, a: State, b: State) -> State:
 
 @torch.compiler.assume_constant_result
 def allocate(
-    key: int,
+    key: str,
     shapes: tuple[tuple[int, ...], ...],
     dtypes: tuple[torch.dtype, ...],
     device: torch.device,

@@ -23,7 +23,7 @@ from taiyi_fx.passes.trace import CapturedGraph
 Starts = tuple[tuple[int, int], ...]
 """Which targets had been called before in the same forward, and how often."""
 
-_STANDINS: weakref.WeakValueDictionary[int, Standin] = weakref.WeakValueDictionary()
+_STANDINS: weakref.WeakValueDictionary[str, Standin] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
@@ -75,7 +75,7 @@ class Standin:
         self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
         self.own = [(m, type(m), vars(m).get("forward")) for m in self.called]
         self.probed: dict[tuple[Mode, Starts], fx.Graph] = {}
-        self.key = next(_KEYS)
+        self.key = f"{next(_KEYS)}"
         _STANDINS[self.key] = self
 
     def holds(self) -> bool:
@@ -130,7 +130,7 @@ class Standin:
 
 
 @torch.compiler.assume_constant_result
-def _make_function(key: int, mode: Mode, starts: Starts, place: str) -> bool:
+def _make_function(key: str, mode: Mode, starts: Starts, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     _STANDINS[key].make_function(mode, starts, place)
     return True
