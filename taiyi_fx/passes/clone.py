@@ -45,7 +45,7 @@ _ATOMS = (
     types.BuiltinFunctionType,
 )
 _PLAIN = frozenset((type(None), bool, int, float, str))
-_DEPTH = 6
+_DEPTH = 20
 
 
 def clone_tree(root: nn.Module, *, apart: bool = False) -> nn.Module:
@@ -263,7 +263,8 @@ def _is_filled(cell: types.CellType) -> bool:
 def _is_plain_object(value: Any) -> bool:
     """An object of a class written in Python that keeps all it holds in its dictionary."""
     kind = type(value)
+    # One with a finalizer would release, twice, what the original holds.
     is_plain = kind is types.SimpleNamespace or (
-        kind.__setattr__ is object.__setattr__ and kind.__new__ is object.__new__
+        kind.__new__ is object.__new__ and not hasattr(kind, "__del__")
     )
     return is_plain and isinstance(getattr(value, "__dict__", None), dict)

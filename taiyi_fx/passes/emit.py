@@ -8,6 +8,8 @@ from typing import Any
 
 from torch import fx
 
+from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
+
 
 def emit(graph: fx.Graph, forwards: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
     """A function of the root and the graph's inputs that runs the graph.
@@ -24,6 +26,9 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Callable[..., Any]]) -> Callabl
     for node in graph.nodes:
         if node.op == "call_module":
             node.op, node.target = "call_function", _named(node.name, forwards[node.target])
+        elif node.target in IN_PLACE_OPERATORS:
+            # Written as `a += b`, it would change what `a` stands for where that is a number.
+            node.target = _named(node.name, node.target)
     code = graph.python_code("self")
     scope = dict(code.globals)
     exec(compile(code.src, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import functools
+from typing import Any
 
 from torch import nn
+
+from taiyi_fx.passes.stand import Stand
 
 _FRESH = (
     nn.Linear,
@@ -22,17 +24,18 @@ _FRESH = (
 def is_fresh(module: nn.Module) -> bool:
     """Whether what a module returns was made by it, and is known to nobody else.
 
-    Only torch's own classes are taken for this, not what others derive from them.
+    Only torch's own classes are taken for this, with the forward they came with, not what others
+    derive from them.
     """
-    return type(module) in _classes(_FRESH)
+    forward = vars(module).get("forward")
+    is_own = forward is None or isinstance(forward, Stand)
+    return is_own and _FORWARDS.get(type(module)) is type(module).forward
 
 
 def is_torchs(module: nn.Module) -> bool:
     """Whether a module is of one of torch's own classes."""
-    return type(module) in _classes((nn.Module,))
+    return type(module) in _OWN
 
 
-@functools.cache
-def _classes(bases: tuple[type, ...]) -> frozenset[type]:
-    known = [c for c in vars(nn).values() if isinstance(c, type)]
-    return frozenset(c for c in known if issubclass(c, bases))
+_OWN = frozenset(c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Module))
+_FORWARDS: dict[type, Any] = {c: c.forward for c in _OWN if issubclass(c, _FRESH)}

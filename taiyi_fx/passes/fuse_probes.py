@@ -99,7 +99,8 @@ def _may_change_inputs(node: fx.Node, module: nn.Module | None) -> bool:
     if is_probe(node):
         return False
     if module is not None:
-        return getattr(module, "inplace", False) or not is_torchs(module)
+        holds_others = next(module.children(), None) is not None
+        return getattr(module, "inplace", False) or holds_others or not is_torchs(module)
     if node.op == "call_method":
         return str(node.target).endswith("_") and not str(node.target).endswith("__")
     if node.op != "call_function" or node.target in (pack, unpack, getattr, operator.getitem):

@@ -156,7 +156,6 @@ class RootDispatcher(Dispatcher):
         except BaseException:
             self.table.restore(before)  # a forward that failed was none
             raise
-        self.table.has_begun = True
         return value
 
     def _within(

@@ -24,7 +24,7 @@ from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in, te
 SlotGroup = tuple[Reduction, tuple[Slot, ...]]
 """One reduction of one tensor and every slot that it serves."""
 
-Way = Literal["made here", "view", "handed through", "held by an object"]
+Way = Literal["made here", "view", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
 
 
@@ -71,7 +71,7 @@ class Probe:
 
     def _way(self, value: Any, tensor: Tensor, given: Any) -> Way:
         if value is not tensor and not stands_in(value, tensor):
-            return "held by an object"
+            return "held by another"
         if self.is_fresh or torch.compiler.is_compiling():
             return "made here"
         if any(tensor is other for other in tensors_in(given)):
@@ -136,7 +136,9 @@ def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way
         # and used again under that, gradients would be wrong without a word. A hook on the tensor
         # leaves the graph as it is.
         _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
-        tensor.register_hook(lambda g: _fold(g, groups))
+        handle = tensor.register_hook(lambda g: _fold(g, groups))
+        if tensor.is_leaf:  # it outlives the step: so would the hook
+            groups[0][1][0].handles.append(handle)
         return value
     tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
@@ -206,20 +208,23 @@ class CompiledTap(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         """The gradient as it came."""
         start = 0
+        # The compiler moves what does not depend on the gradient, such as a count of its elements,
+        # into the forward, where the cells are read too late: so all of it depends on it.
+        none = grads[0].reshape(-1)[:1].isnan().sum().clamp(max=0)
         for reduction in ctx.reductions:
             end = start + 1 + len(reduction.measure(grads[0]))
-            _fold_cells(reduction, ctx.cells[start:end], grads[0])
+            _fold_cells(reduction, ctx.cells[start:end], grads[0], none)
             start = end
         return grads[0], None, *(None for _ in ctx.cells)
 
 
-def _fold_cells(reduction: Reduction, cells: State, x: Tensor) -> None:
+def _fold_cells(reduction: Reduction, cells: State, x: Tensor, none: Tensor | int = 0) -> None:
     count, *state = cells
     measured = reduction.measure(x)
     merged = reduction.merge(tuple(cell[0] for cell in state), measured)
-    for cell, value in zip(state, where(count[0] > 0, merged, measured), strict=True):
+    for cell, value in zip(state, where(count[0] + none > 0, merged, measured), strict=True):
         cell.copy_(value.unsqueeze(0))
-    count.add_(1)
+    count.add_(none + 1)
 
 
 def _cells_for(slot: Slot, x: Tensor) -> State:

@@ -7,6 +7,7 @@ import weakref
 
 import torch
 from torch import Tensor
+from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Plan, Reading, State
 
@@ -27,6 +28,7 @@ class Slot:
         shape: The shape last seen.
         module: The module's name.
         failure: Why a fold did not succeed in this step, or None.
+        handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
     """
 
@@ -39,6 +41,7 @@ class Slot:
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
         self.note: str | None = None
+        self.handles: list[RemovableHandle] = []
         _SLOTS[self.key] = self
 
     def fold(self, measured: State) -> None:
@@ -49,6 +52,9 @@ class Slot:
     def clear(self) -> None:
         """Forgets the step."""
         self.state = self.failure = self.note = None
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
         if self.cells is not None:
             self.cells[0].zero_()
 
@@ -68,12 +74,10 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
-        has_begun: Whether a forward has been read in this step.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.has_begun = False
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
@@ -89,8 +93,6 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State]]:
         """What the step has brought so far."""
-        if not self.has_begun:
-            return []
         every = (slot for slots in self._slots.values() for slot in slots.values())
         return [(slot, slot.state) for slot in every if slot.state is not None]
 
@@ -104,7 +106,6 @@ class SlotTable:
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
-        self.has_begun = False
         for slots in self._slots.values():
             for slot in slots.values():
                 slot.clear()

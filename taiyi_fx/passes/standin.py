@@ -69,7 +69,8 @@ class Standin:
             for c in captured.conditions
         ]
         inlined = [root.get_submodule(name) for name in captured.seen.inlined]
-        parents = [m for m in modules.values() if m._modules]
+        containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+        parents = [m for m in modules.values() if m._modules or isinstance(m, containers)]
         self.parts = [(m._modules, list(m._modules.values())) for m in parents]
         self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
         self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))

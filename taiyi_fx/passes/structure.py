@@ -69,8 +69,12 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
 
 
 def stands_in(value: Any, tensor: Tensor) -> bool:
-    """Whether a tensor stands in a structure where it can be replaced."""
-    return value is tensor or any(stands_in(part, tensor) for _, part in _parts(value))
+    """Whether a tensor can be replaced in a structure that nobody else can hold and change."""
+    if isinstance(value, Call):
+        return any(stands_in(part, tensor) for part in (*value.args, *value.kwargs.values()))
+    if isinstance(value, tuple):
+        return any(stands_in(part, tensor) for part in value)
+    return value is tensor
 
 
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:

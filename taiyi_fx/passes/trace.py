@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,10 @@ from taiyi_fx.passes.tracer import (
 )
 
 # Names that generated code has for itself, which a parameter of the same name would hide.
-_TAKEN_NAMES = frozenset("torch device inf nan NoneType fx_pytree pytree taiyi_fx".split())
+_TAKEN_NAMES = frozenset(
+    "torch device inf nan NoneType fx_pytree pytree taiyi_fx slice getattr "
+    "operator typing self".split()
+)
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,9 @@ class _Parts:
         taken = [n.target for n in graph.find_nodes(op="placeholder") if n.target in _TAKEN_NAMES]
         if taken:
             raise _Stays([Unfaithful(part, f"has a parameter named {taken[0]!r}")])
+        code = inspect.unwrap(type(module).forward).__code__
+        if code.co_kwonlyargcount and code.co_flags & inspect.CO_VARARGS:
+            raise _Stays([Unfaithful(part, "takes keywords behind any number of arguments")])
         if part in self.wanted.modules:
             tracer.seen.calls[part] += 1
             mark_root(graph, part)

@@ -179,6 +179,9 @@ class MarkingTracer(fx.Tracer):
         name = self.names[m]
         if name not in self.wanted.modules:
             return self._call(m, name, forward, args, kwargs)
+        if any(map(_holds_container, (*args, *kwargs.values()))):
+            # Behind a mark it would be another container than the one that is handed in.
+            raise Unfaithful(self.current, f"hands a list or dictionary to {name!r}")
         call = self._count(name)
         args, kwargs = mark_call(self, args, kwargs, name, call)
         return mark_value(self, leave, self._call(m, name, forward, args, kwargs), name, call)
