@@ -108,7 +108,10 @@ class Config:
                 lacks what is asked.
         """
         asked = _Asked()
-        calls = {name: FunctionCall(f) for name, f in capture.functions.items()}
+        calls = {
+            name: FunctionCall(function, inplace=name in capture.in_place)
+            for name, function in capture.functions.items()
+        }
         for of in self.wanted:
             found = {name: call for name, call in calls.items() if call.function is of.function}
             if not found:

@@ -37,12 +37,14 @@ class FunctionCall(nn.Module):
         inplace: Whether it changes its first argument.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, *, inplace: bool = False) -> None:
         super().__init__()
         self.function = function
         name = getattr(function, "__name__", "")
         is_dunder = name.startswith("__")
-        self.inplace = function in IN_PLACE_OPERATORS or (name.endswith("_") and not is_dunder)
+        self.inplace = (
+            inplace or function in IN_PLACE_OPERATORS or (name.endswith("_") and not is_dunder)
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The call."""

@@ -133,6 +133,36 @@ def test_micro_batches_fold_in_compiled_code_too(name):
         assert b.value == pytest.approx(a.value, rel=1e-3), (a, b)
 
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_depends_on_a_gradients_shape_alone_starts_anew_each_step(backend):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    cfg = {"0": [count_of_gradients, "OutputGradCovMaxEig", "OutputGradRMS"]}
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run = torch.compile(compiled, fullgraph=True, backend=backend)
+    for step in range(3):
+        for x in (torch.randn(3, 4), torch.randn(2, 4)):
+            eager(x).square().sum().backward()
+            run(x).square().sum().backward()
+        eager.monitor.track(step)
+        compiled.monitor.track(step)
+    for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
+        assert b.value == pytest.approx(a.value, rel=1e-5), (a, b)
+
+
+@taiyi_fx.quantity("count_of_gradients_in_test", n=taiyi_fx.output_grad.count)
+def count_of_gradients(n):
+    """Number of elements of the gradient."""
+    return n
+
+
+def test_two_models_compile_in_one_process():
+    for _ in range(3):
+        model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"Linear": ["InputSndNorm"]})
+        torch.compile(model, backend="eager", fullgraph=True)(torch.ones(2, 4)).sum().backward()
+        model.monitor.track(0)
+        assert model.monitor.get_output()["0"]["InputSndNorm"][0] == pytest.approx(8**0.5)
+
+
 def test_a_window_holds_each_of_its_steps_in_compiled_code():
     cfg = {nn.BatchNorm2d: [["MeanTID", "linear(3, 2)"]], "0": ["WeightParamJump"]}
     make, shape = MODELS["cnn"]

@@ -14,7 +14,7 @@ import gc
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -78,13 +78,20 @@ class Watch:
 
     Attributes:
         names: What is traced: modules and their names in the whole model.
+        inlined: Names of those whose forwards the trace has gone into.
         conditions: What the traced forwards relied on, as found so far.
         refusals: What they must not have done.
         has_changed: Whether what is traced holds something else than before.
     """
 
-    def __init__(self, names: Mapping[nn.Module, str], current: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        names: Mapping[nn.Module, str],
+        inlined: Collection[str],
+        current: Callable[[], str],
+    ) -> None:
         self.names = names
+        self.inlined = inlined
         self.current = current
         self.conditions: Conditions = {}
         self.refusals: list[Unfaithful] = []
@@ -153,7 +160,7 @@ class Watch:
             self._judge_library(code)
             return
         try:
-            scan(frame, self.names, self.conditions)
+            scan(frame, self.names, self.inlined, self.conditions)
         except Refusal as refusal:
             where = f"{Path(code.co_filename).name}:{refusal.line}"
             self._refuse(f"{refusal} ({where})")

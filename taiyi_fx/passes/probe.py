@@ -38,6 +38,7 @@ class Probe:
         value_slots: By what is picked from the value, the slots to fold it into.
         gradient_slots: The same for the gradient.
         is_fresh: Whether what passes was just made and is shared with nothing before it.
+        taps_output: Whether the gradient of a call's output is read.
     """
 
     def __init__(self, name: str, slots: Iterable[Slot], *, is_fresh: bool = False) -> None:
@@ -48,6 +49,7 @@ class Probe:
         self.is_fresh = is_fresh
         self.value_slots = _grouped(self.slots, VALUE_PORTS)
         self.gradient_slots = _grouped(self.slots, GRADIENT_PORTS)
+        self.taps_output = any(s.reading.site.port == "output_grad" for s in self.slots)
 
     def __repr__(self) -> str:
         return f"Probe({self.__name__!r}, {len(self.slots)} readings)"
@@ -76,6 +78,8 @@ class Probe:
             return "made here"
         if any(tensor is other for other in tensors_in(given)):
             return "handed through"
+        if self.taps_output:
+            return "held by another"  # as far as anyone can tell
         return "view" if tensor._is_view() else "made here"
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -46,19 +47,25 @@ class Condition:
 Conditions = dict[tuple[Any, str], Condition]
 
 
-def scan(frame: FrameType, names: Mapping[nn.Module, str], conditions: Conditions) -> None:
+def scan(
+    frame: FrameType,
+    names: Mapping[nn.Module, str],
+    inlined: Collection[str],
+    conditions: Conditions,
+) -> None:
     """Checks the function of a frame that returned.
 
     Args:
         frame: The frame, with the values that its names have now.
         names: The names of the model's modules.
+        inlined: Names of those whose forwards are in the graph; the others are called as they are.
         conditions: Takes the plain values that the function reads.
 
     Raises:
         Refusal: The function does what would be lost.
     """
     for function in _definitions(frame.f_code):
-        _Scan(frame, names, conditions).check(function)
+        _Scan(frame, names, inlined, conditions).check(function)
 
 
 class Refusal(Exception):
@@ -76,8 +83,11 @@ class _Scan:
         self,
         frame: FrameType,
         names: Mapping[nn.Module, str],
+        inlined: Collection[str],
         conditions: Conditions,
     ) -> None:
+        self.inlined = inlined
+        self.rebound: frozenset[str] = frozenset()
         self.locals = frame.f_locals
         self.globals = frame.f_globals
         self.first = frame.f_code.co_varnames[0] if frame.f_code.co_argcount else None
@@ -89,7 +99,11 @@ class _Scan:
         for name in self.free:
             if name != "__class__" and not isinstance(self.locals.get(name), FunctionType):
                 raise Refusal(f"closes over the variable {name!r}", _first_line(function))
+        defaults = (*function.args.defaults, *filter(None, function.args.kw_defaults))
+        if any(isinstance(default, _MUTABLE) for default in defaults):
+            raise Refusal("has a default that it may change", _first_line(function))
         body = [function.body] if isinstance(function, ast.Lambda) else function.body
+        self.rebound = _rebound(body)
         for statement in body:
             for node in ast.walk(statement):
                 problem = self._problem(node)
@@ -137,11 +151,16 @@ class _Scan:
         return None
 
     def _belongs_to_module(self, node: ast.expr) -> bool:
-        while isinstance(node, ast.Attribute):
-            node = node.value
-        if not (isinstance(node, ast.Name) and node.id == self.first):
+        """Whether this is what a module holds by a name, which the conditions look after."""
+        if not isinstance(node, ast.Attribute):
+            return isinstance(node, ast.Name) and node.id == self.first
+        chain, base, indexed = _chain(node)
+        if indexed or not (isinstance(base, ast.Name) and base.id == self.first):
             return False
-        return isinstance(self.locals.get(node.id), nn.Module)
+        owner = self.locals.get(base.id)
+        for attr in reversed(chain[1:]):
+            owner = owner._modules.get(attr) if isinstance(owner, nn.Module) else None
+        return isinstance(owner, nn.Module)
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         """Follows ``self.a.b`` through modules; notes or refuses the plain value it ends at."""
@@ -149,30 +168,47 @@ class _Scan:
             return f"reads `{ast.unparse(node)}`"
         chain, base, indexed = _chain(node)
         if not isinstance(base, ast.Name):
-            return None
+            return self._of_expression(node, chain, base)
         if base.id not in self.locals and base.id not in self.globals:
             # A comprehension's own variable, gone by now: it may have been anything.
             return f"reads `{ast.unparse(node)}`, of a variable that cannot be checked"
         owner = self.locals.get(base.id, self.globals.get(base.id))
-        if indexed:
-            part = isinstance(owner, nn.Module)
-            return f"reads `{ast.unparse(node)}`, a part's attribute" if part else None
-        if isinstance(owner, (ModuleType, type)):
+        if isinstance(owner, (ModuleType, type)) and not indexed:
             return self._setting(owner, chain, node)
-        if not isinstance(owner, nn.Module):
-            return None if _is_plain_owner(owner) else f"reads `{ast.unparse(node)}`, an object's"
-        return self._through_modules(owner, chain, node, is_self=base.id == self.first)
+        if isinstance(owner, nn.Module):
+            if indexed:
+                return f"reads `{ast.unparse(node)}`, a part's attribute"
+            if base.id in self.rebound:
+                return f"reads `{ast.unparse(node)}`, of a variable that changes"
+            return self._through_modules(owner, chain, node, is_self=base.id == self.first)
+        if isinstance(owner, fx.Proxy) and base.id not in self.rebound:
+            return None
+        if _PLAIN_NAMES.issuperset(chain) and _is_plain_owner(owner):
+            return None
+        return f"reads `{ast.unparse(node)}`, an object's"
+
+    def _of_expression(self, node: ast.Attribute, chain: list[str], base: ast.expr) -> str | None:
+        """What an expression gives is taken for a tensor or a container only where it may be."""
+        if _is_super(base):
+            found = getattr(type(self.locals.get(self.first or "")), chain[-1], None)
+            return None if _is_method(found) else f"reads `{ast.unparse(node)}`"
+        if _PLAIN_NAMES.issuperset(chain):
+            return None
+        return f"reads `{ast.unparse(node)}`, of a value that cannot be checked"
 
     def _through_modules(
         self, owner: Any, chain: list[str], node: ast.Attribute, *, is_self: bool
     ) -> str | None:
         for depth, attr in enumerate(reversed(chain)):
-            if not isinstance(owner, nn.Module):
-                return None
             problem = self._plain_value(owner, attr, stable=is_self and depth == 0)
             if problem:
                 return f"{problem}, `{ast.unparse(node)}`"
+            rest = chain[: len(chain) - depth - 1]
             owner = _stored(owner, attr)
+            if not isinstance(owner, nn.Module):
+                # Tensors are recorded as they are read, and what they answer with them.
+                is_known = not rest or _PLAIN_NAMES.issuperset(rest)
+                return None if is_known else f"reads `{ast.unparse(node)}`, an object's"
         return None
 
     def _setting(
@@ -181,6 +217,8 @@ class _Scan:
         """Notes a plain value that a Python module or a class holds; refuses others."""
         if _home(owner) in _LIBRARIES:
             return None
+        if _home(owner) == "operator" and chain[-1] in _GETTERS:
+            return f"reads by `{ast.unparse(node)}`"
         value: Any = owner
         for attr in reversed(chain):
             if not isinstance(value, (ModuleType, type)):
@@ -203,34 +241,58 @@ class _Scan:
     def _plain_value(self, owner: nn.Module, attr: str, stable: bool) -> str | None:
         if attr in _MODULE_METHODS:
             return "calls a method that changes or reads the module's state"
+        # What is called as it is may change what it holds while it runs.
+        stable = stable and self.names.get(owner) in self.inlined
         if attr in owner._buffers and not stable:
             return "reads a buffer of a part, which the part may replace"
         if attr in _OWN or attr in owner._modules or attr in owner._parameters:
             return None
         value = vars(owner).get(attr, getattr(type(owner), attr, None))
-        if isinstance(value, nn.Module) or attr in owner._buffers or _is_method(value):
+        if isinstance(value, nn.Module) or attr in owner._buffers:
             return None
-        if isinstance(value, torch.Tensor) and stable:
-            return None
-        if not (_is_simple(value) and stable and owner in self.names):
+        is_kept = _is_method(value) or (stable and (_is_simple(value) or _is_tensor(value)))
+        if not is_kept or owner not in self.names:
             return "reads an attribute whose value may change"
         self._rely_on(self.names[owner], attr, vars(owner).get(attr, MISSING))
         if attr not in vars(owner):
-            self._rely_on(_namespace(type(owner), attr), attr)
+            for kind in type(owner).__mro__:
+                self._rely_on(vars(kind), attr)
+                if attr in vars(kind):
+                    break
         return None
 
     def _global(self, node: ast.Name) -> str | None:
         if node.id in self.locals or node.id not in self.globals:
             return None
         value = self.globals[node.id]
-        if _is_simple(value) and not isinstance(value, type):
-            self._rely_on(self.globals, node.id)
+        if isinstance(value, ModuleType):
             return None
-        if callable(value) or isinstance(value, ModuleType):
+        if getattr(value, "__name__", "") in _GETTERS:
+            return f"reads by {node.id!r}"
+        is_builtin = isinstance(value, BuiltinFunctionType) and (
+            isinstance(value.__self__, ModuleType) or (value.__module__ or "").startswith("torch")
+        )
+        if _is_simple(value) or is_builtin or _home_of(value) in _LIBRARIES:
+            self._rely_on(self.globals, node.id)
             return None
         return f"reads the global variable {node.id!r}"
 
 
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _home_of(value: Any) -> str:
+    return (getattr(value, "__module__", None) or "").partition(".")[0] if callable(value) else ""
+
+
+# What tensors, containers and texts answer: read of anything else, a name says that it is neither.
+_PLAIN_NAMES = frozenset(
+    name
+    for kind in (torch.Tensor, torch.Size, list, dict, tuple, str, int, float)
+    for name in dir(kind)
+    if name[0] != "_"
+)
 _LIBRARIES = ("torch", "math", "numpy")
 _OWN = frozenset(vars(nn.Module())) - {"training"}
 _HARMLESS_METHODS = ("children", "named_children", "forward", "extra_repr")
@@ -239,6 +301,22 @@ _MODULE_METHODS = frozenset(
     for name, value in vars(nn.Module).items()
     if isinstance(value, FunctionType) and name not in _HARMLESS_METHODS and name[0] != "_"
 )
+
+
+_GETTERS = ("attrgetter", "itemgetter", "methodcaller")
+_MUTABLE = (ast.List, ast.Dict, ast.Set, ast.Call, ast.ListComp, ast.DictComp, ast.SetComp)
+
+
+def _rebound(body: Sequence[ast.AST]) -> frozenset[str]:
+    """Names that a function gives more than one value."""
+    stored: Counter[str] = Counter()
+    for node in (inner for statement in body for inner in ast.walk(statement)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            stored[node.id] += 1
+        if isinstance(node, (ast.For, ast.comprehension)):
+            targets = (n for n in ast.walk(node.target) if isinstance(n, ast.Name))
+            stored.update(n.id for n in targets)
+    return frozenset(name for name, times in stored.items() if times > 1)
 
 
 def _chain(node: ast.Attribute) -> tuple[list[str], ast.expr, bool]:
@@ -276,7 +354,7 @@ def _is_simple(value: Any) -> bool:
 
 
 def _is_plain_owner(owner: Any) -> bool:
-    kinds = (fx.Proxy, ModuleType, type, str, int, float, list, tuple, dict, FunctionType)
+    kinds = (fx.Proxy, str, int, float, list, tuple, dict)
     return owner is None or isinstance(owner, kinds)
 
 

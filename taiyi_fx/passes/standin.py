@@ -16,7 +16,7 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.source_scan import MISSING
+from taiyi_fx.passes.source_scan import MISSING, SIMPLE
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
 
@@ -74,7 +74,7 @@ class Standin:
         self.parts = [(m._modules, list(m._modules.values())) for m in parents]
         self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
         self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
-        self.own = [(m, type(m), vars(m).get("forward")) for m in self.called]
+        self.own = [(m, type(m), type(m).forward, vars(m).get("forward")) for m in self.called]
         self.probed: dict[tuple[Mode, Starts], fx.Graph] = {}
         self.key = f"{next(_KEYS)}"
         _STANDINS[self.key] = self
@@ -83,7 +83,7 @@ class Standin:
         """Whether running the graph is, now, the same as running the model's Python."""
         for owner, condition in self.values:
             found, value = owner.get(condition.name, MISSING), condition.value
-            if found is not value and (type(found) is not type(value) or found != value):
+            if found is not value and not _are_equal(found, value):
                 return False
         for parts, expected in self.parts:
             if list(parts.values()) != expected:
@@ -152,6 +152,11 @@ def _forward_of(module: nn.Module) -> Callable[..., Any]:
     return forward
 
 
+def _are_equal(found: Any, value: Any) -> bool:
+    # Only what is as good as the same: equality of a tensor, or a user's own, is something else.
+    return isinstance(value, (*SIMPLE, tuple)) and type(found) is type(value) and found == value
+
+
 def _tensors_of(module: nn.Module) -> tuple[Any, ...]:
     lists = [m for m in module.children() if isinstance(m, (nn.ParameterList, nn.ParameterDict))]
     return tuple(kept for m in (module, *lists) for kept in (m._parameters, m._buffers))
@@ -161,10 +166,11 @@ def _present(kept: Any) -> list[str]:
     return [name for name, tensor in kept.items() if tensor is not None]
 
 
-def _is_as_it_was(module: nn.Module, kind: type, own: Any) -> bool:
+def _is_as_it_was(module: nn.Module, kind: Any, of_kind: Any, own: Any) -> bool:
     """Whether a module's forward is the one that was captured, or a probed one around it."""
     forward = vars(module).get("forward")
-    return type(module) is kind and (forward is own or isinstance(forward, Stand))
+    is_own = forward is own or isinstance(forward, Stand)
+    return is_own and type(module) is kind and kind.forward is of_kind
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -58,11 +58,13 @@ class Capture:
             at ``""``.
         python: Modules whose forward stayed Python, by name, and why.
         functions: The functions that were asked for, by the name of each site that calls one.
+        in_place: Sites of those that are told to change an input, or to write into another.
     """
 
     graphs: dict[str, list[CapturedGraph]] = field(default_factory=dict)
     python: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    in_place: set[str] = field(default_factory=set)
 
     @property
     def is_whole(self) -> bool:
@@ -119,6 +121,7 @@ class _Parts:
             self.capture.graphs[part] = graphs
             for captured in graphs:
                 self.capture.functions.update(captured.seen.functions)
+                self.capture.in_place |= captured.seen.in_place
             kept = [name for captured in graphs for name in self._kept(captured)]
         else:
             kept = [part]
@@ -195,7 +198,7 @@ class _Parts:
                 vars(inside)["training"] = training
         names = {m: self.names[m] for m in module.modules()}
         tracer = MarkingTracer(part, names, self.wanted, self.python)
-        watch = tracer.watch = Watch(names, lambda: tracer.current)
+        watch = tracer.watch = Watch(names, tracer.seen.inlined, lambda: tracer.current)
         try:
             refuse_special(module, part)
             with watch.watching():

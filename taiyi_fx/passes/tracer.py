@@ -47,11 +47,13 @@ class Seen:
         inlined: Modules whose forwards went into the graph.
         calls: How often each target was called.
         functions: The function of each call of one, by the name of its site.
+        in_place: Sites of those that are told to change an input, or to write into another.
     """
 
     inlined: list[str] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    in_place: set[str] = field(default_factory=set)
 
 
 class MarkingTracer(fx.Tracer):
@@ -116,6 +118,8 @@ class MarkingTracer(fx.Tracer):
         site = self._site(function)
         self.seen.functions[site] = function
         call = self._count(site)
+        if any(a is True for a in args) or kwargs.get("inplace") or "out" in kwargs:
+            self.seen.in_place.add(site)
         args, kwargs = mark_call(self, args, kwargs, site, call)
         made = super().create_proxy(kind, target, args, kwargs, *more, **named)
         made.node.meta["site"] = site, call
@@ -138,7 +142,8 @@ class MarkingTracer(fx.Tracer):
         )
         if name is None:
             return attr_val
-        if name not in parameter_proxy_cache:
+        # A buffer may be another one at each read.
+        if name not in parameter_proxy_cache or not isinstance(attr_val, nn.Parameter):
             parameter_proxy_cache[name] = self.create_proxy("get_attr", name, (), {})
         return parameter_proxy_cache[name]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.fx.node import map_arg
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import CALL_PORTS, Plan
 from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 
 _STOPS = frozenset("detach detach_ argmax argmin item tolist".split())
 
@@ -65,12 +67,20 @@ def _gradient_cannot_come(graph: fx.Graph) -> Iterator[tuple[str, str]]:
     flow = data_flow(graph)
     flow.remove_edges_from([edge for edge in flow.edges if _stops(edge[0])])
     (output,) = (node for node in graph.nodes if node.op == "output")
+    # What is written in place may be read under another name.
+    flow.add_edges_from((node, output) for node in graph.nodes if _writes(node))
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
         if is_probe(node) and isinstance(node.target, Probe) and node not in reaching:
             for slots in node.target.gradient_slots.values():
                 for _, group in slots:
                     yield group[0].module, "no gradient can come: nothing leads to the output"
+
+
+def _writes(node: fx.Node) -> bool:
+    if node.op == "call_method":
+        return str(node.target).endswith("_")
+    return node.target in (*IN_PLACE_OPERATORS, operator.setitem) or "out" in node.kwargs
 
 
 def _stops(node: fx.Node) -> bool:
