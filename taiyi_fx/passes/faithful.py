@@ -24,8 +24,9 @@ import torch
 from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
+from taiyi_fx.passes.conditions import SIMPLE, Conditions
 from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
-from taiyi_fx.passes.source_scan import SIMPLE, Conditions, Refusal, scan
+from taiyi_fx.passes.source_scan import Refusal, scan
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PASSES = str(Path(__file__).parent)

@@ -7,44 +7,18 @@ import functools
 import linecache
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import fx, nn
 
-SIMPLE = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device)
-MISSING: Any = object()
-"""What a condition holds for a name that was not there."""
+from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition, Conditions, namespace
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _TYPE_TESTS = frozenset(
     "isinstance issubclass type hasattr getattr setattr delattr callable id vars dir".split()
 )
-
-
-@dataclass(frozen=True)
-class Condition:
-    """A plain value that a trace relied on.
-
-    Attributes:
-        owner: The name of the module that holds it, or the namespace that does.
-        name: Its name there.
-        value: What it was; `MISSING` if the name was not there.
-    """
-
-    owner: str | Mapping[str, Any]
-    name: str
-    value: Any
-
-    @property
-    def key(self) -> tuple[Any, str]:
-        """The same for two conditions on one value."""
-        return self.owner if isinstance(self.owner, str) else id(self.owner), self.name
-
-
-Conditions = dict[tuple[Any, str], Condition]
 
 
 def scan(
@@ -229,7 +203,7 @@ class _Scan:
             if not _is_simple(value):
                 kept = isinstance(value, (list, dict, set)) or not callable(value)
                 return f"reads the setting `{ast.unparse(node)}`" if kept else None
-            self._rely_on(_namespace(holder, attr), attr)
+            self._rely_on(namespace(holder, attr), attr)
         return None
 
     def _rely_on(self, owner: str | Mapping[str, Any], name: str, value: Any = MISSING) -> None:
@@ -333,13 +307,6 @@ def _chain(node: ast.Attribute) -> tuple[list[str], ast.expr, bool]:
 def _home(owner: ModuleType | type) -> str:
     name = owner.__module__ if isinstance(owner, type) else owner.__name__
     return name.partition(".")[0]
-
-
-def _namespace(holder: Any, name: str) -> Mapping[str, Any]:
-    """The dictionary in which Python finds a name of a Python module or class."""
-    if isinstance(holder, type):
-        holder = next((c for c in holder.__mro__ if name in vars(c)), holder)
-    return vars(holder)
 
 
 def _is_method(value: Any) -> bool:

@@ -11,12 +11,12 @@ import torch
 from torch import fx, nn
 from torch.nn.modules import module as torch_module
 
+from taiyi_fx.passes.conditions import MISSING, SIMPLE
 from taiyi_fx.passes.flow import ObservedForward
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.source_scan import MISSING, SIMPLE
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
 

@@ -13,9 +13,9 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.clone import clone_tree
+from taiyi_fx.passes.conditions import Condition
 from taiyi_fx.passes.faithful import Unfaithful, Watch, is_users
 from taiyi_fx.passes.marks import mark_root
-from taiyi_fx.passes.source_scan import Condition
 from taiyi_fx.passes.tracer import (
     MarkingTracer,
     Seen,

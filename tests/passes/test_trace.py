@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from taiyi_fx.passes.conditions import Condition
 from taiyi_fx.passes.marks import enter, leave
-from taiyi_fx.passes.source_scan import Condition
 from taiyi_fx.passes.trace import trace
 from taiyi_fx.passes.tracer import Wanted
 from tests.models import BLOCKS, Branch, Chain, Encoder, WithoutGradient
