@@ -26,7 +26,8 @@ from torch.overrides import TorchFunctionMode
 
 from taiyi_fx.passes.conditions import SIMPLE, Conditions
 from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
-from taiyi_fx.passes.source_scan import Refusal, scan
+from taiyi_fx.passes.source_scan import scan
+from taiyi_fx.passes.syntax import Refusal
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PASSES = str(Path(__file__).parent)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
+from collections.abc import Collection, Mapping
+from types import BuiltinFunctionType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition, Conditions, namespace
+from taiyi_fx.passes.syntax import (
+    Function,
+    Refusal,
+    chain_of,
+    definitions,
+    first_line,
+    is_super,
+    rebound,
+)
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _TYPE_TESTS = frozenset(
     "isinstance issubclass type hasattr getattr setattr delattr callable id vars dir".split()
 )
@@ -38,16 +44,8 @@ def scan(
     Raises:
         Refusal: The function does what would be lost.
     """
-    for function in _definitions(frame.f_code):
+    for function in definitions(frame.f_code):
         _Scan(frame, names, inlined, conditions).check(function)
-
-
-class Refusal(Exception):
-    """What a function does that a trace would lose, and the line where it does."""
-
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
 
 
 class _Scan:
@@ -72,12 +70,12 @@ class _Scan:
     def check(self, function: Function) -> None:
         for name in self.free:
             if name != "__class__" and not isinstance(self.locals.get(name), FunctionType):
-                raise Refusal(f"closes over the variable {name!r}", _first_line(function))
+                raise Refusal(f"closes over the variable {name!r}", first_line(function))
         defaults = (*function.args.defaults, *filter(None, function.args.kw_defaults))
         if any(isinstance(default, _MUTABLE) for default in defaults):
-            raise Refusal("has a default that it may change", _first_line(function))
+            raise Refusal("has a default that it may change", first_line(function))
         body = [function.body] if isinstance(function, ast.Lambda) else function.body
-        self.rebound = _rebound(body)
+        self.rebound = rebound(body)
         for statement in body:
             for node in ast.walk(statement):
                 problem = self._problem(node)
@@ -120,7 +118,7 @@ class _Scan:
                 return f"calls `{name}`"
             case ast.Name(id=name) if name in _TYPE_TESTS:
                 return f"tests the type of a value, `{ast.unparse(node)}`"
-            case ast.Attribute(attr="forward", value=value) if not _is_super(value):
+            case ast.Attribute(attr="forward", value=value) if not is_super(value):
                 return f"calls `{ast.unparse(node.func)}` directly"
         return None
 
@@ -128,7 +126,7 @@ class _Scan:
         """Whether this is what a module holds by a name, which the conditions look after."""
         if not isinstance(node, ast.Attribute):
             return isinstance(node, ast.Name) and node.id == self.first
-        chain, base, indexed = _chain(node)
+        chain, base, indexed = chain_of(node)
         if indexed or not (isinstance(base, ast.Name) and base.id == self.first):
             return False
         owner = self.locals.get(base.id)
@@ -140,7 +138,7 @@ class _Scan:
         """Follows ``self.a.b`` through modules; notes or refuses the plain value it ends at."""
         if node.attr.startswith("__"):
             return f"reads `{ast.unparse(node)}`"
-        chain, base, indexed = _chain(node)
+        chain, base, indexed = chain_of(node)
         if not isinstance(base, ast.Name):
             return self._of_expression(node, chain, base)
         if base.id not in self.locals and base.id not in self.globals:
@@ -163,7 +161,7 @@ class _Scan:
 
     def _of_expression(self, node: ast.Attribute, chain: list[str], base: ast.expr) -> str | None:
         """What an expression gives is taken for a tensor or a container only where it may be."""
-        if _is_super(base):
+        if is_super(base):
             found = getattr(type(self.locals.get(self.first or "")), chain[-1], None)
             return None if _is_method(found) else f"reads `{ast.unparse(node)}`"
         if _PLAIN_NAMES.issuperset(chain):
@@ -281,29 +279,6 @@ _GETTERS = ("attrgetter", "itemgetter", "methodcaller")
 _MUTABLE = (ast.List, ast.Dict, ast.Set, ast.Call, ast.ListComp, ast.DictComp, ast.SetComp)
 
 
-def _rebound(body: Sequence[ast.AST]) -> frozenset[str]:
-    """Names that a function gives more than one value."""
-    stored: Counter[str] = Counter()
-    for node in (inner for statement in body for inner in ast.walk(statement)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            stored[node.id] += 1
-        if isinstance(node, (ast.For, ast.comprehension)):
-            targets = (n for n in ast.walk(node.target) if isinstance(n, ast.Name))
-            stored.update(n.id for n in targets)
-    return frozenset(name for name, times in stored.items() if times > 1)
-
-
-def _chain(node: ast.Attribute) -> tuple[list[str], ast.expr, bool]:
-    """The attributes of ``a.b[0].c`` from the last to the first, its root, and if it is indexed."""
-    chain, base, indexed = [node.attr], node.value, False
-    while isinstance(base, (ast.Attribute, ast.Subscript)):
-        if isinstance(base, ast.Attribute):
-            chain.append(base.attr)
-        indexed = indexed or isinstance(base, ast.Subscript)
-        base = base.value
-    return chain, base, indexed
-
-
 def _home(owner: ModuleType | type) -> str:
     name = owner.__module__ if isinstance(owner, type) else owner.__name__
     return name.partition(".")[0]
@@ -330,37 +305,3 @@ def _stored(owner: nn.Module, attr: str) -> Any:
         if attr in place:
             return place[attr]
     return None
-
-
-def _is_super(node: ast.expr) -> bool:
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
-    )
-
-
-@functools.lru_cache(maxsize=4096)
-def _definitions(code: CodeType) -> tuple[Function, ...]:
-    """The function's syntax tree (every candidate, where several lambdas share a line)."""
-    tree = _syntax(code.co_filename)
-    if tree is None:
-        raise Refusal("has no source to check", code.co_firstlineno)
-    found = tuple(
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        and _first_line(node) == code.co_firstlineno
-    )
-    if not found:
-        raise Refusal("has no source to check", code.co_firstlineno)
-    return found
-
-
-@functools.lru_cache(maxsize=256)
-def _syntax(filename: str) -> ast.Module | None:
-    lines = linecache.getlines(filename)
-    return ast.parse("".join(lines)) if lines else None
-
-
-def _first_line(node: Function) -> int:
-    decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
-    return min([node.lineno, *(d.lineno for d in decorators)])
