@@ -81,7 +81,7 @@ class Observer:
         self._unless_failed(frame.consume, node, (args, kwargs), self._scope)
         given: set[Any] = set()
         # Of now: what the call changes in place has another node afterwards.
-        self._unless_failed(given.update, nodes_of((args, kwargs)))
+        self._unless_failed(lambda: given.update(nodes_of((args, kwargs))))
         value = self._within(None, (), forward, args, kwargs)
         self._unless_failed(frame.produce, node, value, given)
         return value

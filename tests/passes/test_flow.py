@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
+from taiyi_fx.passes import contract, flow
 from taiyi_fx.passes.contract import JoinNode
 from taiyi_fx.passes.flow import observe
 
@@ -224,3 +225,37 @@ def test_what_stayed_python_has_no_cycles():
     model = taiyi_fx.instrument(nn.Sequential(Kept(), Kept()), ALL)
     model(torch.randn(2, 4)).sum().backward()
     assert nx.is_directed_acyclic_graph(taiyi_fx.diagram(model).to_networkx())
+
+
+class Odd(torch.autograd.Function):
+    """Calls a module in its forward, on a tensor that autograd has no edge for."""
+
+    @staticmethod
+    def forward(ctx, x, module):
+        with torch.enable_grad():
+            return module(x.detach().requires_grad_()).detach()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g, None
+
+
+def test_what_cannot_be_followed_does_not_end_the_forward(monkeypatch):
+    def fails(value):
+        raise AssertionError("no edge")
+
+    class Root(Parts):
+        def forward(self, x):
+            return self.b(Odd.apply(self.a(x), self.c))
+
+    plain = Root()
+    for followed in (contract.nodes_of, fails):
+        monkeypatch.setattr(flow, "nodes_of", followed)
+        model = taiyi_fx.instrument(plain, ALL)
+        x = torch.randn(2, 4)
+        assert torch.equal(model(x), plain(x))
+        assert (flow_seen(model) is None) is (followed is fails)
+
+
+def flow_seen(model):
+    return model._instrumented.compiled.installation.root_dispatcher.flow
