@@ -172,10 +172,12 @@ class Drawing:
                 self._draw_parts(path, (*scope, path))
 
     def _python_box(self, name: str, scope: tuple[str, ...]) -> Box:
-        reason = self.made.compiled.capture.python.get(name, "")
+        notes = [self.made.compiled.capture.python.get(name, "")]
+        if self.flow is not None and self.flow.problem is not None:
+            notes.append(f"its data flow could not be followed: {self.flow.problem!r}")
         marks = Marks() if scope else self._marks(name, 0)
         label = "forward" if name else type(self.root).__name__
-        return Box("python", label, "in Python", name, scope, marks, (reason,))
+        return Box("python", label, "in Python", name, scope, marks, tuple(notes))
 
     def _module_box(self, kind: Kind, name: str, call: int, scope: tuple[str, ...]) -> Box:
         module = self.modules[name]

@@ -25,10 +25,12 @@ class Flow:
             it: a directed graph of `CallNode` and `JoinNode`, from `IN` to `OUT`. An edge says
             that a result was used to compute what the other was given. Forwards within it that
             stayed Python too are followed in the same graph.
+        problem: Why nothing is known, if following the run failed.
     """
 
     def __init__(self) -> None:
         self.inside: dict[tuple[str, int], nx.DiGraph] = {}
+        self.problem: Exception | None = None
 
     def __repr__(self) -> str:
         return f"<data flow inside {len(self.inside)} forwards>"
@@ -41,13 +43,11 @@ class Observer:
         python: Names of the modules whose forwards are followed: those that stayed Python.
 
     Attributes:
-        flow: What was found.
-        problem: Why nothing was, if following them failed: the forward itself goes on.
+        flow: What was found. If following the calls fails, it says why, and the forward goes on.
     """
 
     def __init__(self, python: Collection[str]) -> None:
         self.flow = Flow()
-        self.problem: Exception | None = None
         self._python = python
         self._frame: Frame | None = None
         self._scope: Scope = ()
@@ -62,7 +62,8 @@ class Observer:
         self._unless_failed(frame.produce, IN, (args, kwargs))
         value = self._within(frame, (call,), forward, args, kwargs)
         self._unless_failed(frame.consume, OUT, value, (call,))
-        self.flow.inside[call] = frame.graph
+        if self.flow.problem is None:
+            self.flow.inside[call] = frame.graph
         return value
 
     def around(
@@ -107,11 +108,11 @@ class Observer:
             self._frame, self._scope = outer
 
     def _unless_failed(self, step: Callable[..., Any], *args: Any) -> None:
-        if self.problem is None:
+        if self.flow.problem is None:
             try:
                 step(*args)
-            except Exception as error:  # noqa: BLE001 - only a picture lacks edges, which says why
-                self.problem = error.with_traceback(None)
+            except Exception as error:  # noqa: BLE001 - the diagram lacks edges and says why
+                self.flow.problem = error.with_traceback(None)
 
     @contextmanager
     def watching(self, root: nn.Module) -> Iterator[None]:

@@ -186,7 +186,7 @@ class RootDispatcher(Dispatcher):
                 value = observer.begin("", self._probed, args, kwargs)
             else:
                 value = self._probed(*args, **kwargs)
-        self.flow = observer.flow if observer.problem is None else None
+        self.flow = observer.flow
         return value
 
 
