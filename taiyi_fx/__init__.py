@@ -1,4 +1,4 @@
-"""Monitoring compiled into a PyTorch model: no hooks, no change, numbers that hold."""
+"""Monitoring compiled into a PyTorch model: no module hooks, no change, numbers that hold."""
 
 from taiyi_fx.config import ConfigError
 from taiyi_fx.diagram import Diagram, diagram

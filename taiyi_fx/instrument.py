@@ -37,7 +37,7 @@ def instrument(
     """Compiles monitoring into a model.
 
     The result computes exactly what the model computes, has the same parameters and buffers
-    (the same tensors) and ``state_dict`` keys, and no hooks. The model itself is left untouched.
+    (the same tensors) and ``state_dict`` keys, and no module hooks. The model is left untouched.
 
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
