@@ -17,10 +17,11 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
-        "ConfigError", "Diagram", "InstrumentedModule", "Monitor", "MonitorWarning", "Quantity",
+        "ConfigError", "Diagram", "EpochSummary", "InstrumentedModule", "Monitor",
+        "MonitorWarning", "NoValue", "NonFiniteSite", "Quantities", "Quantity", "QuantityInfo",
         "Record", "Records", "at_steps", "buffer", "diagram", "every", "input", "input_grad",
-        "instrument", "linear", "output", "output_grad", "previous", "quantity", "weight",
-        "weight_grad",
+        "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
+        "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from taiyi_fx.passes.slots import Slot, SlotTable
 
 PORTS: dict[Any, tuple[Port, ...]] = {
     enter: ("input", "input_grad"),
-    leave: ("output", "output_grad"),
+    leave: ("output", "output_grad", "pair"),
 }
 
 
@@ -26,12 +26,13 @@ def insert_probes(
     """Replaces each mark by a probe with the slots of its call, in place.
 
     A probe without gradient readings hands its value on, but nothing has to wait for it. One of
-    an output that may be an input of the same call gets that too, to tell.
+    an output that may be an input of the same call gets that too, to tell; and one that reads
+    input and output gradient together.
     """
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
     for mark in marks:
-        if mark.target is leave and not _made_fresh(mark, part):
+        if mark.target is leave and (not _made_fresh(mark, part) or _has_pairs(mark, table)):
             mark.args = (*mark.args, entered[mark.args[1:]])
     for mark in marks:
         _lower(graph, mark, table, mode, starts)
@@ -44,6 +45,10 @@ def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
         made = is_fresh(part.get_submodule(str(value.target)))
     mark.meta["is_fresh"] = made
     return made
+
+
+def _has_pairs(mark: fx.Node, table: SlotTable) -> bool:
+    return bool(table.plan[str(mark.args[1])].at("pair"))
 
 
 def _lower(
@@ -68,7 +73,7 @@ def set_slots(graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot]
     """
     if slots:
         node.target = Probe(name, slots, is_fresh=node.meta.get("is_fresh", False))
-        if node.target.gradient_slots:
+        if node.target.taps_gradients:
             return
     _bypass(graph, node)
     used = node.all_input_nodes

@@ -55,7 +55,7 @@ class Island(Stand, Calls):
         value = self.plain(*args, **kwargs)
         if after is None:
             return value
-        return after(value) if after.is_fresh else after(value, Call(args, kwargs))
+        return after(value, Call(args, kwargs)) if after.needs_given else after(value)
 
     def make_probes(self, mode: Mode, call: int, place: str) -> None:
         """Makes the probes before and after one call, for what is due now.

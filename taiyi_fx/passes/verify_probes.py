@@ -11,7 +11,7 @@ from torch import fx
 from torch.fx.node import map_arg
 
 from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.ir import CALL_PORTS, Plan
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Plan
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 
@@ -72,9 +72,9 @@ def _gradient_cannot_come(graph: fx.Graph) -> Iterator[tuple[str, str]]:
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
         if is_probe(node) and isinstance(node.target, Probe) and node not in reaching:
-            for slots in node.target.gradient_slots.values():
-                for _, group in slots:
-                    yield group[0].module, "no gradient can come: nothing leads to the output"
+            for slot in node.target.slots:
+                if slot.reading.site.port in GRADIENT_PORTS:
+                    yield slot.module, "no gradient can come: nothing leads to the output"
 
 
 def _writes(node: fx.Node) -> bool:
