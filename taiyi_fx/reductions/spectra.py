@@ -13,7 +13,7 @@ from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, count
-from taiyi_fx.reductions.sums import power_of_two, wide
+from taiyi_fx.reductions.sums import in_unit, power_of_two, wide
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ class Spectrum:
             mean = torch.zeros(c, dtype=wide(x.device), device=x.device)
             if self.centered:
                 rows, mean = _centred(rows)
-            unit = power_of_two(rows)
-            rows = rows / unit
+            rows, unit = in_unit(rows)
             unit = unit.to(mean.dtype)
             # Compiled code needs a state of one shape, whatever the size of the batch.
             if not torch.compiler.is_compiling() and n < c:
-                return count(n, x), mean, unit, rows.new_empty(0, 0), rows
+                kept = rows if self.centered else rows.clone()  # no view of the tensor itself
+                return count(n, x), mean, unit, rows.new_empty(0, 0), kept
             return count(n, x), mean, unit, rows.T @ rows, rows.new_empty(0, c)
 
     def merge(self, a: State, b: State) -> State:
@@ -247,7 +247,7 @@ def _centred(rows: Tensor) -> tuple[Tensor, Tensor]:
     deviations = rows - first
     offset = deviations.sum(dim=0) / max(len(rows), 1)
     kind = wide(rows.device)
-    return deviations - offset, first.to(kind) + offset.to(kind)
+    return deviations.sub_(offset), first.to(kind) + offset.to(kind)
 
 
 def _eigenvalues(matrix: Tensor) -> Tensor:

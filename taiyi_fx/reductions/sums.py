@@ -66,6 +66,19 @@ def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return found
 
 
+def in_unit(x: Tensor) -> tuple[Tensor, Tensor]:
+    """``x`` divided by a power of two, so that products of it stay in range, and that power.
+
+    On the CPU, what is in range as it is stays as it is: the pass over all elements is saved.
+    """
+    if _is_fast(x) and x.numel():
+        low, high = torch.aminmax(x)
+        if _LOW < max(-low.item(), high.item()) < _HIGH:
+            return x, torch.ones_like(low)
+    unit = power_of_two(x)
+    return x / unit, unit
+
+
 def power_of_two(x: Tensor) -> Tensor:
     """The power of two at or below the largest absolute value of ``x``; 1 for zeros, as a scalar.
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from taiyi_fx.reductions.sums import power_of_two, square_sums, wide
+from taiyi_fx.reductions.sums import in_unit, square_sums, wide
 
 
 class Shares(NamedTuple):
@@ -181,11 +181,13 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
 
 def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
     """Tensors in units, powers of two, so that no product leaves float32's range."""
-    units = [power_of_two(t) for t in tensors]
+    scaled = []
     unit = torch.ones((), dtype=wide(tensors[0].device), device=tensors[0].device)
-    for u in units:
+    for tensor in tensors:
+        of_unit, u = in_unit(tensor)
+        scaled.append(of_unit)
         unit = unit * u
-    return [t / u for t, u in zip(tensors, units, strict=True)], unit
+    return scaled, unit
 
 
 def _shares(square_norms: Tensor, total: Tensor, unit: Tensor) -> Shares:
