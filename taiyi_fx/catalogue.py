@@ -25,6 +25,17 @@ _SITES = {
     "buffer": "buffer",
 }
 
+_HEAD = """\
+# Quantities
+
+Made by `make pages` of what the quantities say of themselves; in Python it is
+`taiyi_fx.quantities()`. `x` and `y` are the input and output of one call of a module, `g_x` and
+`g_y` the gradients of the loss with respect to them, `W` and `g_W` the weight and its gradient, `p`
+any parameter. `X` is a tensor as a matrix of N rows and C features; the lambdas are the eigenvalues
+of its covariance, in descending order. Accuracies are relative to a float64 computation of the
+formula, for float32 tensors, and are what the tests hold the quantities to.
+"""
+
 
 @dataclass(frozen=True)
 class QuantityInfo:
@@ -40,6 +51,8 @@ class QuantityInfo:
         sites: Where it reads.
         options: What a configuration may set, by name, and what it takes.
         cost: What its readings cost at a due step.
+        declared_in: The Python module that declares it.
+        subject: What that module is about.
     """
 
     name: str
@@ -51,6 +64,8 @@ class QuantityInfo:
     sites: tuple[str, ...]
     options: dict[str, str]
     cost: str
+    declared_in: str
+    subject: str
 
     def __str__(self) -> str:
         rows = {
@@ -106,7 +121,7 @@ class Quantities(Sequence[QuantityInfo]):
         """A page with a section for each, grouped by where they are declared."""
         sections: dict[str, list[QuantityInfo]] = {}
         for info in self:
-            sections.setdefault(_subject(info.name), []).append(info)
+            sections.setdefault(info.subject, []).append(info)
         parts = (f"## {title}\n\n" + "\n".join(map(_entry, of)) for title, of in sections.items())
         return "\n".join(parts)
 
@@ -116,6 +131,12 @@ def quantities() -> Quantities:
     found = [find_quantity(name) for name in quantity_names()]
     subjects = [q for q in found if q is not None]
     return Quantities(_info(q) for q in sorted(subjects, key=lambda q: q.compute.__module__))
+
+
+def page() -> str:
+    """The page of the documentation that lists all quantities that come with taiyi_fx."""
+    own = Quantities(info for info in quantities() if info.declared_in.startswith("taiyi_fx."))
+    return f"{_HEAD}\n{own.to_markdown()}"
 
 
 def _info(quantity: Quantity) -> QuantityInfo:
@@ -134,6 +155,8 @@ def _info(quantity: Quantity) -> QuantityInfo:
         sites=tuple(_SITES[port] for port in ports),
         options={name: _option(p) for name, p in sorted(quantity.options.items())},
         cost=fields.get("Cost") or _cost(quantity),
+        declared_in=quantity.compute.__module__,
+        subject=_subject(quantity),
     )
 
 
@@ -152,11 +175,11 @@ def _cost(quantity: Quantity) -> str:
     return "; ".join(told or dict.fromkeys(costs))
 
 
-def _subject(name: str) -> str:
+def _subject(quantity: Quantity) -> str:
     """The first line of the documentation of the module that declares a quantity."""
-    made = find_quantity(name)
-    module = inspect.getmodule(made.compute) if made else None
-    return ((module and inspect.getdoc(module)) or name).splitlines()[0].rstrip(".")
+    module = inspect.getmodule(quantity.compute)
+    text = inspect.getdoc(module) if module else None
+    return (text or quantity.compute.__module__).splitlines()[0].rstrip(".")
 
 
 def _entry(info: QuantityInfo) -> str:
