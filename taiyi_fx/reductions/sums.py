@@ -80,14 +80,14 @@ def in_unit(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def power_of_two(x: Tensor) -> Tensor:
-    """The power of two at or below the largest absolute value of ``x``; 1 for zeros, as a scalar.
+    """The power of two at or below the largest absolute value of ``x``, as a scalar.
 
-    Dividing by it is exact, and the products of what is left stay in range.
+    Dividing by it is exact, and the products of what is left stay in range. It is the smallest
+    normal number for zeros, 1 where something is not finite.
     """
     largest = x.abs().amax() if x.numel() else x.new_zeros(())
-    exponent = torch.frexp(largest).exponent - 1
-    usable = torch.isfinite(largest) & (largest > 0)
-    exponent = torch.where(usable, exponent, 0).clamp(-126, 126)
+    exponent = torch.where(largest > 0, torch.frexp(largest).exponent - 1, -126).clamp(-126, 126)
+    exponent = torch.where(torch.isfinite(largest), exponent, 0)
     return torch.ldexp(torch.ones_like(largest), exponent)
 
 
