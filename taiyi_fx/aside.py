@@ -33,7 +33,8 @@ class Aside:
 
     def put(self, works: Sequence[Work]) -> Future[Outcome]:
         """Hands over work; its states may be on any device and are decomposed on the host."""
-        states = {id(f.state): f.state for work in works for f in work.inputs.found.values()}
+        read = [work.inputs for work in works if work.inputs is not None]
+        states = {id(f.state): f.state for inputs in read for f in inputs.found.values()}
         size = sum(part.nbytes for state in states.values() for part in state)
         self._make_room(size)
         moved, arrival = _on_host(works)
@@ -70,6 +71,9 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
     devices: set[torch.device] = set()
     moved: list[Work] = []
     for work in works:
+        if work.inputs is None:
+            moved.append(work)
+            continue
         found: dict[str, Found] = {}
         for name, of_name in work.inputs.found.items():
             state = of_name.state

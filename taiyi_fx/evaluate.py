@@ -31,7 +31,7 @@ class Work:
         step: The step that was tracked.
         mode: Of the forward.
         call: Which of the module's calls in it.
-        inputs: What was read.
+        inputs: What was read; None if there was nothing.
         is_emitted: Whether a value is due, or a window only goes on.
     """
 
@@ -39,7 +39,7 @@ class Work:
     step: int
     mode: Mode
     call: int
-    inputs: Inputs
+    inputs: Inputs | None
     is_emitted: bool
 
     @property
@@ -121,6 +121,9 @@ class Evaluator:
     def _computed(self, work: Work, finished: Finished) -> Iterator[Pending]:
         subscription = work.subscription
         quantity = subscription.quantity
+        if work.inputs is None:
+            self._forget(work)
+            return
         inputs = {name: finished.of(found) for name, found in work.inputs.found.items()}
         if quantity.window:
             inputs = self._windowed(work, inputs)
@@ -137,6 +140,11 @@ class Evaluator:
         kept = self._previous.setdefault(key, [])
         kept.append(now)
         return kept.pop(0) if len(kept) > ago else None
+
+    def _forget(self, work: Work) -> None:
+        """What was read before is no longer that of the last due step."""
+        for name in work.subscription.quantity.sources:
+            self._previous.pop((work.subscription, work.mode, work.call, name), None)
 
     def _windowed(self, work: Work, inputs: dict[str, Any]) -> dict[str, Any]:
         """Adds this step to the window; at emission, the window's readings stacked."""
@@ -167,7 +175,7 @@ def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
     found: dict[tuple[Any, Mode], list[Work]] = {}
     for work in works:
         asked = work.subscription
-        if asked.quantity.over_all and work.is_emitted:
+        if asked.quantity.over_all and work.is_emitted and work.inputs is not None:
             key = (asked.quantity, asked.options), work.mode
             found.setdefault(key, []).append(work)
     return {("", together[0].subscription.label): together for together in found.values()}
@@ -176,12 +184,13 @@ def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
 def _computed_over_all(works: list[Work], finished: Finished) -> Iterator[Pending]:
     over_all = works[0].subscription.quantity.over_all
     assert over_all is not None
-    values = [finished.of(found) for work in works for found in work.inputs.found.values()]
+    every = [work.inputs for work in works if work.inputs is not None]
+    values = [finished.of(found) for inputs in every for found in inputs.found.values()]
     return _results(over_all(values), works[0], "")
 
 
 def _results(computed: Any, work: Work, module: str) -> Iterator[Pending]:
-    label, present = work.subscription.label, work.inputs.present
+    label, present = work.subscription.label, work.inputs and work.inputs.present
     for suffix, value in (computed if isinstance(computed, Mapping) else {"": computed}).items():
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor

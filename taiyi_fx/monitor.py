@@ -300,6 +300,8 @@ class Monitor:
                     inputs = readings.of(subscription, mode, call)
                     yield Work(subscription, step, mode, call, inputs, is_emitted)
                 except NotThere as why:
+                    if is_emitted and subscription.quantity.looks_back:
+                        yield Work(subscription, step, mode, call, None, is_emitted)
                     if (call == 0 or why.seen) and mode == "train" and is_emitted:
                         text = str(why) if step in self._announced else _NOT_ANNOUNCED
                         failures[_series(subscription, call)] = text

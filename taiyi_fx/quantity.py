@@ -102,6 +102,11 @@ class Quantity:
         return {name: source.reading(module, options) for name, source in self.sources.items()}
 
     @property
+    def looks_back(self) -> bool:
+        """Whether it needs what was read at an earlier due step."""
+        return any(source.ago for source in self.sources.values())
+
+    @property
     def is_of_each_parameter(self) -> bool:
         """Whether there is one value for each parameter of a module, named after it."""
         return any(source.name == EACH for source in self.sources.values())
