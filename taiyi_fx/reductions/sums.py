@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-_BLOCK = 4096
-_SMALL = 2048
+_BLOCK = 1024
+_SMALL = 1024
 _LOW, _HIGH = 1e-15, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-30 and 1e30."""
 
