@@ -10,6 +10,7 @@ except ImportError as error:
         "taiyi_fx.testing needs hypothesis: pip install 'taiyi-fx[testing]'"
     ) from error
 
+from taiyi_fx.testing.check_compiled import check_compiled
 from taiyi_fx.testing.check_mergeable import check_mergeable
 from taiyi_fx.testing.check_quantity import check_quantity
 from taiyi_fx.testing.compare import assert_agrees
@@ -41,6 +42,7 @@ __all__ = [
     "Step",
     "TensorRecipe",
     "assert_agrees",
+    "check_compiled",
     "check_mergeable",
     "check_quantity",
     "make_tensor",

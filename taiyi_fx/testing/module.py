@@ -134,11 +134,14 @@ class ModuleRecipe:
 
     def make(self) -> nn.Module:
         """The module, a new and equal one at each call; the random state stays as it was."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self.seed)
-            made = self.kind(
-                *map(_made, self.args), **{k: _made(v) for k, v in self.options.items()}
-            )
+        generator = torch.default_generator  # torch.manual_seed takes a millisecond
+        before = generator.get_state()
+        generator.manual_seed(self.seed)
+        try:
+            options = {k: _made(v) for k, v in self.options.items()}
+            made = self.kind(*map(_made, self.args), **options)
+        finally:
+            generator.set_state(before)
         return made if self.dtype == torch.float32 else made.to(self.dtype)
 
     def input(self, rows: int, **values: Any) -> TensorRecipe:

@@ -58,14 +58,39 @@ def program_of_split(
     """A program in which micro-batches give another value than the whole."""
     excerpt = Excerpt()
     entry = _entry(quantity, trial, excerpt)
-    lines: list[str] = []
-    for name, tried in (("in_parts", trial), ("whole", trial.whole())):
-        lines += [f"# {name.replace('_', ' ')}", *_training(tried, step, entry, excerpt)]
-        lines += [f"{name} = {_lookup(quantity.name, step)}", ""]
-    lines.append(f"assert_agrees(in_parts, whole, rel={rel!r}, floor={_number(floor)})")
+    ways = {
+        "in_parts": _training(trial, step, entry, excerpt),
+        "whole": _training(trial.whole(), step, entry, excerpt),
+    }
+    lines = _both(ways, quantity.name, step, rel, floor)
     return complete(
         f"{quantity.name}: micro-batches before one track are not one step", lines, excerpt
     )
+
+
+def program_of_compiled(
+    quantity: Quantity, trial: Trial, step: int, backend: str, *, rel: float, floor: Floor
+) -> str:
+    """A program in which compiled code gives another value than eager code."""
+    excerpt = Excerpt()
+    entry = _entry(quantity, trial, excerpt)
+    eager = _training(trial, step, entry, excerpt)
+    made = next(i for i, line in enumerate(eager) if line.startswith("model = ")) + 1
+    run = f"run = torch.compile(model, fullgraph=True, backend={quoted(backend)})"
+    compiled = [*eager[:made], run, *(line.replace("model(", "run(") for line in eager[made:])]
+    lines = _both({"compiled": compiled, "eager": eager}, quantity.name, step, rel, floor)
+    return complete(f"{quantity.name}: compiled code records something else", lines, excerpt)
+
+
+def _both(
+    ways: Mapping[str, list[str]], name: str, step: int, rel: float, floor: Floor
+) -> list[str]:
+    """Two ways to record a value, and that they agree."""
+    lines: list[str] = []
+    for way, training in ways.items():
+        lines += [f"# {way.replace('_', ' ')}", *training, f"{way} = {_lookup(name, step)}", ""]
+    first, second = ways
+    return [*lines, f"assert_agrees({first}, {second}, rel={rel!r}, floor={_number(floor)})"]
 
 
 def complete(title: str, lines: Sequence[str], excerpt: Excerpt) -> str:

@@ -84,7 +84,7 @@ def _trials(
     steps = []
     for i in range(count):
         rows = x.shape[0] if i == 0 or draw(st.booleans()) is False else draw(tensors).shape[0]
-        values = x if i == 0 else draw(tensors)
+        values = x if i == 0 else dataclasses.replace(draw(tensors), dtype=x.dtype)
         steps.append(_step(draw, layer, needs, tensors, values, rows, (i, count), modules is None))
     return Trial(layer, tuple(steps), chosen, overwrites=draw(st.booleans()))
 
@@ -94,7 +94,7 @@ def _holders(
 ) -> tuple[ModuleRecipe, ...]:
     """Modules of the kit that can have the quantity."""
     found = []
-    for recipe in likes(x, x.scale):
+    for recipe in likes(x, min(max(x.scale, 1e-15), 1e15)):
         try:
             quantity.readings(recipe.make(), options)
             found.append(recipe)
