@@ -10,11 +10,15 @@ except ImportError as error:
         "taiyi_fx.testing needs hypothesis: pip install 'taiyi-fx[testing]'"
     ) from error
 
+from taiyi_fx.testing.blocks import Chain
 from taiyi_fx.testing.check_compiled import check_compiled
+from taiyi_fx.testing.check_faithful import assert_faithful, check_faithful
 from taiyi_fx.testing.check_mergeable import check_mergeable
 from taiyi_fx.testing.check_quantity import check_quantity
 from taiyi_fx.testing.compare import assert_agrees
+from taiyi_fx.testing.config import configs, is_leaf
 from taiyi_fx.testing.failure import CheckFailure
+from taiyi_fx.testing.model import models
 from taiyi_fx.testing.module import (
     BatchNorm1dLike,
     BatchNorm2dLike,
@@ -32,6 +36,7 @@ from taiyi_fx.testing.tensor import TensorRecipe, make_tensor, tensors
 __all__ = [
     "BatchNorm1dLike",
     "BatchNorm2dLike",
+    "Chain",
     "CheckFailure",
     "Conv1dLike",
     "Conv2dLike",
@@ -42,10 +47,15 @@ __all__ = [
     "Step",
     "TensorRecipe",
     "assert_agrees",
+    "assert_faithful",
     "check_compiled",
+    "check_faithful",
     "check_mergeable",
     "check_quantity",
+    "configs",
+    "is_leaf",
     "make_tensor",
+    "models",
     "modules",
     "tensors",
     "training_steps",

@@ -47,9 +47,10 @@ def check_mergeable(
     """Checks that a quantity is that of all rows together, however they are split.
 
     First end to end: a step in micro-batches records what the same step as a whole does. Then
-    each of its reductions of inputs, outputs and their gradients, as ranks merge them: states of parts of the rows, merged in
-    any order and tree, finish as that of all rows does; a gradient's scaled state finishes as that
-    of the scaled gradient; and a state keeps no memory of its tensor.
+    each of its reductions of inputs, outputs and their gradients, as ranks merge them: states of
+    parts of the rows, merged in any order and tree, finish as that of all rows does; a gradient's
+    scaled state finishes as that of the scaled gradient; and a state keeps no memory of its
+    tensor.
 
     Args:
         quantity: The quantity, or the name of one.

@@ -62,7 +62,12 @@ def _search(
         print_blob=False,
         report_multiple_bugs=False,
         phases=(Phase.generate, Phase.shrink),
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=(
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.large_base_example,
+        ),
     )
     @given(st.integers(0, 999), examples)
     def search(salt: int, example: _Example) -> None:

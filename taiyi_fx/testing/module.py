@@ -144,6 +144,11 @@ class ModuleRecipe:
             generator.set_state(before)
         return made if self.dtype == torch.float32 else made.to(self.dtype)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the module was told to change its input."""
+        return bool(self.options.get("inplace"))
+
     def input(self, rows: int, **values: Any) -> TensorRecipe:
         """A fitting input of so many samples; ``values`` as for `make_tensor`."""
         shape = (rows, *self.shape)
@@ -155,7 +160,7 @@ class ModuleRecipe:
     def __repr__(self) -> str:
         parts = [*map(repr, self.args), *(f"{k}={v!r}" for k, v in self.options.items())]
         home = getattr(self.kind, "__module__", "")
-        name = getattr(self.kind, "__qualname__", repr(self.kind))
+        name = getattr(self.kind, "__name__", repr(self.kind))
         called = f"nn.{name}" if home.startswith("torch.nn.") else name
         cast = "" if self.dtype == torch.float32 else f".to({self.dtype})"
         return f"{called}({', '.join(parts)}){cast}"

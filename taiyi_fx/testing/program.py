@@ -14,6 +14,7 @@ import torch
 from taiyi_fx.passes.ir import Reduction
 from taiyi_fx.quantity import Quantity, find_quantity
 from taiyi_fx.testing.compare import Floor, disagreement
+from taiyi_fx.testing.module import ModuleRecipe
 from taiyi_fx.testing.source import Excerpt, excerpt_of
 from taiyi_fx.testing.tensor import OVERWRITTEN, TensorRecipe
 from taiyi_fx.testing.trial import Trial, TrialStep
@@ -176,7 +177,7 @@ def _step(i: int, step: TrialStep, trial: Trial, *, is_only: bool) -> list[str]:
     if step.g is not None:
         lines.append(f"g = {tensor_text(step.g)}")
     lines += _aside(step)
-    lines += _batches(step, trial.overwrites)
+    lines += _batches(step, trial)
     if trial.overwrites:
         for name in ("x",) if step.g is None else ("x", "g"):
             lines.append(f"{name}.untyped_storage().fill_({OVERWRITTEN})")
@@ -195,7 +196,7 @@ def _aside(step: TrialStep) -> list[str]:
     return []
 
 
-def _batches(step: TrialStep, overwrites: bool) -> list[str]:
+def _batches(step: TrialStep, trial: Trial) -> list[str]:
     sizes, scale = list(step.step.sizes), step.step.grad_scale
     is_split = len(sizes) > 1
     x, g = ("x_i", "g_i") if is_split else ("x", "g")
@@ -205,10 +206,11 @@ def _batches(step: TrialStep, overwrites: bool) -> list[str]:
         floating = step.x.dtype.is_floating_point
         x = f"{x}.detach()" if is_split else x
         x = f"{x}.requires_grad_()" if floating else x
+        x = f"{x} * 1" if floating and trial.layer.is_in_place else x
     lines = [f"y = model({x})"]
     if step.g is not None:
         lines.append(f"y.backward({g if scale == 1.0 else f'{g} * {scale}'})")
-    if overwrites:
+    if trial.overwrites:
         lines.append(f"y.untyped_storage().fill_({OVERWRITTEN})")
     if not is_split:
         return lines
@@ -351,3 +353,40 @@ def _reduction(reduction: Reduction, excerpt: Excerpt) -> str:
     name, found = excerpt_of(type(reduction))
     excerpt.add(found)
     return f"{name}({repr(reduction).partition('(')[2]}"
+
+
+def program_of_difference(
+    model: ModuleRecipe, batches: Sequence[TensorRecipe], cfg: Mapping[Any, Any], problem: str
+) -> str:
+    """A program in which an instrumented model differs from its plain twin."""
+    excerpt = Excerpt()
+    if not model.kind.__module__.startswith(("torch.nn.", "taiyi_fx.")):
+        excerpt.add(excerpt_of(model.kind)[1])
+    lines = [f"torch.manual_seed({model.seed})"] if model.seed else []
+    made = ", ".join(map(tensor_text, batches))
+    lines += [
+        f"model = {model!r}",
+        f"batches = [{made}]",
+        f"assert_faithful(model, batches, {_cfg_text(cfg, excerpt)})",
+    ]
+    return complete(f"Not faithful: {problem}", lines, excerpt)
+
+
+def _cfg_text(cfg: Mapping[Any, Any], excerpt: Excerpt) -> str:
+    parts = []
+    for key, entries in cfg.items():
+        if isinstance(key, str):
+            name = quoted(key)
+        elif key.__module__.startswith("torch.nn."):
+            name = f"nn.{key.__qualname__}"
+        else:
+            name, found = excerpt_of(key)
+            excerpt.add(found)
+        parts.append(f"{name}: {_entries_text(entries, excerpt)}")
+    return f"{{{', '.join(parts)}}}"
+
+
+def _entries_text(entries: Any, excerpt: Excerpt) -> str:
+    if isinstance(entries, (list, tuple)):
+        return f"[{', '.join(_entries_text(entry, excerpt) for entry in entries)}]"
+    return named(entries, excerpt) if isinstance(entries, Quantity) else repr(entries)

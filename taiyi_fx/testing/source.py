@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import inspect
 import sys
 import textwrap
@@ -162,4 +161,4 @@ class _Slicer:
 def _names_in(node: ast.AST) -> list[str]:
     used = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
     own = {_bound_name(node)}
-    return [n for n in dict.fromkeys(used) if n not in own and not hasattr(builtins, n)]
+    return [n for n in dict.fromkeys(used) if n not in own]

@@ -52,7 +52,11 @@ class TensorRecipe:
     def __repr__(self) -> str:
         given = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         defaults = {f.name: f.default for f in fields(self)[1:]}
-        shown = [f"{k}={v!r}" for k, v in given.items() if v != defaults[k]]
+        shown = [
+            f'{k}="{v}"' if isinstance(v, str) else f"{k}={v!r}"
+            for k, v in given.items()
+            if v != defaults[k]
+        ]
         return f"make_tensor({', '.join([str(self.shape), *shown])})"
 
 

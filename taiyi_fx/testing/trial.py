@@ -184,11 +184,13 @@ def train(
             leaf = batch.detach()
             if g is not None and leaf.is_floating_point():
                 leaf.requires_grad_()
-            y = run(leaf)
+            given = leaf.detach().clone() if after_batch else leaf
+            # What changes its input in place may not be given a leaf.
+            y = run(leaf * 1 if trial.layer.is_in_place and leaf.requires_grad else leaf)
             if gradient is not None:
                 first_tensor(y).backward(gradient)
             if after_batch:
-                after_batch(_part(leaf, first_tensor(y), gradient))
+                after_batch(_part(given, first_tensor(y), leaf.grad, gradient))
             if trial.overwrites:
                 overwrite(first_tensor(y))
         if trial.overwrites:
@@ -240,8 +242,8 @@ def first_tensor(value: Any) -> Tensor:
     return first_tensor(next(iter(parts)))
 
 
-def _part(x: Tensor, y: Tensor, g: Tensor | None) -> _Part:
-    tensors = {"x": x, "y": y, "g_x": x.grad, "g_y": g}
+def _part(x: Tensor, y: Tensor, g_x: Tensor | None, g_y: Tensor | None) -> _Part:
+    tensors = {"x": x, "y": y, "g_x": g_x, "g_y": g_y}
     dtypes = {name: t.dtype for name, t in tensors.items() if t is not None}
     double = {name: None if t is None else _double(t) for name, t in tensors.items()}
     assert double["x"] is not None

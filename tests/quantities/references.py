@@ -207,7 +207,7 @@ def condition_floor(name, p=None):
 
 def rank_me(s):
     rows = s.rows("y").numpy()
-    n = int(len(rows))
+    n = len(rows)
     if not np.isfinite(rows).all() or not rows.any():
         return {"": np.nan, "N": n}
     sigma = np.linalg.svd(rows / np.abs(rows).max(), compute_uv=False)
@@ -296,14 +296,10 @@ def raw(name):
 # --- the table -----------------------------------------------------------------------------------
 
 REDUCE = some(reduce=["all", "feature"], feature_axis=[1, -1])
-CENTERED = some(centered=[True, False])
+CENTERED = some(centered=[True, False], feature_axis=[1, -1])
 BOUND = some(max_elements=[1, 4, 7, 1000])
 VARIANT = some(variant=["norm", "paper"])
 RAW_GRADIENT = "gradients themselves are not kept in compiled code"
-
-
-def spectral(name, reference, floor=None, options=CENTERED, **more):
-    return Proof(reference, floor=floor, options=options, **more)
 
 
 def conditioned(name, p=None, options=CENTERED):
