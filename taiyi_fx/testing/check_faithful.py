@@ -18,7 +18,7 @@ import taiyi_fx
 from taiyi_fx.testing.config import is_leaf
 from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
-from taiyi_fx.testing.program import program_of_difference
+from taiyi_fx.testing.program_of_parts import program_of_difference
 from taiyi_fx.testing.tensor import TensorRecipe
 
 Cfg = Mapping[Any, Any]

@@ -17,7 +17,8 @@ from taiyi_fx.testing.check_quantity import attempt, resolve
 from taiyi_fx.testing.compare import Floor, disagreement, largest
 from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
-from taiyi_fx.testing.program import program_of_merge, program_of_scale, program_of_split
+from taiyi_fx.testing.program import program_of_split
+from taiyi_fx.testing.program_of_parts import program_of_merge, program_of_scale
 from taiyi_fx.testing.seen import Seen
 from taiyi_fx.testing.steps import splits
 from taiyi_fx.testing.tensor import SHAPES, TensorRecipe, overwrite

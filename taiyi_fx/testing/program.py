@@ -1,29 +1,20 @@
-"""Programs that show what a check found: complete, to be copied and run as they are."""
+"""Programs that show what a trial found: complete, to be copied and run as they are."""
 
 from __future__ import annotations
 
-import functools
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
-from taiyi_fx.passes.ir import Reduction
-from taiyi_fx.quantity import Quantity, find_quantity
+from taiyi_fx.quantity import Quantity
 from taiyi_fx.testing.compare import Floor, disagreement
-from taiyi_fx.testing.module import ModuleRecipe
+from taiyi_fx.testing.literals import array_text, number_text, quoted, tensor_text
+from taiyi_fx.testing.script import complete, named
 from taiyi_fx.testing.source import Excerpt, excerpt_of
 from taiyi_fx.testing.tensor import OVERWRITTEN, TensorRecipe
 from taiyi_fx.testing.trial import Trial, TrialStep
-
-_TESTING = (
-    "BatchNorm1dLike", "BatchNorm2dLike", "Conv1dLike", "Conv2dLike", "LinearLike", "PlainLike",
-    "assert_agrees", "assert_faithful", "make_tensor",
-)  # fmt: skip
-_LITERAL = 12  # tensors of up to so many elements stand there as their values
 
 
 def program_of(
@@ -91,53 +82,7 @@ def _both(
     for way, training in ways.items():
         lines += [f"# {way.replace('_', ' ')}", *training, f"{way} = {_lookup(name, step)}", ""]
     first, second = ways
-    return [*lines, f"assert_agrees({first}, {second}, rel={rel!r}, floor={_number(floor)})"]
-
-
-def complete(title: str, lines: Sequence[str], excerpt: Excerpt) -> str:
-    """A program of its lines and of the imports that they need."""
-    body = "\n".join([*(f"{text}\n" for text in excerpt.definitions), *lines])
-    imports = _joined([*_imports(body), *excerpt.imports])
-    title = title.replace("\\", "/").replace('"""', "'''")
-    return "\n".join([f'"""{title}"""', "", *imports, "", body, ""])
-
-
-def _joined(imports: Sequence[str]) -> list[str]:
-    """Each once, names of one home in one line, futures first."""
-    homes: dict[str, list[str]] = {}
-    for text in imports:
-        home, _, name = text.partition(" import ")
-        names = homes.setdefault(home, [])
-        names.extend(n for n in name.split(", ") if n and n not in names)
-    lines = [
-        f"{home} import {', '.join(names)}" if names else home for home, names in homes.items()
-    ]
-    return sorted(lines, key=lambda line: not line.startswith("from __future__"))
-
-
-def _imports(body: str) -> list[str]:
-    found = [f"import {m}" for m in ("math", "torch") if re.search(rf"\b{m}\.", body)]
-    if re.search(r"\bnn\.", body):
-        found.append("from torch import nn")
-    if re.search(r"\btaiyi_fx\.", body):
-        found.append("import taiyi_fx")
-    names = [name for name in _TESTING if re.search(rf"\b{name}\(", body)]
-    if names:
-        found.append(f"from taiyi_fx.testing import {', '.join(names)}")
-    return found
-
-
-def named(quantity: Quantity, excerpt: Excerpt) -> str:
-    """What a quantity is called in a program; what that needs is added to the excerpt."""
-    function = quantity.compute
-    if function.__module__.startswith("taiyi_fx.") and find_quantity(quantity.name) is quantity:
-        return quoted(quantity.name)
-    name, found = excerpt_of(function)
-    for source in quantity.sources.values():
-        if not source.reduction.__module__.startswith("taiyi_fx."):
-            found.add(excerpt_of(source.reduction)[1])
-    excerpt.add(found)
-    return name
+    return [*lines, f"assert_agrees({first}, {second}, rel={rel!r}, floor={number_text(floor)})"]
 
 
 def _entry(quantity: Quantity, trial: Trial, excerpt: Excerpt) -> str:
@@ -241,152 +186,15 @@ def _assertion(found: str, expected: Any, rel: float, floor: Floor) -> list[str]
     if expected is None:
         return [*lines, "assert found is None, found"]
     if np.shape(expected) or np.shape(floor):
-        lines.append(f"expected = {_array_text(expected)}")
-        return [*lines, f"assert_agrees(found, expected, rel={rel!r}, floor={_number(floor)})"]
+        lines.append(f"expected = {array_text(expected)}")
+        return [*lines, f"assert_agrees(found, expected, rel={rel!r}, floor={number_text(floor)})"]
     value = float(expected)
-    shown = f"expected = {_number(value)}"
+    shown = f"expected = {number_text(value)}"
     if not math.isfinite(value):
         is_none = "found is not None and not math.isfinite(found)"
         return [*lines, shown, f"assert {is_none}, (found, expected)"]
     is_whole = isinstance(expected, (int, np.integer))
     allowed = "0" if is_whole else f"{rel!r} * abs(expected)"
-    allowed += f" + {_number(floor)}" if float(floor) else ""
+    allowed += f" + {number_text(floor)}" if float(floor) else ""
     close = f"found is not None and abs(found - expected) <= {allowed}"
     return [*lines, shown, f"assert {close}, (found, expected)"]
-
-
-def _array_text(value: Any) -> str:
-    tensor = torch.as_tensor(value)
-    shown = _nested(tensor.tolist())
-    return f"torch.tensor({shown}, dtype={tensor.dtype})"
-
-
-def tensor_text(recipe: TensorRecipe) -> str:
-    """Code that makes a recipe's tensor: its values if they are few, else the recipe."""
-    made = recipe.make()
-    if made.numel() > _LITERAL or recipe.layout != "contiguous":
-        return repr(recipe)
-    if not made.is_floating_point():
-        return f"torch.tensor({made.tolist()}, dtype={made.dtype})"
-    dtype = "" if made.dtype == torch.float32 else f", dtype={made.dtype}"
-    return f"torch.tensor({_nested(_shortest(made))}{dtype})"
-
-
-def _shortest(x: torch.Tensor) -> Any:
-    # Shortest texts that give the very values back: those of float32 are exact for halves too.
-    numbers = (x if x.dtype == torch.float64 else x.float()).numpy()
-    return np.vectorize(lambda v: float(str(v)), otypes=[object])(numbers).tolist()
-
-
-def _nested(value: Any) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_nested, value))}]"
-    return _number(value)
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return repr({k: float(v) for k, v in value.items()})
-    if np.shape(value):
-        return _array_text(value)
-    if isinstance(value, (bool, int)):
-        return repr(value)
-    return repr(float(value)) if math.isfinite(value) else f"math.{_special(float(value))}"
-
-
-@functools.cache
-def _special(value: float) -> str:
-    return "nan" if math.isnan(value) else "inf" if value > 0 else "inf * -1"
-
-
-def quoted(text: str) -> str:
-    """A text as code."""
-    return repr(text) if '"' in text or "\\" in text else f'"{text}"'
-
-
-def program_of_merge(
-    quantity: Quantity,
-    reduction: Reduction,
-    x: TensorRecipe,
-    sizes: tuple[int, ...],
-    merged: str,
-    *,
-    rel: float,
-    floor: Floor,
-) -> str:
-    """A program in which merged states finish otherwise than that of all rows."""
-    excerpt = Excerpt()
-    lines = [
-        f"reduction = {_reduction(reduction, excerpt)}",
-        f"x = {tensor_text(x)}",
-        "whole = reduction.finish(reduction.measure(x.clone()))",
-        f"parts = [reduction.measure(part) for part in x.split({list(sizes)})]",
-        f"x.untyped_storage().fill_({OVERWRITTEN})  # a state keeps no memory of its tensor",
-        f"merged = {merged}",
-        f"assert_agrees(reduction.finish(merged), whole, rel={rel!r}, floor={_number(floor)})",
-    ]
-    return complete(f"{quantity.name}: merged states are not that of all rows", lines, excerpt)
-
-
-def program_of_scale(
-    quantity: Quantity,
-    reduction: Reduction,
-    x: TensorRecipe,
-    factor: float,
-    *,
-    rel: float,
-    floor: Floor,
-) -> str:
-    """A program in which a scaled state finishes otherwise than that of the scaled tensor."""
-    excerpt = Excerpt()
-    lines = [
-        f"reduction = {_reduction(reduction, excerpt)}",
-        f"x = {tensor_text(x)}",
-        f"scaled = reduction.finish(reduction.scale(reduction.measure(x), {factor!r}))",
-        f"expected = reduction.finish(reduction.measure(x * {factor!r}))",
-        f"assert_agrees(scaled, expected, rel={rel!r}, floor={_number(floor)})",
-    ]
-    return complete(f"{quantity.name}: a scaled state is not that of the scaled", lines, excerpt)
-
-
-def _reduction(reduction: Reduction, excerpt: Excerpt) -> str:
-    name, found = excerpt_of(type(reduction))
-    excerpt.add(found)
-    return f"{name}({repr(reduction).partition('(')[2]}"
-
-
-def program_of_difference(
-    model: ModuleRecipe, batches: Sequence[TensorRecipe], cfg: Mapping[Any, Any], problem: str
-) -> str:
-    """A program in which an instrumented model differs from its plain twin."""
-    excerpt = Excerpt()
-    if not model.kind.__module__.startswith(("torch.nn.", "taiyi_fx.")):
-        excerpt.add(excerpt_of(model.kind)[1])
-    lines = [f"torch.manual_seed({model.seed})"] if model.seed else []
-    made = ", ".join(map(tensor_text, batches))
-    lines += [
-        f"model = {model!r}",
-        f"batches = [{made}]",
-        f"assert_faithful(model, batches, {_cfg_text(cfg, excerpt)})",
-    ]
-    return complete(f"Not faithful: {problem}", lines, excerpt)
-
-
-def _cfg_text(cfg: Mapping[Any, Any], excerpt: Excerpt) -> str:
-    parts = []
-    for key, entries in cfg.items():
-        if isinstance(key, str):
-            name = quoted(key)
-        elif key.__module__.startswith("torch.nn."):
-            name = f"nn.{key.__qualname__}"
-        else:
-            name, found = excerpt_of(key)
-            excerpt.add(found)
-        parts.append(f"{name}: {_entries_text(entries, excerpt)}")
-    return f"{{{', '.join(parts)}}}"
-
-
-def _entries_text(entries: Any, excerpt: Excerpt) -> str:
-    if isinstance(entries, (list, tuple)):
-        return f"[{', '.join(_entries_text(entry, excerpt) for entry in entries)}]"
-    return named(entries, excerpt) if isinstance(entries, Quantity) else repr(entries)

@@ -51,14 +51,16 @@ def training_steps(draw: st.DrawFn, *, max_steps: int = 4, max_rows: int = 12) -
         max_rows: How many samples each has at most.
     """
     rows = draw(st.lists(st.integers(1, max_rows), min_size=1, max_size=max_steps))
-    return tuple(draw(_steps(n, i == len(rows) - 1)) for i, n in enumerate(rows))
+    last = len(rows) - 1
+    return tuple(draw(one_step(n, is_last=i == last)) for i, n in enumerate(rows))
 
 
 @st.composite
-def _steps(draw: st.DrawFn, rows: int, is_last: bool) -> Step:
+def one_step(draw: st.DrawFn, rows: int, *, is_last: bool, is_scaled: bool = True) -> Step:
+    """Draws a step of so many samples: always due if it is the last, scaled only if it may be."""
     return Step(
         sizes=draw(splits(rows)),
         is_due=is_last or not draw(st.booleans()),
-        grad_scale=draw(st.sampled_from((1.0, 2.0, 0.5))),
+        grad_scale=draw(st.sampled_from((1.0, 2.0, 0.5))) if is_scaled else 1.0,
         aside=draw(st.sampled_from(("", "no_grad", "eval"))),
     )

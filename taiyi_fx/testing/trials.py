@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from taiyi_fx.places import Missing
 from taiyi_fx.quantity import Quantity
 from taiyi_fx.testing.module import ModuleRecipe, likes
-from taiyi_fx.testing.steps import Step, splits
+from taiyi_fx.testing.steps import one_step
 from taiyi_fx.testing.tensor import TensorRecipe
 from taiyi_fx.testing.trial import Trial, TrialStep, first_tensor
 
@@ -77,13 +77,13 @@ def _trials(
     x = draw(tensors)
     if modules is None:
         layer = draw(st.sampled_from(_holders(quantity, chosen, x)))
-        layer = _with_parameters(draw, layer, tensors, x.dtype) if needs.parameters else layer
+        layer = _with_parameters(draw, layer, tensors) if needs.parameters else layer
     else:
         layer = draw(modules)
     count = draw(st.integers(1, needs.steps))
     steps = []
     for i in range(count):
-        rows = x.shape[0] if i == 0 or draw(st.booleans()) is False else draw(tensors).shape[0]
+        rows = x.shape[0] if i == 0 or not draw(st.booleans()) else draw(tensors).shape[0]
         values = x if i == 0 else dataclasses.replace(draw(tensors), dtype=x.dtype)
         steps.append(_step(draw, layer, needs, tensors, values, rows, (i, count), modules is None))
     return Trial(layer, tuple(steps), chosen, overwrites=draw(st.booleans()))
@@ -112,7 +112,6 @@ def _with_parameters(
     draw: st.DrawFn,
     layer: ModuleRecipe,
     tensors: st.SearchStrategy[TensorRecipe],
-    dtype: torch.dtype,
 ) -> ModuleRecipe:
     weight = draw(tensors)
     options = {"weight": _dense(weight)}
@@ -139,13 +138,7 @@ def _step(
 ) -> TrialStep:
     i, count = place
     x = _fitting(layer, values, rows, is_like)
-    # A scaled loss and forwards that don't count are the first to go when an example shrinks.
-    made = Step(
-        sizes=draw(splits(rows)),
-        is_due=i == count - 1 or not draw(st.booleans()),
-        grad_scale=draw(st.sampled_from((1.0, 2.0, 0.5))) if needs.backward else 1.0,
-        aside=draw(st.sampled_from(("", "no_grad", "eval"))),
-    )
+    made = draw(one_step(rows, is_last=i == count - 1, is_scaled=needs.backward))
     g = None
     if needs.backward:
         like = draw(tensors)

@@ -8,15 +8,18 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.quantity import find_quantity, quantity_names
 from taiyi_fx.testing import (
+    Chain,
     CheckFailure,
     ModuleRecipe,
     assert_faithful,
     check_compiled,
     check_faithful,
     configs,
+    is_leaf,
     models,
     modules,
 )
+from taiyi_fx.testing.program_of_parts import program_of_difference
 from tests.testing import wrong
 
 # The gradient of an input that is used several times changes the order of sums.
@@ -71,6 +74,15 @@ def test_a_difference_of_the_last_bit_is_caught_and_its_program_fails(run_progra
     assert "class Uses(nn.Module)" in failure.value.program
     with pytest.raises(AssertionError, match="differs: by up to"):
         run_program(failure.value.program)
+
+
+def test_a_program_of_drawn_models_is_complete(run_program):
+    recipe = ModuleRecipe(Chain, ("Keywords", "Branch"), {"output": "dict"}, shape=(4, 6), seed=3)
+    batches = tuple(recipe.input(n) for n in (2, 3))
+    cfg = {is_leaf: ["InputMean"], nn.Linear: ["WeightNorm"], "stem": [wrong.right_mean]}
+    program = program_of_difference(recipe, batches, cfg, "nothing")
+    run_program(program)
+    assert "Chain('Keywords', 'Branch', output='dict')" in program
 
 
 def test_a_model_with_several_inputs_is_compared_by_hand():
