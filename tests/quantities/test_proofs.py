@@ -41,7 +41,7 @@ def test_a_quantity_is_that_of_all_rows_however_they_are_split(name):
 
 @pytest.mark.parametrize("name", [name for name, proof in PROOFS.items() if not proof.not_compiled])
 def test_a_quantity_is_the_same_in_compiled_code(name):
-    check_compiled(name, **{**asked(name), "tensors": None}, max_examples=2)
+    check_compiled(name, **asked(name), max_examples=2)
 
 
 def test_every_declared_quantity_has_a_reference():
