@@ -235,7 +235,7 @@ def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> Instrumente
 
 def _facade(made: _Instrumented) -> InstrumentedModule:
     root = made.compiled.root
-    own = root.forward
+    own = made.compiled.installation.root_dispatcher.plain
 
     @functools.wraps(type(root).forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
