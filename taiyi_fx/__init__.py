@@ -2,6 +2,7 @@
 
 from taiyi_fx.config import ConfigError
 from taiyi_fx.diagram import Diagram, diagram
+from taiyi_fx.edits import Edit, edit
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.places import (
@@ -21,6 +22,7 @@ from taiyi_fx.schedule import at_steps, every, linear
 __all__ = [
     "ConfigError",
     "Diagram",
+    "Edit",
     "InstrumentedModule",
     "Monitor",
     "MonitorWarning",
@@ -30,6 +32,7 @@ __all__ = [
     "at_steps",
     "buffer",
     "diagram",
+    "edit",
     "every",
     "input",
     "input_grad",

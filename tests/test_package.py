@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
-        "ConfigError", "Diagram", "InstrumentedModule", "Monitor", "MonitorWarning", "Quantity",
-        "Record", "Records", "at_steps", "buffer", "diagram", "every", "input", "input_grad",
+        "ConfigError", "Diagram", "Edit", "InstrumentedModule", "Monitor", "MonitorWarning", "Quantity",
+        "Record", "Records", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
         "instrument", "linear", "output", "output_grad", "previous", "quantity", "weight",
         "weight_grad",
     ]  # fmt: skip
