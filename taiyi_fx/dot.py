@@ -162,7 +162,7 @@ def _rows(marks: Marks) -> str:
         _mark("▼", _FORWARD, marks.forward)
         + _mark("▲", _BACKWARD, marks.backward)
         + _mark("■", _PARAMETER, marks.parameters)
-        + _mark("◆", _EDIT, marks.edits)
+        + _mark("ƒ", _EDIT, marks.edits)
     )
     # In a table of their own, or a wide title would stretch the badges.
     table = f"<TABLE BORDER='0' CELLBORDER='0' CELLSPACING='1' CELLPADDING='1'>{rows}</TABLE>"
@@ -218,7 +218,7 @@ def _legend(shown_boxes: list[Box]) -> pydot.Cluster:
         ("■", _PARAMETER, "parameters, read at track"),
     ]
     if any(box.marks.edits for box in shown_boxes):
-        signs.append(("◆", _EDIT, "edit, changes what passes"))
+        signs.append(("ƒ", _EDIT, "edit, changes what passes"))
     for sign, colour, text in signs:
         badge = f"<TD BGCOLOR='{colour}'><FONT COLOR='white'>{sign}</FONT></TD>"
         rows.append(f"<TR>{badge}<TD ALIGN='LEFT'>{text}</TD></TR>")

@@ -84,7 +84,8 @@ def edit(
     It is part of the computation, as a hook that returns something is: it is made at each call,
     in training and evaluation, whatever is due. At one site edits are made in the order of the
     configuration; the first edit of a gradient sees it first. Quantities see the value after its
-    edits and the gradient before: that of what the consumers, or the module, got.
+    edits and the gradient before: that of what the consumers, or the module, got. Where the loss
+    is scaled, so is the gradient that an edit sees.
 
     Args:
         value: A function of the value that returns the one to go on with, in the path of autograd.

@@ -102,7 +102,8 @@ class Source:
 
 def input_pick(module: nn.Module, pick: int | str) -> Pick:
     """The argument of a module's forward that a position or a name means, by both."""
-    names = list(inspect.signature(module.forward).parameters)
+    parameters = inspect.signature(module.forward).parameters.values()
+    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if isinstance(pick, int):
         return pick, names[pick] if pick < len(names) else ""
     return names.index(pick) if pick in names else None, pick

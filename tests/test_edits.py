@@ -496,6 +496,58 @@ def test_compiled_edits_give_the_eager_numbers(kind, backend):
         assert b.value == pytest.approx(a.value, rel=1e-4)
 
 
+class Holding(nn.Module):
+    """Gives its results in a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(D, D)
+
+    def forward(self, x):
+        return {"hidden": self.fc(x), "given": x}
+
+
+class TakesOne(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.holding, self.identity = Holding(), nn.Identity()
+
+    def forward(self, x):
+        return self.identity(self.holding(x)["hidden"]).square()
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+def test_results_in_a_structure_and_handed_through_are_edited_compiled_or_not(backend):
+    model = TakesOne()
+    cfg = {
+        "holding": [edit(grad=positive), edit(value=half, tensor="hidden")],
+        "identity": [edit(grad=lambda g: g - 1), edit(grad=half, at="input")],
+        "": [edit(grad=lambda g: g * 3)],
+    }
+    probed = taiyi_fx.instrument(model, cfg)
+    runs = probed if backend is None else torch.compile(probed, backend=backend, fullgraph=True)
+    x = torch.randn(3, D)
+    runs(x).sum().backward()
+    hidden = model.holding.fc(x).detach() * 0.5
+    arrived = positive((3 * 2 * hidden - 1) * 0.5) * 0.5
+    torch.testing.assert_close(probed.holding.fc.bias.grad, arrived.sum(0))
+
+
+@pytest.mark.parametrize("kind", [Whole, Python])
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_itself_and_parts_that_stayed_python_are_edited(kind, training):
+    cfg = {nn.Module: [edit(value=half, grad=positive)]}
+    model = nn.Sequential(kind()).train(training)
+    twin = copy.deepcopy(model)
+    for module in twin.modules():
+        module.register_forward_hook(lambda module, args, output: half(output))
+        module.register_forward_hook(lambda m, a, output: output.register_hook(positive) and None)
+    x = torch.randn(3, D)
+    probed = taiyi_fx.instrument(model, cfg)
+    assert torch.equal(twin(x), probed(x))
+    assert_same_bits(gradients(twin, x), gradients(probed, x))
+
+
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), copy.copy])
 def test_copies_and_pickles_keep_edits(how):
     probed = taiyi_fx.instrument(Whole(), {"fc": [edit(value=half, grad=positive)]})
@@ -661,11 +713,23 @@ def test_the_diagram_has_a_mark_of_its_own_for_edits():
     assert marks[0].edits == ("output value · half", "output gradient · lambda")
     assert marks[1].edits == ("input gradient [input] · half",)
     assert not marks[2]
-    assert "◆" in picture.to_dot()
+    assert "ƒ" in picture.to_dot()
     assert "edit, changes what passes" in picture.to_dot()
     assert repr(picture) == "<diagram of 5 boxes, 1 with probes, 2 with edits>"
     plain = taiyi_fx.diagram(taiyi_fx.instrument(model, {"0": ["InputSndNorm"]}))
-    assert "◆" not in plain.to_dot()
+    assert "ƒ" not in plain.to_dot()
+
+
+def test_a_forward_that_stayed_python_is_drawn_with_its_edits():
+    cfg = {"fc": ["InputSndNorm", edit(grad=half)]}
+    probed = taiyi_fx.instrument(Python(), cfg)
+    probed(torch.randn(3, D)).sum().backward()
+    for picture in (
+        taiyi_fx.diagram(probed),
+        taiyi_fx.diagram(taiyi_fx.instrument(Python(), cfg), example_inputs=torch.randn(3, D)),
+    ):
+        boxes = [box for _, box in picture.to_networkx().nodes(data="box") if box.path == "fc"]
+        assert [box.marks.edits for box in boxes] == [("output gradient · half",)] * 2
 
 
 def test_the_diagram_marks_an_edited_call_of_a_function():

@@ -11,7 +11,13 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Change
 from taiyi_fx.passes.note import add_note
-from taiyi_fx.passes.structure import find_tensor, replace_picked, replace_tensor, stands_in
+from taiyi_fx.passes.structure import (
+    Call,
+    find_tensor,
+    replace_picked,
+    replace_tensor,
+    stands_in,
+)
 
 
 class Edited:
@@ -181,6 +187,8 @@ def _run(function: Callable[[Tensor], Any], x: Tensor, note: str) -> Any:
 
 
 def _described(value: Any) -> str:
+    if isinstance(value, Call):
+        return f"a call with {len(value.args) + len(value.kwargs)} arguments"
     if not isinstance(value, Tensor):
         return "None" if value is None else f"a {type(value).__name__}"
     kind = str(value.dtype).removeprefix("torch.")

@@ -267,7 +267,7 @@ class Installation:
         standins = [Standin(graph, self.root, self.table, self.run, calls) for graph in graphs]
         kind = Dispatcher if name else RootDispatcher
         made = kind(part, standins, self.run, self._islands.get(name, part.forward))
-        made.edited = made.sites & self._edited
+        made.edited = (made.sites | {name}) & self._edited
         made.only_here = made.edited & capture.functions.keys()
         return made
 
