@@ -46,6 +46,9 @@ class Edited:
         self.is_fresh = self.leaves_fresh = is_fresh and not self.value_changes
         side = "output" if self.is_output else "input"
         self.place = f"the {side} of {module or 'the model'!r}"
+        self.gradient_edits = [
+            (c, GradientEdit(self.place, c.function)) for c in self.gradient_changes
+        ]
         # torch.fx names a called object in the generated code by these two.
         self.__name__ = f"{module or 'model'}.{side}.edit"
         self.__module__ = "taiyi_fx"
@@ -60,10 +63,9 @@ class Edited:
             made = self._changed(change, tensor)
             value = replace_picked(value, change.site.pick, tensor, made)
         if torch.is_grad_enabled():
-            for change in self.gradient_changes:
+            for change, edit in self.gradient_edits:
                 tensor = self._find(value, change)
                 if tensor.requires_grad:
-                    edit = GradientEdit(self.place, change.function)
                     value = self._with_edit(value, tensor, edit)
         return value
 
@@ -90,10 +92,10 @@ class Edited:
         if torch.compiler.is_compiling():
             return replace_tensor(value, tensor, CompiledEdit.apply(tensor, edit))
         if torch._C._are_functorch_transforms_active():
-            return replace_tensor(value, tensor, EagerEdit.apply(tensor, edit))
+            return replace_tensor(value, tensor, TransformedEdit.apply(tensor, edit))
         if self._is_apart(value, tensor):
             return replace_tensor(value, tensor, EagerEdit.apply(tensor, edit))
-        # As for a probe: a Function would part the tensor from its other names.
+        # A Function would part the tensor from its other names; a hook costs less besides.
         if self.is_output and not tensor.is_leaf:
             hook_first(tensor, edit)
             return value
@@ -105,7 +107,8 @@ class Edited:
 
     def _is_apart(self, value: Any, tensor: Tensor) -> bool:
         if self.is_output:
-            return self.is_fresh and stands_in(value, tensor)
+            # A view that is changed in place loses its hooks.
+            return self.is_fresh and tensor._is_view() and stands_in(value, tensor)
         return not tensor._is_view()
 
 
@@ -206,6 +209,23 @@ class EagerEdit(torch.autograd.Function):
     It returns ``x.detach()`` for the reasons that a probe's does.
     """
 
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
+        """``x``; ``ctx`` is autograd's untyped context."""
+        ctx.edit = edit
+        ctx.set_materialize_grads(False)
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        """The changed gradient, where there is one."""
+        (g,) = grads
+        return (None if g is None else ctx.edit(g)), None
+
+
+class TransformedEdit(torch.autograd.Function):
+    """The same in the form, slower, that transforms of ``torch.func`` take."""
+
     generate_vmap_rule = True
 
     @staticmethod
@@ -217,13 +237,11 @@ class EagerEdit(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, GradientEdit], output: Tensor) -> None:
         """Keeps the edit; ``ctx`` is autograd's untyped context."""
         ctx.edit = inputs[1]
-        ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
-        """The changed gradient, where there is one."""
-        (g,) = grads
-        return (None if g is None else ctx.edit(g)), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """The changed gradient."""
+        return ctx.edit(grads[0]), None
 
 
 class UnderivedEdit(torch.autograd.Function):
