@@ -1,9 +1,10 @@
 # One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all,
-# `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few).
+# `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few), `make pages`
+# writes the pages of the documentation that are made of the code.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test zoo clean
+.PHONY: demo test zoo pages clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -15,6 +16,9 @@ test: .venv/installed
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest
 	$(BIN)/python tests/check_wheel.py
+
+pages: .venv/installed
+	$(BIN)/python -c 'from taiyi_fx.catalogue import page; print(page(), end="")' > docs/quantities.md
 
 zoo: .venv/zoo-installed
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)

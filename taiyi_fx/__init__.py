@@ -1,8 +1,10 @@
 """Monitoring compiled into a PyTorch model: no module hooks, no change, numbers that hold."""
 
+from taiyi_fx.catalogue import Quantities, QuantityInfo, quantities
 from taiyi_fx.config import ConfigError
 from taiyi_fx.diagram import Diagram, diagram
 from taiyi_fx.edits import Edit, edit
+from taiyi_fx.epochs import EpochSummary
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.places import (
@@ -11,22 +13,30 @@ from taiyi_fx.places import (
     input_grad,
     output,
     output_grad,
+    pair,
+    parameter,
+    parameter_grad,
     previous,
     weight,
     weight_grad,
 )
-from taiyi_fx.quantity import Quantity, quantity
-from taiyi_fx.record import Record, Records
+from taiyi_fx.quantity import NoValue, Quantity, quantity
+from taiyi_fx.record import NonFiniteSite, Record, Records
 from taiyi_fx.schedule import at_steps, every, linear
 
 __all__ = [
     "ConfigError",
     "Diagram",
     "Edit",
+    "EpochSummary",
     "InstrumentedModule",
     "Monitor",
     "MonitorWarning",
+    "NoValue",
+    "NonFiniteSite",
+    "Quantities",
     "Quantity",
+    "QuantityInfo",
     "Record",
     "Records",
     "at_steps",
@@ -40,7 +50,11 @@ __all__ = [
     "linear",
     "output",
     "output_grad",
+    "pair",
+    "parameter",
+    "parameter_grad",
     "previous",
+    "quantities",
     "quantity",
     "weight",
     "weight_grad",

@@ -61,6 +61,11 @@ class Subscription:
     label: str
 
     @functools.cached_property
+    def is_costly(self) -> bool:
+        """Whether finishing one of its readings takes a decomposition."""
+        return any(getattr(r.reduction, "is_costly", False) for r in self.readings.values())
+
+    @functools.cached_property
     def is_at_calls(self) -> bool:
         """Whether it needs anything that only a call of the module can give."""
         return any(reading.site.port in CALL_PORTS for reading in self.readings.values())
@@ -189,8 +194,8 @@ class _Asked:
             if isinstance(request, Edit):
                 self._add_edit(modules, request, named, place)
                 continue
-            for name in self._holders(modules, request, named, place):
-                options = tuple(sorted(request.options.items()))
+            for name, given in self._holders(modules, request, named, place):
+                options = tuple(sorted(given.items()))
                 schedules = self.schedules.setdefault((name, request.quantity, options), [])
                 if request.schedule not in schedules:
                     schedules.append(request.schedule)
@@ -212,14 +217,16 @@ class _Asked:
 
     def _holders(
         self, modules: Mapping[str, nn.Module], request: Request, named: bool, path: str
-    ) -> list[str]:
-        """Those of the matched modules that can have the quantity; says who cannot and must."""
-        holders: list[str] = []
+    ) -> list[tuple[str, dict[str, Any]]]:
+        """Which of the matched modules can have the quantity, with its options for each value
+        that they have; says who cannot and must.
+        """
+        holders: list[tuple[str, dict[str, Any]]] = []
         lacking: dict[str, Missing] = {}
         for name, module in modules.items():
             try:
-                request.quantity.readings(module, request.options)
-                holders.append(name)
+                every = request.quantity.for_each(module, request.options)
+                holders.extend((name, options) for options in every)
             except Missing as missing:
                 lacking[name] = missing
         # A class may well match modules without a weight; they are passed over while any has one.
@@ -239,11 +246,14 @@ class _Asked:
         if self.problems:
             raise ConfigError(self.problems)
         order = {name: i for i, name in enumerate(modules)}
-        names = Counter((module, quantity.name) for module, quantity, _ in self.schedules)
+        bare = Counter((asked[0], _bare_label(*asked[1:])) for asked in self.schedules)
         entries = sorted(self.schedules.items(), key=lambda entry: order[entry[0][0]])
         return tuple(
             _subscription(
-                modules[asked[0]], *asked, tuple(schedules), names[asked[0], asked[1].name]
+                modules[asked[0]],
+                *asked,
+                tuple(schedules),
+                is_alone=bare[asked[0], _bare_label(*asked[1:])] == 1,
             )
             for asked, schedules in entries
         )
@@ -263,14 +273,21 @@ def _subscription(
     quantity: Quantity,
     options: tuple[tuple[str, Any], ...],
     schedules: tuple[Schedule, ...],
-    of_this_name: int,
+    *,
+    is_alone: bool,
 ) -> Subscription:
-    label = quantity.name
-    if of_this_name > 1 and options:
-        label += f"({', '.join(f'{k}={v!r}' for k, v in options)})"
+    label = _bare_label(quantity, options)
+    shown = [(k, v) for k, v in options if k != "param" or not quantity.is_of_each_parameter]
+    if shown and not is_alone:
+        label += f"({', '.join(f'{k}={v!r}' for k, v in shown)})"
     readings = quantity.readings(holder, dict(options))
     arguments = quantity.compute_options(dict(options))
     return Subscription(module, quantity, options, schedules, readings, arguments, label)
+
+
+def _bare_label(quantity: Quantity, options: tuple[tuple[str, Any], ...]) -> str:
+    of_parameter = f".{dict(options)['param']}" if quantity.is_of_each_parameter else ""
+    return quantity.name + of_parameter
 
 
 def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request | Edit]]:
@@ -302,8 +319,9 @@ def _request(entry: Any) -> Request | Edit:
     quantity = _quantity(name)
     if not isinstance(options, Mapping):
         raise ValueError(f"options are a dictionary of names and values, not {options!r}")
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
     quantity.check_options(options)
-    return Request(quantity, _schedule(schedule), dict(options))
+    return Request(quantity, _schedule(schedule), options)
 
 
 def _quantity(name: Any) -> Quantity:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, Reduction, State
 from taiyi_fx.passes.slots import Slot, SlotTable
+from taiyi_fx.quantity import NoValue
 
 _NOT_CALLED = (
     "the module was not called in a training forward (one that builds a graph, outside of "
@@ -23,7 +24,7 @@ _GRAPH_DID_NOT_RUN = (
 )
 
 
-class NoValue(Exception):
+class NotThere(NoValue):
     """A reading is not there; the message says why.
 
     Attributes:
@@ -55,60 +56,121 @@ class Scale:
         return Scale(factor, 1.0 if unscaled else factor)
 
 
+@dataclass(frozen=True)
+class Found:
+    """What one reading left, and what it has to be multiplied with."""
+
+    reading: Reading
+    state: State
+    factor: float
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one quantity of one call is computed from.
+
+    Attributes:
+        found: By parameter of the quantity's function.
+        present: A count that is zero if, as only the device knows, there is nothing.
+    """
+
+    found: Mapping[str, Found]
+    present: Tensor | None
+
+
 class Readings:
-    """Finished readings of one step; equal ones are finished once."""
+    """What the readings of one step left."""
 
     def __init__(self, modules: Mapping[str, nn.Module], table: SlotTable, scale: Scale) -> None:
         self._modules = modules
         self._table = table
         self._scale = scale
-        self._finished: dict[tuple[int, Any, float], tuple[State, Any]] = {}
+        self._of_modules: dict[tuple[str, Reading], State] = {}
 
-    def of(
-        self, subscription: Subscription, mode: Mode, call: int
-    ) -> tuple[dict[str, Any], Tensor | None]:
-        """The inputs of a quantity, and a count that is zero if on the device there are none.
+    def measure_modules(self, subscriptions: Iterable[Subscription]) -> None:
+        """Reads parameters and buffers for all of them, equal reductions by one call to torch."""
+        asked: dict[Reduction, dict[tuple[str, Reading], list[Tensor]]] = {}
+        for subscription in subscriptions:
+            for reading in subscription.readings.values():
+                if reading.site.port in CALL_PORTS:
+                    continue
+                try:
+                    tensors = list(_tensors_of(self._modules[subscription.module], reading))
+                except NotThere:
+                    continue  # told where it is missed
+                reduction = cast(Reduction, reading.reduction)  # pairs are read at calls
+                of_reduction = asked.setdefault(reduction, {})
+                of_reduction[subscription.module, reading] = tensors
+        for reduction, tensors_of in asked.items():
+            self._of_modules.update(_measured(reduction, tensors_of))
+
+    def of(self, subscription: Subscription, mode: Mode, call: int) -> Inputs:
+        """The inputs of a quantity.
 
         Raises:
-            NoValue: One is not there.
+            NotThere: One is not there.
         """
-        inputs, present = {}, None
+        found, present = {}, None
         for name, reading in subscription.readings.items():
             if reading.site.port in CALL_PORTS:
                 slots = self._table.at(mode, subscription.module, call)
-                inputs[name], count = self._of_call(slots[reading])
+                found[name], count = self._of_call(slots[reading])
                 present = count if present is None else present
             else:
-                inputs[name] = self._of_module(subscription.module, reading)
-        return inputs, present
+                found[name] = self._of_module(subscription.module, reading)
+        return Inputs(found, present)
 
-    def _of_call(self, slot: Slot) -> tuple[Any, Tensor | None]:
+    def _of_call(self, slot: Slot) -> tuple[Found, Tensor | None]:
         if slot.failure is not None:
             raise slot.failure
-        found = slot.read()
-        if found is None:
+        read = slot.read()
+        if read is None:
             why = _GRAPH_DID_NOT_RUN if slot.module.endswith("()") else _NOT_CALLED
-            raise NoValue(slot.note or why, seen=slot.note is not None)
+            raise NotThere(slot.note or why, seen=slot.note is not None)
         is_gradient = slot.reading.site.port in GRADIENT_PORTS
-        factor = self._scale.calls if is_gradient else 1.0
-        return self._finish(slot.reading, found[0], factor), found[1]
+        return Found(slot.reading, read[0], self._scale.calls if is_gradient else 1.0), read[1]
 
-    def _of_module(self, name: str, reading: Reading) -> Any:
-        tensors = list(_tensors_of(self._modules[name], reading))
-        reduction = reading.reduction
-        state = reduction.measure(tensors[0])
-        for tensor in tensors[1:]:
-            state = reduction.merge(state, reduction.measure(tensor))
+    def _of_module(self, name: str, reading: Reading) -> Found:
+        if (name, reading) not in self._of_modules:
+            tensors = list(_tensors_of(self._modules[name], reading))
+            reduction = cast(Reduction, reading.reduction)
+            self._of_modules.update(_measured(reduction, {(name, reading): tensors}))
         is_gradient = reading.site.port == "parameter_grad"
-        return self._finish(reading, state, self._scale.parameters if is_gradient else 1.0)
+        factor = self._scale.parameters if is_gradient else 1.0
+        return Found(reading, self._of_modules[name, reading], factor)
 
-    def _finish(self, reading: Reading, state: State, factor: float) -> Any:
+
+class Finished:
+    """Values made of states; those of equal readings of one state are made once."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[int, Any, float], tuple[State, Any]] = {}
+
+    def of(self, found: Found) -> Any:
+        """What a quantity's function takes."""
         # Probes that were fused fold the same state into each of their slots.
-        key = id(state), reading.reduction, factor
-        if key not in self._finished:
-            scaled = state if factor == 1.0 else reading.reduction.scale(state, factor)
-            self._finished[key] = state, reading.reduction.finish(scaled)
-        return self._finished[key][1]
+        state, factor, reduction = found.state, found.factor, found.reading.reduction
+        key = id(state), reduction, factor
+        if key not in self._values:
+            scaled = state if factor == 1.0 else reduction.scale(state, factor)
+            self._values[key] = state, reduction.finish(scaled)
+        return self._values[key][1]
+
+
+def _measured(
+    reduction: Reduction, tensors_of: Mapping[tuple[str, Reading], list[Tensor]]
+) -> dict[tuple[str, Reading], State]:
+    """The states of each entry's tensors, taken together."""
+    every = [tensor for tensors in tensors_of.values() for tensor in tensors]
+    measure_all = getattr(reduction, "measure_all", None)
+    states = measure_all(every) if measure_all else [reduction.measure(t) for t in every]
+    remaining, found = iter(states), {}
+    for key, tensors in tensors_of.items():
+        state = next(remaining)
+        for _ in tensors[1:]:
+            state = reduction.merge(state, next(remaining))
+        found[key] = state
+    return found
 
 
 def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
@@ -120,7 +182,7 @@ def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
     gradients = [p.grad.detach() for p in named if p.grad is not None]
     if not gradients:
         frozen = all(not p.requires_grad for p in named)
-        raise NoValue(
+        raise NotThere(
             f"{name} is frozen (requires_grad is False)"
             if frozen
             else f"no gradient reached {name}"

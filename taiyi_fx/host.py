@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Value
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pending:
-    """A result on its way to the host."""
+    """A result on its way to the host.
 
-    subscription: Subscription
+    Attributes:
+        step: The step that it belongs to.
+        module: The series' module, with its call.
+        label: The quantity, as it was asked for.
+        suffix: Which of its parts.
+        mode: Of the forward.
+        value: A number or a vector.
+        present: A count on the device that is zero if there is no value.
+    """
+
+    step: int
     module: str
+    label: str
     suffix: str
     mode: Mode
     value: Tensor
-    present: Tensor | None
+    present: Tensor | None = None
 
 
-def to_host(pending: list[Pending]) -> list[Value | None]:
+def to_host(pending: Sequence[Pending]) -> list[Value | None]:
     """All values, by one copy from each device; None where the device says there is none."""
     parts = [part for result in pending for part in _parts(result)]
     by_device: dict[torch.device, list[int]] = {}

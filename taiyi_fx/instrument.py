@@ -9,7 +9,7 @@ import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
@@ -33,6 +33,7 @@ def instrument(
     record_eval: bool = False,
     strict: bool = False,
     capture: Literal["auto", "whole"] = "auto",
+    epoch_statistics: Literal["exact", "streaming"] = "exact",
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
@@ -49,6 +50,8 @@ def instrument(
         record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
         strict: Raise what goes wrong in a quantity during training instead of warning once.
         capture: ``"whole"`` insists that the model's forward becomes one graph.
+        epoch_statistics: What `Monitor.tick_epoch` summarises from: ``"exact"`` keeps an epoch's
+            numbers for quantiles, ``"streaming"`` only folds them.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
@@ -60,7 +63,8 @@ def instrument(
     if not isinstance(start_step, int) or start_step < 0:
         raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
     with _no_collection():
-        return _instrument(model, cfg, start_step, record_eval, strict, capture)
+        options = _Options(record_eval, strict, capture, epoch_statistics)
+        return _instrument(model, cfg, start_step, options)
 
 
 @contextmanager
@@ -79,16 +83,14 @@ def _instrument(
     model: nn.Module,
     cfg: Cfg,
     start_step: int,
-    record_eval: bool,
-    strict: bool,
-    capture: Literal["auto", "whole"],
+    options: _Options,
 ) -> InstrumentedModule:
     config = check(model, cfg)
-    captured = trace(model, config.targets(evaluation=record_eval))
-    if capture == "whole" and not captured.is_whole:
+    captured = trace(model, config.targets(evaluation=options.record_eval))
+    if options.capture == "whole" and not captured.is_whole:
         raise ValueError(f"the model does not become one graph: {captured}")
     config = config.with_functions(model, captured)
-    compiled = compile_probes(model, captured, config.plan(), record_eval=record_eval)
+    compiled = compile_probes(model, captured, config.plan(), record_eval=options.record_eval)
     unseen = unseen_calls(config.targets().functions, model, captured)
     findings = {**config.passed_over, **compiled.findings, **unseen}
     if findings:
@@ -101,10 +103,18 @@ def _instrument(
         compiled.table,
         compiled.installation,
         start_step=start_step,
-        strict=strict,
+        strict=options.strict,
+        epoch_statistics=options.epoch_statistics,
     )
-    options = {"record_eval": record_eval, "strict": strict, "capture": capture}
     return _facade(_Instrumented(compiled, monitor, cfg, options))
+
+
+@dataclass(frozen=True)
+class _Options:
+    record_eval: bool
+    strict: bool
+    capture: Literal["auto", "whole"]
+    epoch_statistics: Literal["exact", "streaming"]
 
 
 def _check_model(model: Any) -> None:
@@ -214,7 +224,7 @@ class InstrumentedModule(fx.GraphModule):
 
     def _arguments(self) -> tuple[Cfg, dict[str, Any]]:
         made = self._instrumented
-        return made.cfg, {**made.options, "start_step": self.monitor.next_step}
+        return made.cfg, {**asdict(made.options), "start_step": self.monitor.next_step}
 
 
 @dataclass(frozen=True)
@@ -222,7 +232,7 @@ class _Instrumented:
     compiled: Instrumented
     monitor: Monitor
     cfg: Cfg
-    options: dict[str, Any]
+    options: _Options
 
     @property
     def model_class(self) -> type[nn.Module]:

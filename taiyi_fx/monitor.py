@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from taiyi_fx.aside import Aside
 from taiyi_fx.config import Config, Subscription
-from taiyi_fx.finish import NoValue, Readings, Scale
-from taiyi_fx.host import Pending, to_host
+from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
+from taiyi_fx.evaluate import Evaluator, Outcome, Series, Work
+from taiyi_fx.explain import Known, explain
+from taiyi_fx.finish import NotThere, Readings, Scale
+from taiyi_fx.first_non_finite import first_sites
+from taiyi_fx.host import Pending
 from taiyi_fx.passes.install import Due, Installation
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
-from taiyi_fx.passes.pipeline import add_note
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.record import Record, Records, Value
+from taiyi_fx.record import NonFiniteSite, Records, Value
 from taiyi_fx.schedule import Schedule, is_any_due
 
 _NOT_ANNOUNCED = (
@@ -45,12 +51,29 @@ class _Agenda:
     readings: Due
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A tracked step whose records are not all there yet.
+
+    Attributes:
+        prompt: What was computed in `track`.
+        costly: What is being computed aside.
+        order: The place of each series among the step's records.
+    """
+
+    prompt: Outcome
+    costly: Future[Outcome] | None
+    order: dict[Series, int]
+
+
 class Monitor:
     """Collects the quantities of an instrumented model while it trains.
 
     Attributes:
-        records: Everything recorded so far.
         missing: Why a quantity had no value when last due, by module and quantity.
+        epochs: Summaries of all scalar series, from each `tick_epoch`.
+        non_finite: The first sites of steps that brought a NaN or an Inf, where
+            ``NonFinite`` or its siblings are asked for.
     """
 
     def __init__(
@@ -62,10 +85,14 @@ class Monitor:
         *,
         start_step: int = 0,
         strict: bool = False,
+        epoch_statistics: Statistics = "exact",
     ) -> None:
-        self.records = Records()
-        self.missing: dict[tuple[str, str], str] = {}
+        self.missing: dict[Series, str] = {}
+        self.epochs: list[EpochSummary] = []
+        self.non_finite: list[NonFiniteSite] = []
+        self._records = Records()
         self._config = config
+        self._root = root
         self._modules = dict(root.named_modules())
         self._table = table
         self._installation = installation
@@ -73,8 +100,11 @@ class Monitor:
         # Many quantities share few schedules: each is asked once a step.
         self._schedules = tuple(dict.fromkeys(s.schedules for s in config.subscriptions))
         self._agendas: dict[tuple[bool, ...], _Agenda] = {}
-        self._windows: dict[tuple[Subscription, Mode, int], list[dict[str, Any]]] = {}
-        self._previous: dict[tuple[Subscription, str], Any] = {}
+        self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
+        self._aside = Aside(self._costly.run)
+        self._steps: deque[_Step] = deque()
+        self._logged: list[Pending] = []
+        self._epoch = Epochs(epoch_statistics)
         self._modes: tuple[Mode, ...] = (
             ("train", "eval") if installation.run.record_eval else ("train",)
         )
@@ -91,11 +121,22 @@ class Monitor:
         """The step that the next forward is read for."""
         return self._step
 
+    @property
+    def records(self) -> Records:
+        """Everything recorded so far; waits for what is still being computed."""
+        if self._logged:
+            logged, self._logged = self._logged, []
+            self._steps.append(_Step(self._prompt.run([], logged), None, {}))
+        self._take_in(all_of_it=True)
+        return self._records
+
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.
 
         Call it once for each optimizer step, after backward: before ``optimizer.step()`` and
         before gradients are cleared. Several forwards and backwards before it are one step.
+        Eigenvalues and singular values are computed beside the training, by one thread; their
+        records belong to this step, and are there when `records` is looked at.
 
         Args:
             step: The step's number. What its forward read was fixed by the ``track`` before,
@@ -107,10 +148,71 @@ class Monitor:
         if self._paused:
             return
         agenda = self._agenda(step)
-        if agenda.work:
-            self._collect(agenda, step, Scale.of(grad_scale))
+        failures: dict[Series, str] = {}
+        if agenda.work or self._logged:
+            self._steps.append(self._collect(agenda, step, Scale.of(grad_scale), failures))
         self._installation.end_step()
         self._prepare(step + 1)
+        self._report(failures)
+        self._take_in(all_of_it=self._strict)
+
+    def log(
+        self,
+        name: str,
+        value: float | Tensor,
+        *,
+        step: int | None = None,
+        mode: Mode | None = None,
+    ) -> None:
+        """Records a number of your own, a loss or a metric, as a series of the model itself.
+
+        A tensor stays on its device until the next `track`, which takes it along.
+
+        Args:
+            name: The series' name; its module is ``""``.
+            value: A number, or a tensor of one element.
+            step: The step that it belongs to; by default that of the next `track`, and for an
+                evaluation that of the last.
+            mode: Whether it belongs to training or evaluation, which are kept apart; by default
+                as the model stands.
+
+        Raises:
+            TypeError: The value is no number.
+            ValueError: The value has more than one element, or the name is one of the quantities
+                asked of the model itself.
+        """
+        if any(s.label == name and not s.module for s in self.subscriptions):
+            raise ValueError(f"{name!r} is a quantity of the model itself: log under another name")
+        mode = mode or ("train" if self._root.training else "eval")
+        if step is None:
+            step = self._step if mode == "train" else max(self._step - 1, 0)
+        self._logged.append(Pending(step, "", name, "", mode, _scalar(name, value)))
+
+    def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
+        """Closes an epoch; returns what each scalar series did in it, as is added to `epochs`.
+
+        Args:
+            epoch: Its number, by default one more than the last.
+        """
+        _ = self.records  # all that belongs to the epoch is there
+        closed = self._epoch.close(epoch)
+        self.epochs += closed
+        return closed
+
+    def explain(self, module: str, quantity: str) -> str:
+        """Says why a series has no value, when it is next due, and when it last had one.
+
+        Args:
+            module: The module's name, ``"fc@1"`` for its second call.
+            quantity: The quantity's name in records.
+
+        Raises:
+            LookupError: There is no such module or quantity.
+        """
+        records = self.records  # first: what is still being computed may be missing
+        known = Known(self._modules, self.subscriptions, records, self.missing, self._step)
+        text = explain(module, quantity, known)
+        return f"{text} (the monitor is paused)" if self._paused else text
 
     @contextmanager
     def at(self, step: int) -> Iterator[None]:
@@ -141,12 +243,16 @@ class Monitor:
     def close(self) -> None:
         """Ends monitoring: the model runs its own forward from here on. Records stay."""
         self.pause()
+        _ = self.records
 
     def clean_mem(self) -> None:
         """Forgets all records and everything kept for quantities that span steps."""
         self.records.clear()
-        self._windows.clear()
-        self._previous.clear()
+        self.epochs.clear()
+        self.non_finite.clear()
+        self._epoch.clear()
+        self._prompt.clear()
+        self._costly.clear()
         self._table.clear()
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
@@ -167,116 +273,118 @@ class Monitor:
             )
         return self._agendas[due]
 
-    def _collect(self, agenda: _Agenda, step: int, scale: Scale) -> None:
-        self._failed: dict[tuple[str, str], str] = {}
-        with torch.no_grad():
-            pending = list(self._evaluate(agenda, step, scale))
-            values = self._to_host(pending)
-        for result, value in zip(pending, values, strict=True):
-            if value is None:
-                self._failed[result.module, result.subscription.label] = "no gradient reached it"
-            else:
-                self._record(step, result, value)
-        self._report()
-
-    def _to_host(self, pending: list[Pending]) -> list[Value | None]:
-        try:
-            return to_host(pending)
-        except Exception as error:  # Monitoring never ends a run: reported by name.
-            if self._strict:
-                raise
-            for result in pending:
-                text = f"{type(error).__name__} on the way to the host: {error}"
-                self._failed[result.module, result.subscription.label] = text
-            pending.clear()
-            return []
-
-    def _evaluate(self, agenda: _Agenda, step: int, scale: Scale) -> Iterator[Pending]:
+    def _collect(
+        self, agenda: _Agenda, step: int, scale: Scale, failures: dict[Series, str]
+    ) -> _Step:
         readings = Readings(self._modules, self._table, scale)
-        for subscription, is_emitted in agenda.work:
-            yield from self._of(subscription, readings, is_emitted, step)
+        with torch.no_grad():
+            readings.measure_modules(subscription for subscription, _ in agenda.work)
+            works = list(self._works(agenda, step, readings, failures))
+            costly = [work for work in works if work.subscription.is_costly]
+            prompt = [work for work in works if not work.subscription.is_costly]
+            future = self._aside.put(costly) if costly else None
+        logged, self._logged = self._logged, []
+        outcome = self._prompt.run(prompt, logged)
+        failures.update(outcome.failures)
+        outcome.failures.clear()
+        self._tell_non_finite(first_sites(prompt, outcome.records, self._table))
+        order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
+        return _Step(outcome, future, order)
 
-    def _of(
-        self, subscription: Subscription, readings: Readings, is_emitted: bool, step: int
-    ) -> Iterator[Pending]:
-        is_at_calls = subscription.is_at_calls
-        for mode in self._modes if is_at_calls else self._modes[:1]:
-            calls = self._table.calls(mode, subscription.module) if is_at_calls else 1
-            for call in range(max(calls, mode == "train")):
-                module = subscription.module + (f"@{call}" if call else "")
+    def _works(
+        self, agenda: _Agenda, step: int, readings: Readings, failures: dict[Series, str]
+    ) -> Iterator[Work]:
+        for subscription, is_emitted in agenda.work:
+            for mode, call in self._calls(subscription):
                 try:
-                    yield from self._at_call(subscription, readings, is_emitted, mode, call, module)
-                except NoValue as why:
+                    inputs = readings.of(subscription, mode, call)
+                    yield Work(subscription, step, mode, call, inputs, is_emitted)
+                except NotThere as why:
+                    if is_emitted and subscription.quantity.looks_back:
+                        yield Work(subscription, step, mode, call, None, is_emitted)
                     if (call == 0 or why.seen) and mode == "train" and is_emitted:
                         text = str(why) if step in self._announced else _NOT_ANNOUNCED
-                        self._failed[module, subscription.label] = text
+                        failures[_series(subscription, call)] = text
                 except Exception as error:  # Monitoring never ends a run: reported by name.
                     if self._strict:
-                        add_note(error, f"while computing {subscription.label} of {module!r}")
                         raise
-                    self._failed[module, subscription.label] = f"{type(error).__name__}: {error}"
+                    text = f"{type(error).__name__}: {error}"
+                    failures[_series(subscription, call)] = text
 
-    def _at_call(
-        self,
-        subscription: Subscription,
-        readings: Readings,
-        is_emitted: bool,
-        mode: Mode,
-        call: int,
-        module: str,
-    ) -> Iterator[Pending]:
-        quantity = subscription.quantity
-        inputs, present = readings.of(subscription, mode, call)
-        if quantity.window:
-            inputs = self._windowed(subscription, inputs, mode, call, is_emitted)
-        if not is_emitted:
+    def _calls(self, subscription: Subscription) -> Iterator[tuple[Mode, int]]:
+        if not subscription.is_at_calls:
+            yield "train", 0
             return
-        for name, source in quantity.sources.items():
-            if source.of_previous:
-                key = subscription, f"{mode} {call} {name}"
-                inputs[name], self._previous[key] = self._previous.get(key), inputs[name]
-        computed = quantity.compute(**inputs, **subscription.arguments)
-        for suffix, value in (
-            computed if isinstance(computed, Mapping) else {"": computed}
-        ).items():
-            tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
-            tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
-            yield Pending(subscription, module, suffix, mode, tensor, present)
+        for mode in self._modes:
+            calls = self._table.calls(mode, subscription.module)
+            for call in range(max(calls, mode == "train")):
+                yield mode, call
 
-    def _windowed(
-        self,
-        subscription: Subscription,
-        inputs: dict[str, Any],
-        mode: Mode,
-        call: int,
-        is_emitted: bool,
-    ) -> dict[str, Any]:
-        """Adds this step to the window; at emission, the window's readings stacked."""
-        window = self._windows.setdefault((subscription, mode, call), [])
-        sources = subscription.quantity.sources
-        window.append({k: v for k, v in inputs.items() if sources[k].port in CALL_PORTS})
-        if not is_emitted:
-            return inputs
-        del self._windows[subscription, mode, call]  # whatever comes of it, the next is new
-        stacked = {name: _stack([step[name] for step in window]) for name in window[0]}
-        return {**inputs, **stacked}
+    def _tell_non_finite(self, sites: list[NonFiniteSite]) -> None:
+        if sites and not self.non_finite:
+            _warn("\n".join(map(str, sites)))
+        self.non_finite += sites
 
-    def _record(self, step: int, result: Pending, value: Value) -> None:
-        label = result.subscription.label + (f".{result.suffix}" if result.suffix else "")
-        self.records.append(Record(step, result.module, label, value, result.mode))
-        self.missing.pop((result.module, result.subscription.label), None)
+    def _take_in(self, *, all_of_it: bool) -> None:
+        """Records the steps that are complete, in their order; or waits for all of them."""
+        while self._steps:
+            costly = self._steps[0].costly
+            if costly is not None and not all_of_it and not costly.done():
+                return
+            step = self._steps.popleft()
+            outcomes = [step.prompt]
+            try:
+                if costly is not None:
+                    outcomes.append(costly.result())
+            finally:
+                self._record(outcomes, step.order)
 
-    def _report(self) -> None:
+    def _record(self, outcomes: list[Outcome], order: dict[Series, int]) -> None:
+        records = [pair for outcome in outcomes for pair in outcome.records]
+        for series, record in sorted(records, key=lambda pair: order.get(pair[0], len(order))):
+            self._records.append(record)
+            self._epoch.add(record)
+            self.missing.pop(series, None)
+        for outcome in outcomes:
+            self.missing.update(outcome.reasons)
+            self._report(outcome.failures)
+
+    def _report(self, failures: Mapping[Series, str]) -> None:
         """Warns of what has no value, each time its reason is a new one."""
         news: list[str] = []
-        for (module, label), text in self._failed.items():
+        for (module, label), text in failures.items():
             if self.missing.get((module, label)) != text:
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
             self.missing[module, label] = text
         if news:
             shown = "\n".join(f"  - {line}" for line in news[:10])
             more = f"\n  and {len(news) - 10} more (see monitor.missing)" if len(news) > 10 else ""
-            warnings.warn(f"no value for\n{shown}{more}", MonitorWarning, stacklevel=4)
+            _warn(f"no value for\n{shown}{more}")
+
+
+def _warn(text: str) -> None:
+    """Warns at the line of the user's that called the monitor."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, MonitorWarning, stacklevel=level)
+
+
+def _series(subscription: Subscription, call: int) -> Series:
+    return subscription.module + (f"@{call}" if call else ""), subscription.label
+
+
+def _scalar(name: str, value: float | Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise ValueError(
+                f"{name!r} has the shape {tuple(value.shape)}, but a series takes one number a "
+                "step: reduce it first, as by .mean()"
+            )
+        return value.detach().reshape(()).clone()
+    if isinstance(value, (bool, int, float)) or hasattr(value, "__float__"):
+        return torch.tensor(float(value), dtype=torch.float64)
+    raise TypeError(f"{name!r}: a number belongs here, not {value!r}")
 
 
 def _agenda(
@@ -294,9 +402,3 @@ def _agenda(
         if reading.site.port in CALL_PORTS
     )
     return _Agenda(work, readings)
-
-
-def _stack(values: list[Any]) -> Any:
-    if isinstance(values[0], Tensor):
-        return torch.stack(values)
-    return type(values[0])(*map(torch.stack, zip(*values, strict=True)))

@@ -31,7 +31,7 @@ def check_type(owner: str, option: inspect.Parameter, value: Any) -> None:
     annotation = option.annotation
     if annotation is inspect.Parameter.empty or _matches(value, annotation):
         return
-    allowed = _described(annotation)
+    allowed = described(annotation)
     raise ValueError(f"{owner}: option {option.name!r} must be {allowed}, not {value!r}")
 
 
@@ -42,6 +42,8 @@ def _matches(value: Any, annotation: Any) -> bool:
     if get_origin(annotation) is Literal:
         return value in get_args(annotation)
     members = get_args(annotation)
+    if get_origin(annotation) is tuple:
+        return isinstance(value, tuple) and all(_matches(part, members[0]) for part in value)
     if members and not isinstance(annotation, type):
         return any(_matches(value, member) for member in members)
     if annotation in (None, type(None)):
@@ -53,15 +55,18 @@ def _matches(value: Any, annotation: Any) -> bool:
     return annotation is Any or isinstance(value, typing.get_origin(annotation) or annotation)
 
 
-def _described(annotation: Any) -> str:
+def described(annotation: Any) -> str:
+    """What an annotation allows, in words."""
     if get_origin(annotation) is Annotated:
         kind, *bounds = get_args(annotation)
-        return " ".join([_described(kind), *map(str, bounds)])
+        return " ".join([described(kind), *map(str, bounds)])
     if get_origin(annotation) is Literal:
         return " or ".join(map(repr, get_args(annotation)))
     members = get_args(annotation)
+    if get_origin(annotation) is tuple:
+        return f"several of {described(members[0])}"
     if members and not isinstance(annotation, type):
-        return " or ".join(_described(member) for member in members)
+        return " or ".join(described(member) for member in members)
     if annotation in (None, type(None)):
         return "None"
     return {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}.get(

@@ -13,7 +13,16 @@ from torch import nn
 
 from taiyi_fx import reductions
 from taiyi_fx.feature_axis import feature_axis_of
-from taiyi_fx.passes.ir import CALL_PORTS, Pick, Port, Reading, Reduction, Site
+from taiyi_fx.layer_rules import weight_gradient_of
+from taiyi_fx.passes.ir import (
+    CALL_PORTS,
+    PairReduction,
+    Pick,
+    Port,
+    Reading,
+    Reduction,
+    Site,
+)
 
 
 class Missing(Exception):
@@ -33,10 +42,10 @@ class Source:
     """
 
     port: Port
-    reduction: Callable[..., Reduction]
+    reduction: Callable[..., Reduction | PairReduction]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
-    of_previous: bool = False
+    ago: int = 0
 
     def __call__(self, **parameters: Any) -> Source:
         """The same source with some of its reduction's parameters fixed.
@@ -53,7 +62,8 @@ class Source:
     def options(self) -> dict[str, inspect.Parameter]:
         """What a configuration may set: the open parameters, and which tensor is read."""
         parameters = inspect.signature(self.reduction, eval_str=True).parameters
-        found = {k: p for k, p in parameters.items() if k not in self.fixed}
+        of_module = ("layer",) if getattr(self.reduction, "needs_layer", False) else ()
+        found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
         kind = inspect.Parameter.KEYWORD_ONLY
         if self.port in CALL_PORTS:
             pick = inspect.Parameter("tensor", kind, default=None, annotation=int | str | None)
@@ -77,16 +87,14 @@ class Source:
         site = Site(self.port, self._pick(module, given))
         parameters = {k: v for k, v in given.items() if k not in ("tensor", "param")}
         reduction = self.reduction(**{**self.fixed, **parameters})
-        if getattr(reduction, "feature_axis", None) == "auto":
-            reduction = dataclasses.replace(reduction, feature_axis=feature_axis_of(module))  # pyright: ignore[reportArgumentType]
-        return Reading(site, reduction)
+        return Reading(site, _resolved(reduction, module))
 
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
         if self.port == "input_grad" and getattr(module, "inplace", False):
             raise Missing("changes its input in place, so that its gradient is that of the output")
         if self.port in CALL_PORTS:
             pick = given.get("tensor")
-            if pick is None or not self.port.startswith("input"):
+            if pick is None or self.port in ("output", "output_grad"):
                 return pick
             return input_pick(module, pick)
         name = given.get("param", self.name)
@@ -109,6 +117,18 @@ def input_pick(module: nn.Module, pick: int | str) -> Pick:
     return names.index(pick) if pick in names else None, pick
 
 
+def _resolved(reduction: Any, module: nn.Module) -> Any:  # a frozen dataclass of any kind
+    """A reduction with what it has to know of the module that it reads at."""
+    if getattr(reduction, "feature_axis", None) == "auto":
+        return dataclasses.replace(reduction, feature_axis=feature_axis_of(module))
+    if getattr(reduction, "needs_layer", False):
+        rule = weight_gradient_of(module)
+        if isinstance(rule, str):
+            raise Missing(rule)
+        return dataclasses.replace(reduction, layer=rule)
+    return reduction
+
+
 @dataclass(frozen=True)
 class Place:
     """A side of a module whose tensor a quantity reads, with the stock of reductions."""
@@ -123,6 +143,10 @@ class Place:
     def reduce(self, reduction: Callable[..., Reduction]) -> Source:
         """A source that applies a reduction of your own: a frozen dataclass with its methods."""
         return Source(self.port, reduction, name=self.name)
+
+    def reduce_as(self, source: Source) -> Source:
+        """What another place's source does, here."""
+        return dataclasses.replace(source, port=self.port, name=self.name)
 
     @property
     def norm(self) -> Source:
@@ -145,6 +169,16 @@ class Place:
         return self.reduce(reductions.AbsMax)
 
     @property
+    def non_finites(self) -> Source:
+        """How many elements are NaN, and how many infinite."""
+        return self.reduce(reductions.NonFinites)
+
+    @property
+    def scalar(self) -> Source:
+        """Number of tensors, of one element each, and their sum."""
+        return self.reduce(reductions.Scalar)
+
+    @property
     def sample_norms(self) -> Source:
         """Number of samples (axis 0) and the sum of their Euclidean norms."""
         return self.reduce(reductions.SampleNorms)
@@ -160,6 +194,26 @@ class Place:
         return self.reduce(reductions.Moments)
 
     @property
+    def fourth_moment(self) -> Source:
+        """Number of elements and their kurtosis."""
+        return self.reduce(reductions.FourthMoment)
+
+    @property
+    def histogram(self) -> Source:
+        """Counts by sign and power of two, a vector of 514 integers."""
+        return self.reduce(reductions.Histogram)
+
+    @property
+    def quantiles(self) -> Source:
+        """Values below which given shares of the elements lie."""
+        return self.reduce(reductions.Quantiles)
+
+    @property
+    def out_of_range(self) -> Source:
+        """How many non-zero elements are too small, and too large, for a format."""
+        return self.reduce(reductions.OutOfRange)
+
+    @property
     def spectrum(self) -> Source:
         """All eigenvalues of the features' covariance, descending, and the number of rows."""
         return self.reduce(reductions.Spectrum)
@@ -168,6 +222,11 @@ class Place:
     def singular(self) -> Source:
         """Singular values of the rows-by-features matrix, descending, and the number of rows."""
         return self.reduce(reductions.Singular)
+
+    @property
+    def matrix_singular(self) -> Source:
+        """Singular values of the tensor as a matrix, axis 0 by the rest, descending."""
+        return self.reduce(reductions.MatrixSingular)
 
     @property
     def feature_max(self) -> Source:
@@ -185,12 +244,37 @@ class Place:
         return self.reduce(reductions.Raw)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """A call's input together with its output's gradient."""
+
+    def reduce(self, reduction: Callable[..., PairReduction]) -> Source:
+        """A source that applies a reduction of your own, with ``measure_pair(x, g)``."""
+        return Source("pair", reduction)
+
+    @property
+    def sample_grad_norms(self) -> Source:
+        """Norm of each sample's share in the gradient of the weight."""
+        return self.reduce(reductions.PerSample)
+
+    @property
+    def noise(self) -> Source:
+        """Squared norms of the samples' shares in the weight's gradient, and of their sum."""
+        return self.reduce(reductions.Noise)
+
+
+EACH = "each"
+"""Stands for every parameter that a module itself has."""
+
 input = Place("input")
 output = Place("output")
 input_grad = Place("input_grad")
 output_grad = Place("output_grad")
 weight = Place("parameter", "weight")
 weight_grad = Place("parameter_grad", "weight")
+parameter = Place("parameter", EACH)
+parameter_grad = Place("parameter_grad", EACH)
+pair = Pair()
 
 
 def buffer(name: str) -> Place:
@@ -199,5 +283,5 @@ def buffer(name: str) -> Place:
 
 
 def previous(source: Source) -> Source:
-    """What the source was at the previous due step; the function gets None at the first."""
-    return dataclasses.replace(source, of_previous=True)
+    """What the source was one due step earlier; the function gets None where there was none."""
+    return dataclasses.replace(source, ago=source.ago + 1)

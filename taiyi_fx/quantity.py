@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +13,16 @@ from torch import nn
 
 from taiyi_fx.options import check_type
 from taiyi_fx.passes.ir import Reading
-from taiyi_fx.places import Missing, Source
+from taiyi_fx.places import EACH, Missing, Place, Source
 from taiyi_fx.schedule import Schedule
+
+
+class NoValue(Exception):
+    """A quantity has no value at this step, and that is as it should be; the message says why.
+
+    For a quantity's function to raise: there is no record, no warning, and `Monitor.explain`
+    tells the reason.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +36,8 @@ class Quantity:
         window: Whether values and gradients come stacked along a new first axis, one entry for
             each step since the quantity was last emitted.
         requires: Says what a module lacks, or None.
+        documentation: What it is, with lines such as ``Formula: ...`` that `quantities` lists.
+        over_all: Computes the whole model's value from the reading at each call of each module.
     """
 
     name: str
@@ -33,6 +45,8 @@ class Quantity:
     sources: Mapping[str, Source]
     window: bool = False
     requires: Callable[[nn.Module], str | None] | None = None
+    documentation: str = ""
+    over_all: Callable[[Sequence[Any]], Any] | None = None
 
     def __repr__(self) -> str:
         return f"<quantity {self.name}>"
@@ -87,6 +101,32 @@ class Quantity:
             raise Missing(lacking)
         return {name: source.reading(module, options) for name, source in self.sources.items()}
 
+    @property
+    def looks_back(self) -> bool:
+        """Whether it needs what was read at an earlier due step."""
+        return any(source.ago for source in self.sources.values())
+
+    @property
+    def is_of_each_parameter(self) -> bool:
+        """Whether there is one value for each parameter of a module, named after it."""
+        return any(source.name == EACH for source in self.sources.values())
+
+    def for_each(self, module: nn.Module, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The options of each value that a module has: one, or one for each parameter.
+
+        Raises:
+            Missing: The module cannot have this quantity.
+        """
+        every = [dict(options)]
+        if self.is_of_each_parameter and options.get("param", EACH) == EACH:
+            names = [name for name, _ in module.named_parameters(recurse=False)]
+            if not names:
+                raise Missing("has no parameters of its own (its parts may: match them)")
+            every = [{**options, "param": name} for name in names]
+        for each in every:
+            self.readings(module, each)
+        return every
+
 
 @dataclass(frozen=True)
 class Request:
@@ -106,6 +146,7 @@ def quantity(
     *,
     window: bool = False,
     requires: Callable[[nn.Module], str | None] | None = None,
+    over_all: Callable[[Sequence[Any]], Any] | None = None,
     **sources: Source,
 ) -> Callable[[Callable[..., Any]], Quantity]:
     """Declares a quantity: the decorated function of the named readings.
@@ -118,6 +159,8 @@ def quantity(
         name: The name to use in configurations; by default the function's.
         window: Hand over values and gradients stacked over all steps since the last emission.
         requires: Takes a module, returns what it lacks, or None.
+        over_all: Takes what the only source gave at each call of each module that the quantity is
+            asked of, and returns what is recorded for the model itself, the module ``""``.
         **sources: What each parameter is made of, such as ``output.square_sum``.
 
     Raises:
@@ -131,12 +174,59 @@ def quantity(
         )
 
     def declare(function: Callable[..., Any]) -> Quantity:
-        made = Quantity(name or function.__name__, function, sources, window, requires)
+        text = inspect.getdoc(function) or ""
+        called = name or function.__name__
+        made = Quantity(called, function, sources, window, requires, text, over_all)
         _check_declaration(made)
         _REGISTRY[made.name] = made
         return made
 
     return declare
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where else a quantity can be had.
+
+    Attributes:
+        place: The place.
+        words: How documentation calls it.
+        symbol: And formulas.
+    """
+
+    place: Place
+    words: str
+    symbol: str
+
+
+def also_at(
+    made: Quantity,
+    elsewhere: Mapping[str, Elsewhere],
+    *,
+    instead_of: tuple[str, str] = ("the output", "y"),
+) -> None:
+    """Declares the same quantity at other places.
+
+    Args:
+        made: A quantity of one place.
+        elsewhere: By name, where else.
+        instead_of: How the quantity's own documentation and formula call its place.
+    """
+    for name, there in elsewhere.items():
+        sources = {k: there.place.reduce_as(source) for k, source in made.sources.items()}
+        text = _retold(made.documentation, instead_of, there).replace(f"{made.name}.", f"{name}.")
+        twin = dataclasses.replace(made, name=name, sources=sources, documentation=text)
+        _check_declaration(twin)
+        _REGISTRY[name] = twin
+
+
+def _retold(text: str, instead_of: tuple[str, str], there: Elsewhere) -> str:
+    words, symbol = instead_of
+    lines = text.replace(words, there.words).splitlines()
+    return "\n".join(
+        re.sub(rf"\b{symbol}\b", there.symbol, line) if line.startswith("Formula: ") else line
+        for line in lines
+    )
 
 
 def find_quantity(name: str) -> Quantity | None:
@@ -157,6 +247,8 @@ def _check_declaration(made: Quantity) -> None:
             f"quantity {made.name!r}: the function takes {_listed(wanted)}, "
             f"but the readings given are {_listed(made.sources)}"
         )
+    if made.over_all and len(made.sources) != 1:
+        raise TypeError(f"quantity {made.name!r}: over_all takes one reading, not {len(wanted)}")
     for source in made.sources.values():
         if not isinstance(source, Source):
             raise TypeError(

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.ir import Mode, Port
 
 Value = float | int | Tensor
 """A number, or for vectors and raw access a tensor on the CPU."""
@@ -31,6 +31,32 @@ class Record:
     quantity: str
     value: Value
     mode: Mode = "train"
+
+
+@dataclass(frozen=True)
+class NonFiniteSite:
+    """The first site of a step, in the order of execution, where a value was not finite.
+
+    Attributes:
+        step: The step.
+        module: The module, with its call.
+        place: ``"input"``, ``"output"``, or for gradients, whose order is that of backward,
+            ``"output_grad"``.
+        count: How many elements are not finite there.
+    """
+
+    step: int
+    module: str
+    place: Port
+    count: int
+
+    def __str__(self) -> str:
+        what = {"output_grad": "gradient of the output", "input_grad": "gradient of the input"}
+        place = what.get(self.place, self.place)
+        return (
+            f"step {self.step}: the first NaN or Inf is in the {place} of {self.module!r} "
+            f"({self.count} elements)"
+        )
 
 
 class Records(Sequence[Record]):

@@ -260,8 +260,8 @@ def test_readings_see_the_edited_value_and_the_gradient_before(layer, row):
     probed(torch.randn(3, D)).sum().backward()
     probed.monitor.track(0)
     found = {
-        name: {quantity: value[0] for quantity, value in values.items()}
-        for name, values in probed.monitor.get_output().items()
+        name: {quantity: values[0] for quantity, values in quantities.items()}
+        for name, quantities in probed.monitor.get_output().items()
     }
     assert torch.equal(found["layer"]["ForwardInput"], found["before"]["ForwardOutput"] + 1)
     middle = found["layer"]["ForwardInput"].clone().requires_grad_()
@@ -272,6 +272,22 @@ def test_readings_see_the_edited_value_and_the_gradient_before(layer, row):
     (at_input,) = torch.autograd.grad(made, middle, at_output * 2)
     assert torch.allclose(found["layer"]["BackwardInput"], at_input, atol=1e-5)
     assert torch.allclose(found["before"]["BackwardOutput"], at_input + 10, atol=1e-5)
+
+
+@pytest.mark.parametrize("row", [Row, PythonRow])
+def test_the_gradient_of_a_weight_sample_by_sample_is_that_behind_the_edits(row):
+    cfg = {"fc": [edit(value=half, grad=positive), edit(value=half, at="input")]}
+    model = row(fc=nn.Linear(D, D), act=nn.Tanh())
+    x = torch.randn(3, D)
+    probed = taiyi_fx.instrument(model, {"fc": [*cfg["fc"], "PerSampleGradNorm", "OutputRMS"]})
+    gradients(probed, x, lambda y: y.square().sum(1).mean())
+    probed.monitor.track(0)
+    plain = taiyi_fx.instrument(model, cfg)
+    expected = [
+        gradients(plain, sample[None], lambda y: y.square().sum())[0].norm().item() for sample in x
+    ]
+    found = probed.monitor.get_output()["fc"]["PerSampleGradNorm"][0]
+    assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("row", [Row, PythonRow])

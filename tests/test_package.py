@@ -6,6 +6,7 @@ import runpy
 from collections import OrderedDict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from torch import nn
 
@@ -17,10 +18,11 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
-        "ConfigError", "Diagram", "Edit", "InstrumentedModule", "Monitor", "MonitorWarning", "Quantity",
+        "ConfigError", "Diagram", "Edit", "EpochSummary", "InstrumentedModule", "Monitor",
+        "MonitorWarning", "NoValue", "NonFiniteSite", "Quantities", "Quantity", "QuantityInfo",
         "Record", "Records", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
-        "instrument", "linear", "output", "output_grad", "previous", "quantity", "weight",
-        "weight_grad",
+        "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
+        "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
 
 
@@ -88,3 +90,33 @@ def test_ones_own_quantity_is_right_under_accumulation(capsys):
     records = capsys.readouterr().out
     assert set(found) == {"1", "3"}
     assert "off_centre" in records
+
+
+def test_the_estimation_shift_is_seen_in_every_batchnorm(tmp_path, capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "estimation_shift.py"))
+    picture = tmp_path / "shift.png"
+    found = example["main"]((16, 64), seeds=1, epochs=1, depth=3, picture=str(picture))
+    assert set(found) == {16, 64}
+    for run in found.values():
+        assert run["training"].shape == (1, 2, 3, len(run["images"][0]))
+        assert run["stacked"].shape == run["alone"].shape == (1, 2, 3, 1)
+        # Nothing stands before the first layer: with or without the others it is shifted alike.
+        np.testing.assert_allclose(run["stacked"][:, :, 0], run["alone"][:, :, 0], rtol=1e-5)
+        assert (run["stacked"][:, :, 1:] != run["alone"][:, :, 1:]).all()
+    assert "more by batch statistics" in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_batchnorm_conditions_every_layers_input(tmp_path, capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "layerwise_conditioning.py"))
+    picture = tmp_path / "conditioning.png"
+    found = example["main"](seeds=1, steps=12, depth=12, picture=str(picture))
+    plain, normed = found["without BatchNorm"][0], found["with BatchNorm"][0]
+    assert plain.shape == normed.shape == (4, 12, 12)
+    largest, condition = range(2)
+    np.testing.assert_allclose(plain[:2, 0], normed[:2, 0])  # the images themselves
+    hidden = normed[largest, 1:]
+    assert hidden.max() < 2 * hidden.min()
+    assert (plain[condition, 6:] > 5 * normed[condition, 6:]).all()
+    assert "InputCovCondition50, layer 11" in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -13,13 +13,20 @@ from taiyi_fx.reductions import (
     Activity,
     Count,
     FeatureMax,
+    FourthMoment,
+    Histogram,
+    MatrixSingular,
     Moments,
+    NonFinites,
     Norm,
+    OutOfRange,
+    Quantiles,
     Raw,
     SampleNorms,
     Sign,
     Singular,
     Spectrum,
+    SpectrumValue,
     SquareSum,
     as_matrix,
 )
@@ -27,12 +34,17 @@ from taiyi_fx.reductions import (
 STOCK = [
     Norm(), SquareSum(), Count(), Moments(), Moments(reduce="feature"), Spectrum(),
     Spectrum(centered=False), Singular(), FeatureMax(), Raw(), Raw(max_elements=7), Sign(),
-    AbsMax(), SampleNorms(), SampleNorms(normalize=True), Activity(eps=0.0),
+    AbsMax(), SampleNorms(), SampleNorms(normalize=True), Activity(eps=0.0), FourthMoment(),
+    NonFinites(), Histogram(), OutOfRange(), OutOfRange(format="bfloat16"), Quantiles(q=(0.1, 0.5)),
+    Quantiles(q=(0.1, 0.5), exact=True), MatrixSingular(),
 ]  # fmt: skip
 
 
 def flat(value):
+    if isinstance(value, SpectrumValue):
+        value = (value.eigenvalues, value.trace, value.square_sum, value.n)
     parts = value if isinstance(value, tuple) else (value,)
+    parts = [part for part in parts if torch.is_tensor(part)]
     return torch.cat([part.double().reshape(-1) for part in parts])
 
 
@@ -75,11 +87,11 @@ def test_a_state_keeps_no_memory_of_its_tensor(reduction):
     assert isinstance(reduction, Reduction)
 
 
-def test_half_precision_is_reduced_in_float32_and_float64_stays():
+def test_half_precision_is_reduced_in_a_wider_type():
     x = torch.full((4096,), 300.0, dtype=torch.float16)  # its squares overflow half precision
-    assert Norm().measure(x)[0].dtype == torch.float32
     assert Norm().measure(x)[0] == 300 * 64
-    assert Norm().measure(x.double())[0].dtype == torch.float64
+    assert Moments().measure(x)[1] == 300
+    assert Moments().measure(x)[1].dtype == torch.float64
 
 
 def test_a_mean_far_above_the_spread_costs_no_digits():

@@ -17,7 +17,7 @@ from taiyi_fx.passes.slots import Slot, SlotTable
 
 PORTS: dict[Any, tuple[Port, ...]] = {
     enter: ("input", "input_grad"),
-    leave: ("output", "output_grad"),
+    leave: ("output", "output_grad", "pair"),
 }
 
 
@@ -31,15 +31,16 @@ def insert_probes(
     """Replaces each mark by a probe with the slots of its call, in place; none without a mode.
 
     What changes the value or its gradient stands before the probe, which so reads the value as it
-    goes on, and the gradient as it comes.
+    goes on, and the gradient as it comes. Input and output gradient together are read before it.
 
     A probe without gradient readings hands its value on, but nothing has to wait for it. One of
-    an output that may be an input of the same call gets that too, to tell.
+    an output that may be an input of the same call gets that too, to tell; and one that reads
+    input and output gradient together.
     """
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
     for mark in marks:
-        if mark.target is leave and not _made_fresh(mark, part):
+        if mark.target is leave and (not _made_fresh(mark, part) or _has_pairs(mark, table)):
             mark.args = (*mark.args, entered[mark.args[1:]])
     for mark in marks:
         _lower(graph, mark, table, mode, starts)
@@ -52,6 +53,10 @@ def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
         made = is_fresh(part.get_submodule(str(value.target)))
     mark.meta["is_fresh"] = made
     return made
+
+
+def _has_pairs(mark: fx.Node, table: SlotTable) -> bool:
+    return bool(table.plan[str(mark.args[1])].at("pair"))
 
 
 def _lower(
@@ -71,11 +76,26 @@ def _lower(
     name = probe_name(mark.target, module, call)
     edited = edit_at(mark.target, module, table, is_fresh=mark.meta.get("is_fresh", False))
     if edited is not None:
+        made, slots = before_edit(slots)
         with graph.inserting_before(mark):
+            if made:
+                own = Probe(f"{name}.made", made, is_fresh=mark.meta.get("is_fresh", False))
+                probe = graph.call_function(own, (value, *given))
+                probe.meta["is_fresh"] = own.is_fresh
+                value = probe
             value = graph.call_function(edited, (value,))
         mark.meta["is_fresh"] = edited.leaves_fresh
     mark.args = (value, *given)
     set_slots(graph, mark, name, slots)
+
+
+def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
+    """The slots that read what a call itself made, and those that read what its consumers got.
+
+    The gradient of a weight is made of the one that reaches its module in the end.
+    """
+    pairs = [slot for slot in slots if slot.reading.site.port == "pair"]
+    return pairs, [slot for slot in slots if slot not in pairs]
 
 
 def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edited | None:
@@ -91,7 +111,7 @@ def set_slots(graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot]
     """
     if slots:
         node.target = Probe(name, slots, is_fresh=node.meta.get("is_fresh", False))
-        if node.target.gradient_slots:
+        if node.target.taps_gradients:
             return
     _bypass(graph, node)
     used = node.all_input_nodes

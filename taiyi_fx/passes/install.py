@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,12 +15,12 @@ from torch import nn
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.flow import Flow, Observer
 from taiyi_fx.passes.fresh import is_fresh
-from taiyi_fx.passes.insert_probes import PORTS, edit_at, probe_name
+from taiyi_fx.passes.insert_probes import PORTS, before_edit, edit_at, probe_name
 from taiyi_fx.passes.ir import Due, Mode
 from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.passes.stand import Stand, is_probed
 from taiyi_fx.passes.standin import Standin
 from taiyi_fx.passes.structure import Call
@@ -61,10 +62,14 @@ class Island(Stand, Calls):
         if before is not None:
             passed = before(Call(args, kwargs))
             args, kwargs = passed.args, passed.kwargs
-        value = self._edited(self.plain(*args, **kwargs))
+        value = self.plain(*args, **kwargs)
+        made = getattr(self, f"made_{place}")
+        if made is not None:
+            value = made(value, Call(args, kwargs))
+        value = self._edited(value)
         if after is None:
             return value
-        return after(value) if after.is_fresh else after(value, Call(args, kwargs))
+        return after(value, Call(args, kwargs)) if after.needs_given else after(value)
 
     def _edited(self, value: Any) -> Any:
         return value if self.edit_after is None else self.edit_after(value)
@@ -76,19 +81,27 @@ class Island(Stand, Calls):
         but not a new entry of a dictionary that it has read before.
         """
         if not hasattr(self, f"before_{place}"):
-            setattr(self, f"before_{place}", self._probe(enter, mode, call))
-            setattr(self, f"after_{place}", self._probe(leave, mode, call))
+            made, after = [], self._slots(leave, mode, call)
+            fresh = left_fresh = is_fresh(self.module)
+            if self.edit_after is not None:
+                made, after = before_edit(after)
+                left_fresh = self.edit_after.leaves_fresh
+            before = self._slots(enter, mode, call)
+            name = functools.partial(probe_name, module=self.name, call=call)
+            setattr(self, f"before_{place}", _probe(name(enter), before, fresh=False))
+            setattr(self, f"made_{place}", _probe(name(leave), made, fresh=fresh))
+            setattr(self, f"after_{place}", _probe(name(leave), after, fresh=left_fresh))
 
-    def _probe(self, mark: Any, mode: Mode, call: int) -> Probe | None:
-        slots = [
+    def _slots(self, mark: Any, mode: Mode, call: int) -> list[Slot]:
+        return [
             slot
             for reading, slot in self.table.at(mode, self.name, call).items()
             if reading.site.port in PORTS[mark] and (self.name, reading) in self.run.due
         ]
-        fresh = mark is leave and is_fresh(self.module)
-        if mark is leave and self.edit_after is not None:
-            fresh = self.edit_after.leaves_fresh
-        return Probe(probe_name(mark, self.name, call), slots, is_fresh=fresh) if slots else None
+
+
+def _probe(name: str, slots: list[Slot], *, fresh: bool) -> Probe | None:
+    return Probe(name, slots, is_fresh=fresh) if slots else None
 
 
 @torch.compiler.assume_constant_result

@@ -9,10 +9,11 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from torch import Tensor
 
 Port = Literal[
-    "input", "output", "input_grad", "output_grad", "parameter", "parameter_grad", "buffer"
+    "input", "output", "input_grad", "output_grad", "pair", "parameter", "parameter_grad", "buffer"
 ]
+"""Sides of a module; a pair is a call's input together with its output's gradient."""
 VALUE_PORTS: tuple[Port, ...] = ("input", "output")
-GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad")
+GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair")
 CALL_PORTS: tuple[Port, ...] = VALUE_PORTS + GRADIENT_PORTS
 
 Mode = Literal["train", "eval"]
@@ -21,20 +22,15 @@ Pick = int | str | tuple[int | None, str] | None
 
 
 @runtime_checkable
-class Reduction(Protocol):
-    """A mergeable statistic of a tensor: what a probe keeps instead of the tensor itself.
+class Foldable(Protocol):
+    """A mergeable statistic: what a probe keeps instead of tensors.
 
     Implementations are frozen dataclasses (two equal ones are computed once) with pure methods.
-    For any split of the rows of ``x`` into ``a`` and ``b``,
-    ``finish(merge(measure(a), measure(b)))`` equals ``finish(measure(x))`` up to rounding.
 
-    One whose state depends in its shape on the number of rows says so by a class attribute
-    ``has_fixed_shape = False``; compiled code cannot fold its gradients.
+    One whose state depends in its shape on the number of rows says so by an attribute
+    ``has_fixed_shape = False``; compiled code cannot fold its gradients. One whose ``finish``
+    takes long says so by ``is_costly = True``; it is then computed beside the training.
     """
-
-    def measure(self, x: Tensor) -> State:
-        """The statistic of one tensor; keeps no reference to it."""
-        ...
 
     def merge(self, a: State, b: State) -> State:
         """The statistic of the rows of both."""
@@ -46,6 +42,28 @@ class Reduction(Protocol):
 
     def finish(self, state: State) -> Any:  # a Tensor, or whatever the quantity's function takes
         """What a quantity receives."""
+        ...
+
+
+@runtime_checkable
+class Reduction(Foldable, Protocol):
+    """A statistic of one tensor.
+
+    For any split of the rows of ``x`` into ``a`` and ``b``,
+    ``finish(merge(measure(a), measure(b)))`` equals ``finish(measure(x))`` up to rounding.
+    """
+
+    def measure(self, x: Tensor) -> State:
+        """The statistic of one tensor; keeps no reference to it."""
+        ...
+
+
+@runtime_checkable
+class PairReduction(Foldable, Protocol):
+    """A statistic of a call's input and its output's gradient together."""
+
+    def measure_pair(self, x: Tensor, g: Tensor) -> State:
+        """The statistic of one call; keeps no reference to either."""
         ...
 
 
@@ -72,7 +90,7 @@ class Reading:
     """A statistic of what passes a site. Equal readings of one tensor are made once."""
 
     site: Site
-    reduction: Reduction
+    reduction: Reduction | PairReduction
 
     def __str__(self) -> str:
         return f"{self.site}.{type(self.reduction).__name__}"
@@ -89,7 +107,7 @@ class Change:
     function: Callable[[Tensor], Tensor]
 
 
-def has_fixed_shape(reduction: Reduction) -> bool:
+def has_fixed_shape(reduction: Foldable) -> bool:
     """Whether states of a reduction have one shape, whatever the size of the batch."""
     return getattr(reduction, "has_fixed_shape", True)
 

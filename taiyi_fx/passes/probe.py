@@ -12,7 +12,6 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.edited import has_edit, hook_first
 from taiyi_fx.passes.ir import (
-    GRADIENT_PORTS,
     VALUE_PORTS,
     Pick,
     Port,
@@ -20,11 +19,11 @@ from taiyi_fx.passes.ir import (
     State,
     has_fixed_shape,
 )
-from taiyi_fx.passes.slots import Slot, allocate, where
+from taiyi_fx.passes.slots import CLOCK, Slot, allocate, where
 from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in, tensors_in
 
-SlotGroup = tuple[Reduction, tuple[Slot, ...]]
-"""One reduction of one tensor and every slot that it serves."""
+SlotGroup = tuple[Any, tuple[Slot, ...]]
+"""One reduction, of a tensor or a pair, and every slot that it serves."""
 
 Way = Literal["made here", "view", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
@@ -39,6 +38,8 @@ class Probe:
     Attributes:
         value_slots: By what is picked from the value, the slots to fold it into.
         gradient_slots: The same for the gradient.
+        pair_slots: The same by what is picked from the call's input, which they read together
+            with the gradient of the output.
         is_fresh: Whether what passes was just made and is shared with nothing before it.
         taps_output: Whether the gradient of a call's output is read.
     """
@@ -50,8 +51,19 @@ class Probe:
         self.slots = tuple(dict.fromkeys(slots))
         self.is_fresh = is_fresh
         self.value_slots = _grouped(self.slots, VALUE_PORTS)
-        self.gradient_slots = _grouped(self.slots, GRADIENT_PORTS)
-        self.taps_output = any(s.reading.site.port == "output_grad" for s in self.slots)
+        self.gradient_slots = _grouped(self.slots, ("input_grad", "output_grad"))
+        self.pair_slots = _grouped(self.slots, ("pair",))
+        self.taps_output = any(s.reading.site.port in ("output_grad", "pair") for s in self.slots)
+
+    @property
+    def taps_gradients(self) -> bool:
+        """Whether it stands in the path of the value."""
+        return bool(self.gradient_slots or self.pair_slots)
+
+    @property
+    def needs_given(self) -> bool:
+        """Whether it has to know what the call was given."""
+        return not self.is_fresh or bool(self.pair_slots)
 
     def __repr__(self) -> str:
         return f"Probe({self.__name__!r}, {len(self.slots)} readings)"
@@ -71,6 +83,11 @@ class Probe:
             tensor = find_tensor(value, pick)
             if tensor is not None:
                 value = _tap_gradient(value, tensor, groups, self._way(value, tensor, given))
+        for pick, groups in self.pair_slots.items():
+            tensor, x = find_tensor(value, None), find_tensor(given, pick)
+            if tensor is not None and x is not None:
+                way = self._way(value, tensor, given)
+                value = _tap_pair(value, tensor, x.detach(), groups, way)
         return value
 
     def _way(self, value: Any, tensor: Tensor, given: Any) -> Way:
@@ -86,7 +103,7 @@ class Probe:
 
 
 def _grouped(slots: Sequence[Slot], ports: tuple[Port, ...]) -> dict[Pick, tuple[SlotGroup, ...]]:
-    picks: dict[Pick, dict[Reduction, list[Slot]]] = {}
+    picks: dict[Pick, dict[Any, list[Slot]]] = {}
     for slot in slots:
         site = slot.reading.site
         if site.port in ports:
@@ -100,7 +117,8 @@ def _read_value(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
         for reduction, slots in groups:
             for slot in slots:
                 if has_fixed_shape(reduction):
-                    _fold_cells(reduction, _cells_for(slot, x), x)
+                    measured = reduction.measure(x)
+                    _fold_cells(reduction, _cells_for(slot, measured), measured)
                 else:
                     slot.fold(reduction.measure(x))
     else:
@@ -114,6 +132,7 @@ def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             for slot in slots:
                 slot.fold(measured)
                 slot.shape = x.shape
+                slot.order = next(CLOCK)
         except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
             # A traceback would keep the tensors of its frames alive.
             error.__context__ = error.__cause__ = None
@@ -154,6 +173,37 @@ def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:
     return hook_first(tensor, fold) if has_edit(tensor) else tensor.register_hook(fold)
 
 
+def _tap_pair(
+    value: Any, tensor: Tensor, x: Tensor, groups: tuple[SlotGroup, ...], way: Way
+) -> Any:
+    if not torch.compiler.is_compiling():
+        with_input = tuple((_WithInput(r, x), slots) for r, slots in groups)
+        return _tap_gradient(value, tensor, with_input, way)
+    if not tensor.requires_grad or not torch.is_grad_enabled():
+        return value
+    reductions, cells = _cells_of_all(groups, lambda reduction: reduction.measure_pair(x, tensor))
+    tapped = CompiledPairTap.apply(tensor, x, reductions, *cells)
+    return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+
+
+class _WithInput:
+    """A reduction of a pair, given its first half until the gradient comes."""
+
+    def __init__(self, reduction: Any, x: Tensor) -> None:
+        self.reduction = reduction
+        self.x: Tensor | None = x
+        self.version = x._version
+
+    def measure(self, g: Tensor) -> State:
+        """The statistic of the pair; the input is let go."""
+        x, self.x = self.x, None
+        if x is None:
+            raise RuntimeError("backward came twice, and the input was let go after the first")
+        if x._version != self.version:
+            raise RuntimeError("the input was changed in place after the call")
+        return self.reduction.measure_pair(x, g)
+
+
 def _leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
     for _, slots in groups:
         for slot in slots:
@@ -161,16 +211,25 @@ def _leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
 
 
 def _tap_compiled(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Tensor:
+    x = tensor.detach()
+    reductions, cells = _cells_of_all(groups, lambda reduction: reduction.measure(x))
+    return CompiledTap.apply(tensor, reductions, *cells)
+
+
+def _cells_of_all(
+    groups: tuple[SlotGroup, ...], measure: Callable[[Any], State]
+) -> tuple[tuple[Reduction, ...], list[Tensor]]:
+    """The reductions that compiled code can fold gradients into, and the cells of each in turn."""
     reductions: list[Reduction] = []
     cells: list[Tensor] = []
     for reduction, slots in groups:
         for slot in slots:
             if has_fixed_shape(reduction):
                 reductions.append(reduction)
-                cells.extend(_cells_for(slot, tensor))
+                cells.extend(_cells_for(slot, measure(reduction)))
             else:
                 slot.note = "gradients themselves are not kept in compiled code, only statistics"
-    return CompiledTap.apply(tensor, tuple(reductions), *cells)
+    return tuple(reductions), cells
 
 
 def _note(groups: tuple[SlotGroup, ...], tensor: Tensor) -> None:
@@ -222,25 +281,52 @@ class CompiledTap(torch.autograd.Function):
         # into the forward, where the cells are read too late: so all of it depends on it.
         none = grads[0].reshape(-1)[:1].isnan().sum().clamp(max=0)
         for reduction in ctx.reductions:
-            end = start + 1 + len(reduction.measure(grads[0]))
-            _fold_cells(reduction, ctx.cells[start:end], grads[0], none)
+            measured = reduction.measure(grads[0])
+            end = start + 1 + len(measured)
+            _fold_cells(reduction, ctx.cells[start:end], measured, none)
             start = end
         return grads[0], None, *(None for _ in ctx.cells)
 
 
-def _fold_cells(reduction: Reduction, cells: State, x: Tensor, none: Tensor | int = 0) -> None:
+class CompiledPairTap(torch.autograd.Function):
+    """The same for reductions of a call's input and its output's gradient together."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, y: Tensor, x: Tensor, reductions: tuple[Any, ...], *cells: Tensor
+    ) -> Tensor:
+        """``y``; ``cells`` are those of each reduction in turn."""
+        ctx.save_for_backward(x)
+        ctx.reductions, ctx.cells = reductions, cells
+        return y.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        """The gradient as it came."""
+        (x,) = ctx.saved_tensors
+        start = 0
+        none = grads[0].reshape(-1)[:1].isnan().sum().clamp(max=0)
+        for reduction in ctx.reductions:
+            measured = reduction.measure_pair(x, grads[0])
+            end = start + 1 + len(measured)
+            _fold_cells(reduction, ctx.cells[start:end], measured, none)
+            start = end
+        return grads[0], None, None, *(None for _ in ctx.cells)
+
+
+def _fold_cells(
+    reduction: Reduction, cells: State, measured: State, none: Tensor | int = 0
+) -> None:
     count, *state = cells
-    measured = reduction.measure(x)
     merged = reduction.merge(tuple(cell[0] for cell in state), measured)
     for cell, value in zip(state, where(count[0] + none > 0, merged, measured), strict=True):
         cell.copy_(value.unsqueeze(0))
     count.add_(none + 1)
 
 
-def _cells_for(slot: Slot, x: Tensor) -> State:
-    # Only the shapes of this measurement are used: the compiler drops its arithmetic.
-    state = slot.reading.reduction.measure(x.detach())
-    shapes = tuple(tuple(int(n) for n in part.shape) for part in state)
-    allocate(slot.key, shapes, tuple(part.dtype for part in state), x.device)
+def _cells_for(slot: Slot, measured: State) -> State:
+    # For gradients only the shapes of the measurement are used: the compiler drops its arithmetic.
+    shapes = tuple(tuple(int(n) for n in part.shape) for part in measured)
+    allocate(slot.key, shapes, tuple(part.dtype for part in measured), measured[0].device)
     assert slot.cells is not None
     return slot.cells

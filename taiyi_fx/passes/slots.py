@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from taiyi_fx.passes.ir import CALL_PORTS, Mode, Plan, Reading, State
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Plan, Reading, State
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
+CLOCK = itertools.count()
+"""The order in which slots are folded into."""
 
 
 class Slot:
@@ -30,6 +32,7 @@ class Slot:
         failure: Why a fold did not succeed in this step, or None.
         handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
+        order: When it was last folded into, beside others: larger is later.
     """
 
     def __init__(self, module: str, reading: Reading) -> None:
@@ -41,6 +44,7 @@ class Slot:
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
         self.note: str | None = None
+        self.order = 0
         self.handles: list[RemovableHandle] = []
         _SLOTS[self.key] = self
 
@@ -131,6 +135,8 @@ def allocate(
 ) -> bool:
     """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
     slot = _SLOTS[key]
+    # Compiled code runs in the order that it is traced in, and its backward in reverse.
+    slot.order = next(CLOCK) * (-1 if slot.reading.site.port in GRADIENT_PORTS else 1)
     # Of at least one axis: compiled code takes a float64 without any for a Python number, and
     # loses what is written into it.
     kinds = zip(((), *shapes), (torch.int64, *dtypes), strict=True)

@@ -12,7 +12,7 @@ from torch.fx.node import map_arg
 
 from taiyi_fx.passes.edited import Edited, is_edit
 from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.ir import Plan
+from taiyi_fx.passes.ir import GRADIENT_PORTS, Plan
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 
@@ -80,9 +80,9 @@ def _gradient_cannot_come(graph: fx.Graph) -> Iterator[tuple[str, str]]:
 
 def _awaiting_gradient(node: fx.Node) -> Iterator[str]:
     if isinstance(node.target, Probe):
-        for slots in node.target.gradient_slots.values():
-            for _, group in slots:
-                yield group[0].module
+        for slot in node.target.slots:
+            if slot.reading.site.port in GRADIENT_PORTS:
+                yield slot.module
     if isinstance(node.target, Edited) and node.target.gradient_changes:
         yield node.target.module
 

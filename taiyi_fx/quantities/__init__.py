@@ -1,5 +1,29 @@
 """The quantities that come with taiyi_fx; importing this declares them all."""
 
-from taiyi_fx.quantities import activations, batchnorm, gradients, raw, spectra, weights
+from taiyi_fx.quantities import (
+    activations,
+    activity,
+    batchnorm,
+    gradients,
+    health,
+    loss,
+    noise,
+    parameters,
+    raw,
+    spectra,
+    weights,
+)
 
-__all__ = ["activations", "batchnorm", "gradients", "raw", "spectra", "weights"]
+__all__ = [
+    "activations",
+    "activity",
+    "batchnorm",
+    "gradients",
+    "health",
+    "loss",
+    "noise",
+    "parameters",
+    "raw",
+    "spectra",
+    "weights",
+]

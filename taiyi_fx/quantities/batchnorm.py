@@ -33,11 +33,15 @@ def _lacks_running_statistics(module: nn.Module) -> str | None:
 def mean_tid(
     batches: MomentsValue, mean: Tensor, var: Tensor, *, variant: Literal["norm", "paper"] = "norm"
 ) -> Tensor:
-    """Training-inference discrepancy of the mean, averaged over the window's steps.
+    """Training-inference discrepancy of a batch norm's mean, averaged over the window's steps.
 
-    ||mu_t - mu||_2 / (||sigma||_2 + 1e-8), with mu_t the channel means of step t's batch and mu,
-    sigma the running statistics at emission. ``variant="paper"``: the mean over channels of
-    |mu - mu_t| / sigma_t, as in the authors' code. arXiv 2210.05153.
+    With mu_t the channel means of step t's batch and mu, sigma the running statistics when
+    emitted. ``variant="paper"``: mean over channels of |mu - mu_t| / sigma_t, as in the authors'
+    code. Reads every step, whatever the schedule of its values.
+
+    Formula: mean_t ||mu_t - mu||_2 / (||sigma||_2 + 1e-8)
+    Source: arXiv 2210.05153
+    Accuracy: 1e-5 of the size of mu_t
     """
     difference = batches.mean - mean
     if variant == "paper":
@@ -55,12 +59,15 @@ def mean_tid(
 def var_tid(
     batches: MomentsValue, var: Tensor, *, variant: Literal["norm", "paper"] = "norm"
 ) -> Tensor:
-    """Training-inference discrepancy of the spread, averaged over the window's steps.
+    """Training-inference discrepancy of a batch norm's spread, averaged over the window's steps.
 
-    ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8), with sigma_t the root of the unbiased channel
-    variances of step t's batch and sigma that of the running variance at emission.
-    ``variant="paper"``: the mean over channels of |sigma - sigma_t| / sigma_t.
-    arXiv 2210.05153.
+    With sigma_t the root of the unbiased channel variances of step t's batch and sigma that of
+    the running variance when emitted. ``variant="paper"``: mean over channels of
+    |sigma - sigma_t| / sigma_t. Reads every step, whatever the schedule of its values.
+
+    Formula: mean_t ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8)
+    Source: arXiv 2210.05153
+    Accuracy: 1e-5 of the size of sigma_t
     """
     sigma = var.sqrt()
     difference = batches.std - sigma

@@ -3,16 +3,37 @@
 from taiyi_fx.reductions.elements import (
     AbsMax,
     Count,
+    NonFinites,
+    NonFinitesValue,
     Norm,
     SampleNorms,
     SampleNormsValue,
+    Scalar,
+    ScalarValue,
     SquareSum,
 )
 from taiyi_fx.reductions.features import Activity, ActivityValue, FeatureMax
-from taiyi_fx.reductions.moments import Moments, MomentsValue
+from taiyi_fx.reductions.magnitudes import (
+    Format,
+    Histogram,
+    OutOfRange,
+    OutOfRangeValue,
+    Quantiles,
+    QuantilesValue,
+    histogram_edges,
+)
+from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
+from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
 from taiyi_fx.reductions.raw import Raw, Sign
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
-from taiyi_fx.reductions.spectra import Singular, SingularValues, Spectrum, SpectrumValue
+from taiyi_fx.reductions.spectra import (
+    MatrixSingular,
+    MatrixSingularValues,
+    Singular,
+    SingularValues,
+    Spectrum,
+    SpectrumValue,
+)
 
 __all__ = [
     "AbsMax",
@@ -21,12 +42,30 @@ __all__ = [
     "Count",
     "FeatureAxis",
     "FeatureMax",
+    "Format",
+    "FourthMoment",
+    "Histogram",
+    "KurtosisValue",
+    "MatrixSingular",
+    "MatrixSingularValues",
     "Moments",
     "MomentsValue",
+    "Noise",
+    "NoiseValue",
+    "NonFinites",
+    "NonFinitesValue",
     "Norm",
+    "OutOfRange",
+    "OutOfRangeValue",
+    "PerSample",
+    "PerSampleValue",
+    "Quantiles",
+    "QuantilesValue",
     "Raw",
     "SampleNorms",
     "SampleNormsValue",
+    "Scalar",
+    "ScalarValue",
     "Sign",
     "Singular",
     "SingularValues",
@@ -35,4 +74,5 @@ __all__ = [
     "SquareSum",
     "accumulated",
     "as_matrix",
+    "histogram_edges",
 ]

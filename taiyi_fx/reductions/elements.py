@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,14 +11,22 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import accumulated, count
+from taiyi_fx.reductions.sums import norm, norms, square_sums, wide
 
 
 @dataclass(frozen=True)
 class Norm:
-    """The Euclidean norm of all elements. Finishes as a scalar."""
+    """The Euclidean norm of all elements. Finishes as a scalar in float64.
+
+    Cost: one pass
+    """
 
     def measure(self, x: Tensor) -> State:
-        return (torch.linalg.vector_norm(accumulated(x)),)
+        return (norm(accumulated(x)),)
+
+    def measure_all(self, tensors: Sequence[Tensor]) -> list[State]:
+        """The same of many tensors at once."""
+        return [(found,) for found in norms([accumulated(x) for x in tensors])]
 
     def merge(self, a: State, b: State) -> State:
         return (torch.hypot(a[0], b[0]),)
@@ -30,8 +39,31 @@ class Norm:
 
 
 @dataclass(frozen=True)
+class SquareSum:
+    """The sum of the squares of all elements. Finishes as a scalar in float64.
+
+    Cost: one pass
+    """
+
+    def measure(self, x: Tensor) -> State:
+        return (norm(accumulated(x)).square(),)
+
+    def merge(self, a: State, b: State) -> State:
+        return (a[0] + b[0],)
+
+    def scale(self, state: State, factor: float) -> State:
+        return (state[0] * factor**2,)
+
+    def finish(self, state: State) -> Tensor:
+        return state[0]
+
+
+@dataclass(frozen=True)
 class AbsMax:
-    """The largest absolute value of all elements; NaN if one is. Finishes as a scalar."""
+    """The largest absolute value of all elements; NaN if one is. Finishes as a scalar.
+
+    Cost: one pass
+    """
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
@@ -63,6 +95,8 @@ class SampleNormsValue(NamedTuple):
 class SampleNorms:
     """The Euclidean norms of the samples, which are the entries of axis 0.
 
+    Cost: one pass
+
     Attributes:
         normalize: Divide each by the root of its number of elements, for a root mean square.
     """
@@ -74,11 +108,12 @@ class SampleNorms:
             raise TypeError(f"normalize must be True or False, not {self.normalize!r}")
 
     def measure(self, x: Tensor) -> State:
-        samples = accumulated(x).reshape(x.shape[0] if x.ndim else 1, -1)
-        norms = torch.linalg.vector_norm(samples, dim=1)
+        x = accumulated(x)
+        samples = x.reshape(len(x) if x.ndim else 1, -1) if x.numel() else x.new_empty(0, 1)
+        found = square_sums(samples, (1,)).sqrt()
         if self.normalize:
-            norms = norms / samples.shape[1] ** 0.5
-        return count(len(samples), x), norms.sum()
+            found = found / samples.shape[1] ** 0.5
+        return count(len(samples), x), found.sum()
 
     def merge(self, a: State, b: State) -> State:
         return a[0] + b[0], a[1] + b[1]
@@ -91,25 +126,11 @@ class SampleNorms:
 
 
 @dataclass(frozen=True)
-class SquareSum:
-    """The sum of the squares of all elements. Finishes as a scalar."""
-
-    def measure(self, x: Tensor) -> State:
-        return (accumulated(x).square().sum(),)
-
-    def merge(self, a: State, b: State) -> State:
-        return (a[0] + b[0],)
-
-    def scale(self, state: State, factor: float) -> State:
-        return (state[0] * factor**2,)
-
-    def finish(self, state: State) -> Tensor:
-        return state[0]
-
-
-@dataclass(frozen=True)
 class Count:
-    """The number of elements. Finishes as an integer scalar."""
+    """The number of elements. Finishes as an integer scalar.
+
+    Cost: nothing
+    """
 
     def measure(self, x: Tensor) -> State:
         return (count(x.numel(), x),)
@@ -122,3 +143,62 @@ class Count:
 
     def finish(self, state: State) -> Tensor:
         return state[0]
+
+
+class NonFinitesValue(NamedTuple):
+    """Finished `NonFinites`: how many elements are NaN, and how many infinite."""
+
+    nan: Tensor
+    inf: Tensor
+
+
+@dataclass(frozen=True)
+class NonFinites:
+    """How many elements are NaN and how many are infinite. Counts are exact.
+
+    Cost: one pass
+    """
+
+    def measure(self, x: Tensor) -> State:
+        # Not through float32: what is finite in the tensor's own type stays so.
+        return x.isnan().sum(), x.isinf().sum()
+
+    def merge(self, a: State, b: State) -> State:
+        return a[0] + b[0], a[1] + b[1]
+
+    def scale(self, state: State, factor: float) -> State:
+        return state
+
+    def finish(self, state: State) -> NonFinitesValue:
+        return NonFinitesValue(*state)
+
+
+class ScalarValue(NamedTuple):
+    """Finished `Scalar`: the number of values and their sum."""
+
+    n: Tensor
+    total: Tensor
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """The number of tensors and the sum of what each holds, a single number.
+
+    Cost: nothing
+    """
+
+    def measure(self, x: Tensor) -> State:
+        if x.numel() == 1:
+            return count(1, x), accumulated(x).reshape(()).to(wide(x.device), copy=True)
+        if torch.compiler.is_compiling():  # where nothing can be raised that would be told
+            return count(1, x), torch.full((), torch.nan, dtype=wide(x.device), device=x.device)
+        raise ValueError(f"a scalar is read here, but the tensor has the shape {tuple(x.shape)}")
+
+    def merge(self, a: State, b: State) -> State:
+        return a[0] + b[0], a[1] + b[1]
+
+    def scale(self, state: State, factor: float) -> State:
+        return state[0], state[1] * factor
+
+    def finish(self, state: State) -> ScalarValue:
+        return ScalarValue(*state)

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, count
+from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
 
 
 @dataclass(frozen=True)
 class FeatureMax:
     """The largest value of each feature over all rows. Finishes as a vector of C values.
+
+    Cost: one pass
 
     Attributes:
         feature_axis: The axis of the features.
@@ -23,7 +25,10 @@ class FeatureMax:
     feature_axis: FeatureAxis = "auto"
 
     def measure(self, x: Tensor) -> State:
-        return (as_matrix(accumulated(x), self.feature_axis).amax(dim=0),)
+        x, axes = _with_rows(x, self.feature_axis)
+        if x.numel() == 0:
+            return (torch.full_like(x.sum(axes), -torch.inf),)
+        return (x.amax(axes),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.maximum(a[0], b[0]),)
@@ -47,6 +52,8 @@ class Activity:
 
     Counts are exact.
 
+    Cost: three passes
+
     Attributes:
         eps: What is no activity yet, 0 or more.
         feature_axis: The axis of the features.
@@ -60,16 +67,26 @@ class Activity:
             raise ValueError(f"eps must be a number of at least 0, not {self.eps!r}")
 
     def measure(self, x: Tensor) -> State:
-        rows = as_matrix(accumulated(x), self.feature_axis)
-        active = (rows.abs() > self.eps).sum(dim=0)
-        return count(len(rows), x), active, rows.isnan().any(dim=0)
+        x, axes = _with_rows(x, self.feature_axis)
+        n = 1
+        for axis in axes:
+            n *= x.shape[axis]
+        return count(n, x), (x.abs() > self.eps).sum(axes), x.isnan().sum(axes)
 
     def merge(self, a: State, b: State) -> State:
-        return a[0] + b[0], a[1] + b[1], a[2] | b[2]
+        return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
     def scale(self, state: State, factor: float) -> State:
         return state  # what the loss was multiplied with makes nothing active
 
     def finish(self, state: State) -> ActivityValue:
         n, active, broken = state
-        return ActivityValue(torch.where(broken, torch.nan, active / n))
+        return ActivityValue(torch.where(broken > 0, torch.nan, active / n))
+
+
+def _with_rows(x: Tensor, feature_axis: FeatureAxis) -> tuple[Tensor, tuple[int, ...]]:
+    """The tensor in the type to reduce it in, and the axes of its rows, of which it has some."""
+    x = accumulated(x)
+    x = x.reshape(1, 1) if x.ndim == 0 else x
+    axes = row_axes(x, feature_axis)
+    return (x, axes) if axes else (x.unsqueeze(0), (0,))

@@ -27,17 +27,32 @@ def accumulated(x: Tensor) -> Tensor:
 def as_matrix(x: Tensor, feature_axis: FeatureAxis) -> Tensor:
     """``x`` as rows by features, N x C: the feature axis moved last, all others flattened.
 
-    ``"auto"`` that no module resolved is axis 1 for four axes or more, else the last.
-
     Raises:
         IndexError: The tensor has no such axis.
     """
     if x.ndim == 0:
         return x.reshape(1, 1)
-    axis = (1 if x.ndim >= 4 else -1) if feature_axis == "auto" else feature_axis
+    axis = _axis(x, feature_axis)
     return x.movedim(axis, -1).reshape(-1, x.shape[axis])
+
+
+def row_axes(x: Tensor, feature_axis: FeatureAxis) -> tuple[int, ...]:
+    """All axes but that of the features.
+
+    Raises:
+        IndexError: The tensor has no such axis.
+    """
+    axis = _axis(x, feature_axis)
+    if not -x.ndim <= axis < x.ndim:
+        raise IndexError(f"the feature axis is {axis}, but the tensor has {x.ndim} axes")
+    return tuple(i for i in range(x.ndim) if i != axis % x.ndim)
 
 
 def count(n: int, like: Tensor) -> Tensor:
     """A number of rows or elements, as an integer scalar beside a tensor."""
     return torch.full((), n, dtype=torch.int64, device=like.device)
+
+
+def _axis(x: Tensor, feature_axis: FeatureAxis) -> int:
+    # What no module resolved: channels of images, else the last axis.
+    return (1 if x.ndim >= 4 else -1) if feature_axis == "auto" else feature_axis

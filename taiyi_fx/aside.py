@@ -1,0 +1,110 @@
+"""Work beside the training step: one thread that computes what is costly, in order."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.evaluate import Outcome, Work
+from taiyi_fx.finish import Found, Inputs
+from taiyi_fx.passes.ir import State
+
+_BYTES = 2**30
+"""What may wait for the thread, over all of a monitor's steps, before `put` waits for it."""
+
+
+class Aside:
+    """What one monitor has handed to the one thread of this process.
+
+    Args:
+        run: Computes work.
+    """
+
+    def __init__(self, run: Callable[[Sequence[Work]], Outcome]) -> None:
+        self._run = run
+        self._queue: deque[tuple[Future[Outcome], int]] = deque()
+
+    def put(self, works: Sequence[Work]) -> Future[Outcome]:
+        """Hands over work; its states may be on any device and are decomposed on the host."""
+        read = [work.inputs for work in works if work.inputs is not None]
+        states = {id(f.state): f.state for inputs in read for f in inputs.found.values()}
+        size = sum(part.nbytes for state in states.values() for part in state)
+        self._make_room(size)
+        moved, arrival = _on_host(works)
+        future = _thread().submit(_after, arrival, self._run, moved)
+        self._queue.append((future, size))
+        return future
+
+    def _make_room(self, size: int) -> None:
+        while self._queue:
+            oldest, _ = self._queue[0]
+            held = sum(waiting for _, waiting in self._queue)
+            if not oldest.done() and held + size <= _BYTES:
+                return
+            wait([oldest])
+            self._queue.popleft()
+
+
+def _after(
+    arrival: Sequence[torch.Event],
+    run: Callable[[Sequence[Work]], Outcome],
+    works: Sequence[Work],
+) -> Outcome:
+    for event in arrival:
+        event.synchronize()
+    return run(works)
+
+
+def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
+    """The work with its states on their way to the host, and what tells of their arrival.
+
+    On the device a decomposition would stand in the way of the next step.
+    """
+    copies: dict[int, State] = {}
+    devices: set[torch.device] = set()
+    moved: list[Work] = []
+    for work in works:
+        if work.inputs is None:
+            moved.append(work)
+            continue
+        found: dict[str, Found] = {}
+        for name, of_name in work.inputs.found.items():
+            state = of_name.state
+            if id(state) not in copies:
+                devices.update(t.device for t in state if t.device.type == "cuda")
+                copies[id(state)] = tuple(map(_to_host, state))
+            found[name] = replace(of_name, state=copies[id(state)])
+        present = work.inputs.present
+        on_host = None if present is None else _to_host(present)
+        moved.append(replace(work, inputs=Inputs(found, on_host)))
+    return moved, [torch.cuda.current_stream(device).record_event() for device in devices]
+
+
+def _to_host(x: Tensor) -> Tensor:
+    return x.to("cpu", non_blocking=x.device.type == "cuda")
+
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def _thread() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(1, thread_name_prefix="taiyi_fx")
+    return _pool
+
+
+def _forget(*_: Any) -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)  # a forked process has no threads

@@ -1,0 +1,62 @@
+"""Which features answer, and which stay silent."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.places import output
+from taiyi_fx.quantity import quantity
+from taiyi_fx.reductions import ActivityValue
+
+
+@quantity("OutputActivationRate", activity=output.activity)
+def output_activation_rate(
+    activity: ActivityValue, *, reduce: Literal["all", "feature"] = "all"
+) -> Tensor:
+    """Share of rows in which a feature is active: larger than ``eps`` in absolute value.
+
+    The mean over the features, or with ``reduce="feature"`` one number for each.
+
+    Formula: mean over features of (rows with |y| > eps) / N
+    Accuracy: exact counts
+    """
+    return activity.rate if reduce == "feature" else activity.rate.mean()
+
+
+@quantity("OutputDeathRate", activity=output.activity)
+def output_death_rate(activity: ActivityValue) -> Tensor:
+    """Share of features that are active, |y| > ``eps``, in no row.
+
+    Formula: (features without an active row) / C
+    Accuracy: exact counts
+    """
+    share = (activity.rate == 0).to(activity.rate.dtype).mean()
+    return torch.where(activity.rate.isnan().any(), torch.nan, share)
+
+
+@quantity("LinearDeadNeuronNum", highest=output.feature_max)
+def linear_dead_neuron_num(highest: Tensor, *, threshold: float = -2.0) -> Tensor:
+    """Share of features whose output is at most the threshold in every row.
+
+    Formula: (features with max over rows <= threshold) / C
+    Accuracy: exact counts
+    """
+    return _dead_share(highest, threshold)
+
+
+@quantity("DeadNeuronRatio", highest=output.feature_max)
+def dead_neuron_ratio(highest: Tensor, *, threshold: float = 0.0) -> Tensor:
+    """Share of features whose output is at most zero in every row: for ReLU-like activations.
+
+    Formula: (features with max over rows <= threshold) / C
+    Accuracy: exact counts
+    """
+    return _dead_share(highest, threshold)
+
+
+def _dead_share(highest: Tensor, threshold: float) -> Tensor:
+    share = (highest <= threshold).to(highest.dtype).mean()
+    return torch.where(highest.isnan().any(), torch.nan, share)

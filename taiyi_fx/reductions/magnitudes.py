@@ -1,0 +1,237 @@
+"""Counts of magnitudes in bins of powers of two: histograms, quantiles and what a format loses.
+
+A bin is a float32's exponent. Counting them is exact, needs no range known beforehand, adds over
+micro-batches and ranks, and a loss scale, which is a power of two, only shifts it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import State
+from taiyi_fx.reductions.rows import accumulated
+
+Format = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]
+
+_LARGEST_FRACTIONS = {
+    name: struct.unpack("<I", struct.pack("<f", torch.finfo(getattr(torch, name)).max))[0]
+    & 0x7FFFFF
+    for name in get_args(Format)
+}
+"""The fraction bits of each format's largest number."""
+_EXPONENTS = 255
+"""Exponents of finite float32 numbers as they are stored: 0 is subnormal, e is 2^(e - 127)."""
+_ZERO = 1 + _EXPONENTS
+BINS = 2 * _EXPONENTS + 4
+
+
+def histogram_edges() -> Tensor:
+    """The 512 values in ascending order between which the finite bins of a histogram lie.
+
+    A histogram's first entry counts -Inf, entry 1 + i values between edges i and i + 1, the
+    last but one +Inf and the last NaN. Entry 256 is that of zero alone, between two edges 0.
+    """
+    powers = 2.0 ** torch.arange(-126, 129, dtype=torch.float64)
+    zero = powers.new_zeros(1)
+    return torch.cat([-powers.flip(0), zero, zero, powers])
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of signed elements by powers of two, as a vector of 514 integers.
+
+    In ascending order: -Inf, negative bins, zero, positive bins, +Inf and NaN; see
+    `histogram_edges`. Numbers below 2^-126 share one bin. Counts are exact; a loss scale that is
+    no power of two is rounded to one.
+
+    Cost: four passes
+    """
+
+    def measure(self, x: Tensor) -> State:
+        x = _as_float32(x).reshape(-1)
+        top = x.view(torch.int32) >> 23
+        exponent = top & 0xFF
+        index = torch.where(top < 0, _ZERO - 1 - exponent, _ZERO + 1 + exponent)
+        index = torch.where(x == 0, _ZERO, index)
+        return (_counts(torch.where(x.isnan(), BINS - 1, index), BINS),)
+
+    def merge(self, a: State, b: State) -> State:
+        return (a[0] + b[0],)
+
+    def scale(self, state: State, factor: float) -> State:
+        counts, shift = state[0], _shift_of(factor)
+        negative, positive = counts[1:_ZERO].flip(0), counts[_ZERO + 1 : -2]
+        moved = [_shifted(part.unsqueeze(1), shift).squeeze(1) for part in (negative, positive)]
+        parts = [counts[:1], moved[0].flip(0), counts[_ZERO : _ZERO + 1], moved[1], counts[-2:]]
+        return (torch.cat(parts),)
+
+    def finish(self, state: State) -> Tensor:
+        return state[0]
+
+
+class QuantilesValue(NamedTuple):
+    """Finished `Quantiles`: one value for each share asked for."""
+
+    values: Tensor
+    q: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Quantiles:
+    """Values below which given shares of the elements lie; NaN if an element is NaN.
+
+    From a histogram by powers of two: within a factor of two, linear inside the bin. Or, with
+    ``exact``, from all elements, which are then kept until ``track``.
+
+    Cost: four passes, or a copy where exact
+
+    Attributes:
+        q: The shares, from 0 to 1.
+        exact: Whether all elements are kept.
+    """
+
+    q: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.q or not all(0 <= share <= 1 for share in self.q):
+            raise ValueError(f"q holds shares from 0 to 1, not {self.q!r}")
+
+    @property
+    def has_fixed_shape(self) -> bool:
+        """Whether the state is a histogram."""
+        return not self.exact
+
+    def measure(self, x: Tensor) -> State:
+        if self.exact:
+            return (accumulated(x).reshape(-1).clone(),)
+        return Histogram().measure(x)
+
+    def merge(self, a: State, b: State) -> State:
+        return (torch.cat([a[0], b[0]]),) if self.exact else Histogram().merge(a, b)
+
+    def scale(self, state: State, factor: float) -> State:
+        return (state[0] * factor,) if self.exact else Histogram().scale(state, factor)
+
+    def finish(self, state: State) -> QuantilesValue:
+        of_state = _of_elements if self.exact else _of_histogram
+        shares = torch.tensor(self.q, dtype=torch.float64, device=state[0].device)
+        return QuantilesValue(of_state(state[0], shares), self.q)
+
+
+class OutOfRangeValue(NamedTuple):
+    """Finished `OutOfRange`: how many elements are not zero, and how many of them too small, large.
+
+    NaN is none of them; Inf is not zero and too large.
+    """
+
+    n: Tensor
+    below: Tensor
+    above: Tensor
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """How many non-zero elements a format could not hold at full precision, or at all.
+
+    Counts are exact, also of gradients of a loss that was scaled by a power of two.
+
+    Cost: four passes
+
+    Attributes:
+        format: The format.
+        loss_scaled: Count gradients as they flow, multiplied with the loss scale.
+    """
+
+    format: Format = "float16"
+    loss_scaled: bool = False
+
+    def measure(self, x: Tensor) -> State:
+        x = _as_float32(x).reshape(-1)
+        bits = x.view(torch.int32)
+        exponent = (bits >> 23) & 0xFF
+        # Two bins for each power of two: up to the largest number's fraction, and beyond.
+        index = 2 * exponent + ((bits & 0x7FFFFF) > _LARGEST_FRACTIONS[self.format])
+        # Zero and NaN in one bin at the end, Inf (exponent 255) before it.
+        index = torch.where((x == 0) | x.isnan(), 2 * _EXPONENTS + 1, index)
+        return (_counts(index, 2 * _EXPONENTS + 2),)
+
+    def merge(self, a: State, b: State) -> State:
+        return (a[0] + b[0],)
+
+    def scale(self, state: State, factor: float) -> State:
+        if self.loss_scaled:
+            return state
+        finite, rest = state[0][:-2], state[0][-2:]
+        moved = _shifted(finite.view(_EXPONENTS, 2), _shift_of(factor))
+        return (torch.cat([moved.reshape(-1), rest]),)
+
+    def finish(self, state: State) -> OutOfRangeValue:
+        counts = state[0][:-1]
+        bounds = torch.finfo(getattr(torch, self.format))
+        smallest = 2 * (round(math.log2(bounds.smallest_normal)) + 127)
+        largest = 2 * (math.floor(math.log2(bounds.max)) + 127) + 1
+        return OutOfRangeValue(counts.sum(), counts[:smallest].sum(), counts[largest:].sum())
+
+
+def _as_float32(x: Tensor) -> Tensor:
+    """``x`` in float32; what float64 holds beyond its range is put to its ends."""
+    x = accumulated(x)
+    if x.dtype == torch.float32:
+        return x.contiguous()
+    ends = torch.finfo(torch.float32)
+    clamped = torch.where(x.isinf(), x, x.clamp(ends.min, ends.max)).to(torch.float32)
+    tiny = x.sign().to(torch.float32) * (ends.smallest_normal / 2)
+    return torch.where((clamped == 0) & (x != 0), tiny, clamped)
+
+
+def _counts(index: Tensor, bins: int) -> Tensor:
+    if index.device.type == "cpu" and not torch.compiler.is_compiling():
+        return torch.bincount(index, minlength=bins)
+    # Elsewhere bincount waits for the device, and its shape depends on the data.
+    index = index.to(torch.int64)
+    zeros = torch.zeros(bins, dtype=torch.int64, device=index.device)
+    return zeros.scatter_add(0, index, torch.ones_like(index))
+
+
+def _shift_of(factor: float) -> int:
+    return round(math.log2(abs(factor))) if factor else -_EXPONENTS
+
+
+def _shifted(by_exponent: Tensor, shift: int) -> Tensor:
+    """Counts with their first axis moved by whole powers of two; the ends take what falls off."""
+    n = len(by_exponent)
+    index = (torch.arange(n, device=by_exponent.device) + shift).clamp(0, n - 1)
+    return torch.zeros_like(by_exponent).index_add(0, index, by_exponent)
+
+
+def _of_elements(x: Tensor, q: Tensor) -> Tensor:
+    if len(x) == 0:
+        return torch.full_like(q, torch.nan)
+    ordered, broken = x.sort().values.double(), x.isnan().any()
+    at = q * (len(x) - 1)
+    low, high = ordered[at.floor().long()], ordered[at.ceil().long()]
+    # Not low + (high - low) * share: two infinities have no difference.
+    between = torch.where(low == high, low, low + (high - low) * (at - at.floor()))
+    return torch.where(broken, torch.nan, between)
+
+
+def _of_histogram(counts: Tensor, q: Tensor) -> Tensor:
+    edges = histogram_edges().to(counts.device)
+    inf = edges.new_full((1,), torch.inf)
+    edges = torch.cat([-inf, edges, inf])  # the bins of the infinities are between infinities
+    n, broken = counts[:-1].sum(), counts[-1] > 0
+    below = counts[:-1].cumsum(0)
+    at = q * (n - 1).clamp(min=0)  # the rank, counted from 0
+    found = torch.searchsorted(below, at, right=True).clamp(max=len(below) - 1)
+    inside = (at - (below - counts[:-1])[found] + 0.5) / counts[found].clamp(min=1)
+    low, high = edges[found], edges[found + 1]
+    value = torch.where(low == high, low, low + (high - low) * inside.clamp(0, 1))
+    ends = torch.where(found == 0, -torch.inf, torch.where(found == BINS - 2, torch.inf, value))
+    return torch.where(broken | (n == 0), torch.nan, ends)

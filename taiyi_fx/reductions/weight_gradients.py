@@ -1,0 +1,194 @@
+"""How the gradient of a layer's weight comes, sample by sample, from input and output gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from taiyi_fx.reductions.sums import in_unit, square_sums, wide
+
+
+class Shares(NamedTuple):
+    """Each sample's share in the gradient of the weight, for gradients of size one.
+
+    Attributes:
+        square_norms: The squared norm of each share, N numbers in float64.
+        total: The sum of all shares; its shape is some arrangement of the weight's.
+        unit: What the total has to be multiplied with, its square for the squared norms.
+    """
+
+    square_norms: Tensor
+    total: Tensor
+    unit: Tensor
+
+
+class WeightGradient(Protocol):
+    """A layer's rule; ``x`` is its input and ``g`` the gradient of its output."""
+
+    def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
+        """What each sample contributes to the gradient of the weight."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A linear layer: the sum over a sample's positions t of g_t x_t^T."""
+
+    def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
+        """What each sample contributes; N x ... x in and N x ... x out."""
+        (x, g), unit = _in_units(x, g)
+        n = len(x) if x.ndim > 1 else 1
+        x, g = (t.reshape(n, 1, -1, t.shape[-1]) for t in (x, g))
+        return _of_products(x, g, unit, with_total)
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution in any number of dimensions: a linear layer of the input's patches.
+
+    Attributes:
+        kernel: Sizes of the kernel.
+        stride: Steps between patches.
+        dilation: Steps inside a patch.
+        groups: How many parts of the channels are kept apart.
+        padding: What `torch.nn.functional.pad` takes.
+        padding_mode: And how.
+        transposed: Whether it is the transpose, whose output has the patches.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+    padding: tuple[int, ...]
+    padding_mode: str = "constant"
+    transposed: bool = False
+
+    def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
+        """What each sample contributes; N x C_in x ... and N x C_out x ..."""
+        if x.ndim == len(self.kernel) + 1:
+            x, g = x.unsqueeze(0), g.unsqueeze(0)
+        (x, g), unit = _in_units(x, g)
+        if self.transposed:
+            x, g = g, x
+        patches = self._patches(F.pad(x, self.padding, self.padding_mode))
+        of_positions = g.reshape(len(g), self.groups, g.shape[1] // self.groups, -1).mT
+        return _of_products(patches, of_positions, unit, with_total)
+
+    def _patches(self, x: Tensor) -> Tensor:
+        """N x groups x positions x elements of a patch."""
+        dims = len(self.kernel)
+        for i, (size, stride, dilation) in enumerate(
+            zip(self.kernel, self.stride, self.dilation, strict=True), start=2
+        ):
+            x = x.unfold(i, (size - 1) * dilation + 1, stride)[..., ::dilation]
+        n, c, *positions = x.shape[: 2 + dims]
+        x = x.reshape(n, self.groups, c // self.groups, *positions, *self.kernel)
+        x = x.movedim(2, 2 + dims)
+        count = 1
+        for size in positions:
+            count *= size
+        return x.reshape(n, self.groups, count, -1)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """An embedding: each row of the weight gets the gradients of the positions that took it.
+
+    Attributes:
+        rows: How many the weight has.
+        padding_idx: The one that gets none.
+    """
+
+    rows: int
+    padding_idx: int | None = None
+
+    def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
+        """What each sample contributes; ``x`` holds N x ... indices, ``g`` N x ... x D."""
+        (g,), unit = _in_units(g)
+        n = len(x) if x.ndim else 1
+        x, g = x.reshape(n, -1), g.reshape(n, -1 if g.numel() else 0, g.shape[-1])
+        if self.padding_idx is not None:
+            g = g * (x != self.padding_idx).unsqueeze(2)
+        is_same = x.unsqueeze(2) == x.unsqueeze(1)
+        squares = ((g @ g.mT) * is_same).sum((1, 2), dtype=wide(g.device))
+        total = g.new_zeros(self.rows if with_total else 0, g.shape[-1])
+        if with_total:
+            total = total.index_add(0, x.reshape(-1), g.flatten(0, 1))
+        return _shares(squares, total, unit)
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """A norm layer: the sum over a sample's positions of g times the normalised input.
+
+    Batch norm's samples share their statistics: a sample's share is what its rows add.
+
+    Attributes:
+        kind: Which.
+        eps: What is added to the variance.
+        shape: The normalised axes, of layer and RMS norms.
+        groups: Of group norm.
+    """
+
+    kind: Literal["layer", "rms", "group", "instance", "batch"]
+    eps: float | None
+    shape: tuple[int, ...] = ()
+    groups: int = 1
+
+    def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
+        """What each sample contributes; N x ... x shape, or N x C x ..."""
+        (g,), unit = _in_units(g)
+        shares = g * self._normalized(x)
+        axes = range(1, x.ndim - len(self.shape)) if self.shape else range(2, x.ndim)
+        shares = (shares.sum(tuple(axes)) if len(axes) else shares).flatten(1)
+        return _shares(square_sums(shares, (1,)), shares.sum(0), unit)
+
+    def _normalized(self, x: Tensor) -> Tensor:
+        if self.kind == "rms":
+            return F.rms_norm(x, self.shape, None, self.eps)
+        eps = self.eps or 0.0
+        if self.kind == "layer":
+            return F.layer_norm(x, self.shape, None, None, eps)
+        if self.kind == "group":
+            return F.group_norm(x, self.groups, None, None, eps)
+        if self.kind == "instance":
+            return F.instance_norm(x, eps=eps)
+        return F.batch_norm(x, None, None, training=True, eps=eps)
+
+
+def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares:
+    """Of sum_t g_t x_t^T, from N x groups x positions x features each."""
+    n, groups, positions, features = x.shape
+    if positions == 1:
+        of_x, of_g = (square_sums(t.reshape(n * groups, -1), (1,)) for t in (x, g))
+        squares = (of_x * of_g).reshape(n, groups)
+    elif positions**2 <= features * g.shape[-1]:  # without any sample's gradient
+        squares = ((x @ x.mT) * (g @ g.mT)).sum((2, 3), dtype=wide(x.device))
+    else:
+        products = (g.mT @ x).reshape(n * groups, -1)
+        squares = square_sums(products, (1,)).reshape(n, groups)
+    total = x.new_zeros(0)
+    if with_total:
+        across = (t.movedim(1, 0).flatten(1, 2) for t in (g, x))
+        total = next(across).mT @ next(across)
+    return _shares(squares.sum(1), total, unit)
+
+
+def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
+    """Tensors in units, powers of two, so that no product leaves float32's range."""
+    scaled = []
+    unit = torch.ones((), dtype=wide(tensors[0].device), device=tensors[0].device)
+    for tensor in tensors:
+        of_unit, u = in_unit(tensor)
+        scaled.append(of_unit)
+        unit = unit * u
+    return scaled, unit
+
+
+def _shares(square_norms: Tensor, total: Tensor, unit: Tensor) -> Shares:
+    return Shares(square_norms.clamp(min=0) * unit.square(), total, unit)

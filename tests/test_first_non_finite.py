@@ -1,0 +1,90 @@
+"""The first NaN or Inf of a step is named, in the order of execution."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+
+COUNTING = {nn.Module: ["NonFinite", "OutputGradNonFinite"]}
+
+
+class Break(nn.Module):
+    """Divides by zero, or makes a gradient infinite, where told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.how = "not"
+
+    def forward(self, x):
+        if self.how == "value":
+            return x / torch.zeros_like(x)
+        if self.how == "gradient":
+            return x.abs().sqrt() * 0 + (x * 0).abs().sqrt() + x
+        return x * 1
+
+
+class Model(nn.Module):
+    """Defined in another order than it runs in."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.third = nn.Linear(4, 4), Break()
+        self.second, self.first = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(self.third(self.second(self.first(x))))
+
+
+def run(how, compiled=False):
+    model = taiyi_fx.instrument(Model(), COUNTING)
+    model.third.how = how
+    call = torch.compile(model, backend="aot_eager", fullgraph=True) if compiled else model
+    call(torch.randn(3, 4)).sum().backward()
+    return model.monitor
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_the_site_that_made_a_value_infinite_is_the_first(compiled):
+    monitor = run("value", compiled)
+    with pytest.warns(
+        taiyi_fx.MonitorWarning, match="step 0: the first NaN or Inf is in the output of 'third'"
+    ):
+        monitor.track(0)
+    values = [site for site in monitor.non_finite if site.place == "output"]
+    assert [(s.step, s.module, s.count) for s in values] == [(0, "third", 12)]
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_the_first_bad_gradient_is_that_nearest_to_the_loss(compiled):
+    monitor = run("gradient", compiled)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="gradient of the output of 'second'"):
+        monitor.track(0)
+    assert [(s.place, s.module) for s in monitor.non_finite] == [("output_grad", "second")]
+    output = monitor.get_output()
+    assert output["third"]["OutputGradNonFinite"][0] == 0
+    assert output["first"]["OutputGradNonFinite"][0] > 0
+
+
+def test_it_is_warned_of_once_and_kept_for_each_step():
+    model = taiyi_fx.instrument(Model(), COUNTING)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step, how in enumerate(["not", "value", "value"]):
+            model.third.how = how
+            model(torch.randn(3, 4)).sum().backward()
+            model.monitor.track(step)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert [s.step for s in model.monitor.non_finite if s.place == "output"] == [1, 2]
+
+
+def test_counts_of_nan_and_inf_are_kept_apart():
+    monitor = run("value")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        monitor.track(0)
+    found = monitor.get_output()["third"]
+    assert found["NonFinite"][0] == found["NonFinite.NaN"][0] + found["NonFinite.Inf"][0] == 12
