@@ -6,7 +6,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -80,10 +79,10 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
             if id(state) not in copies:
                 devices.update(t.device for t in state if t.device.type == "cuda")
                 copies[id(state)] = tuple(map(_to_host, state))
-            found[name] = replace(of_name, state=copies[id(state)])
+            found[name] = of_name._replace(state=copies[id(state)])
         present = work.inputs.present
         on_host = None if present is None else _to_host(present)
-        moved.append(replace(work, inputs=Inputs(found, on_host)))
+        moved.append(work._replace(inputs=Inputs(found, on_host)))
     return moved, [torch.cuda.current_stream(device).record_event() for device in devices]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,8 +22,7 @@ Series = tuple[str, str]
 """A module, with its call, and a quantity's label."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """One quantity of one call to compute.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -56,8 +56,7 @@ class Scale:
         return Scale(factor, 1.0 if unscaled else factor)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """What one reading left, and what it has to be multiplied with."""
 
     reading: Reading
@@ -65,8 +64,7 @@ class Found:
     factor: float
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
     """What one quantity of one call is computed from.
 
     Attributes:
@@ -144,14 +142,15 @@ class Finished:
     """Values made of states; those of equal readings of one state are made once."""
 
     def __init__(self) -> None:
-        self._values: dict[tuple[int, Any, float], tuple[State, Any]] = {}
+        self._values: dict[tuple[int, float], tuple[State, Any]] = {}
 
     def of(self, found: Found) -> Any:
         """What a quantity's function takes."""
         # Probes that were fused fold the same state into each of their slots.
-        state, factor, reduction = found.state, found.factor, found.reading.reduction
-        key = id(state), reduction, factor
+        state, factor = found.state, found.factor
+        key = id(state), factor
         if key not in self._values:
+            reduction = found.reading.reduction
             scaled = state if factor == 1.0 else reduction.scale(state, factor)
             self._values[key] = state, reduction.finish(scaled)
         return self._values[key][1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +12,7 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Value
 
 
-@dataclass(frozen=True)
-class Pending:
+class Pending(NamedTuple):
     """A result on its way to the host.
 
     Attributes:

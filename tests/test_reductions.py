@@ -119,3 +119,34 @@ def test_a_tensor_as_rows_by_features(shape, axis, rows):
 def test_rows_are_those_of_the_moved_axis_and_not_a_reinterpretation():
     x = torch.arange(24).reshape(2, 3, 4)
     assert torch.equal(as_matrix(x, 1)[:, 2], x[:, 2].reshape(-1))
+
+
+@pytest.mark.parametrize("n", [3_000, 100_000, 20_000_000])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e6])
+def test_norms_and_moments_keep_their_digits_on_tensors_of_any_size(n, shift):
+    """Adding the squares of 2e7 numbers up in float32 is off by a thousandth."""
+    x = torch.randn(n) + shift
+    truth = x.double()
+    assert Norm().measure(x)[0].item() == pytest.approx(truth.norm().item(), rel=1e-6)
+    found = Moments().finish(Moments().measure(x))
+    assert found.std.item() == pytest.approx(truth.std().item(), rel=1e-6)
+    assert found.mean.item() == pytest.approx(truth.mean().item(), rel=1e-6, abs=1e-6)
+
+
+def test_features_of_very_different_size_keep_their_own_spread():
+    sizes = torch.logspace(-30, 15, 10)
+    x = torch.randn(2000, 10) * sizes
+    found = Moments(reduce="feature").finish(Moments(reduce="feature").measure(x))
+    assert torch.allclose(found.std, x.double().std(dim=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("reduction", STOCK, ids=str)
+def test_an_empty_micro_batch_changes_nothing(reduction):
+    x = torch.randn(12, 3)
+    if isinstance(reduction, Singular | MatrixSingular):
+        return  # a decomposition of no rows: nothing to fold, and nothing that folds it
+    state = reduction.merge(reduction.measure(x), reduction.measure(x[:0]))
+    expected = flat(reduction.finish(reduction.measure(x)))
+    assert torch.allclose(flat(reduction.finish(state)), expected)
+    state = reduction.merge(reduction.measure(x[:0]), reduction.measure(x))
+    assert torch.allclose(flat(reduction.finish(state)), expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -91,6 +92,13 @@ class Reading:
 
     site: Site
     reduction: Reduction | PairReduction
+
+    @functools.cached_property
+    def _hash(self) -> int:
+        return hash((self.site, self.reduction))
+
+    def __hash__(self) -> int:
+        return self._hash  # asked for many times a step
 
     def __str__(self) -> str:
         return f"{self.site}.{type(self.reduction).__name__}"

@@ -23,4 +23,4 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     return torch.as_tensor(ab / (aa * bb) ** 0.5).clamp(-1, 1)
 
 
-_BLOCK = 4096
+_BLOCK = 1024

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -214,24 +215,33 @@ def _shifted(by_exponent: Tensor, shift: int) -> Tensor:
 def _of_elements(x: Tensor, q: Tensor) -> Tensor:
     if len(x) == 0:
         return torch.full_like(q, torch.nan)
-    ordered, broken = x.sort().values.double(), x.isnan().any()
-    at = q * (len(x) - 1)
-    low, high = ordered[at.floor().long()], ordered[at.ceil().long()]
-    # Not low + (high - low) * share: two infinities have no difference.
-    between = torch.where(low == high, low, low + (high - low) * (at - at.floor()))
-    return torch.where(broken, torch.nan, between)
+    ordered = x.sort().values.double()
+    values = _between(q * (len(x) - 1), lambda rank: ordered[rank.long()])
+    return torch.where(x.isnan().any(), torch.nan, values)
 
 
 def _of_histogram(counts: Tensor, q: Tensor) -> Tensor:
     edges = histogram_edges().to(counts.device)
     inf = edges.new_full((1,), torch.inf)
-    edges = torch.cat([-inf, edges, inf])  # the bins of the infinities are between infinities
-    n, broken = counts[:-1].sum(), counts[-1] > 0
-    below = counts[:-1].cumsum(0)
-    at = q * (n - 1).clamp(min=0)  # the rank, counted from 0
-    found = torch.searchsorted(below, at, right=True).clamp(max=len(below) - 1)
-    inside = (at - (below - counts[:-1])[found] + 0.5) / counts[found].clamp(min=1)
-    low, high = edges[found], edges[found + 1]
-    value = torch.where(low == high, low, low + (high - low) * inside.clamp(0, 1))
-    ends = torch.where(found == 0, -torch.inf, torch.where(found == BINS - 2, torch.inf, value))
-    return torch.where(broken | (n == 0), torch.nan, ends)
+    edges = torch.cat([-inf, edges, inf])  # the bins of the infinities lie between infinities
+    per_bin, broken = counts[:-1], counts[-1] > 0
+    up_to = per_bin.cumsum(0)
+    n = up_to[-1]
+
+    def value(rank: Tensor) -> Tensor:
+        found = torch.searchsorted(up_to, rank, right=True).clamp(max=len(per_bin) - 1)
+        inside = (rank - (up_to - per_bin)[found] + 0.5) / per_bin[found].clamp(min=1)
+        low, high = edges[found], edges[found + 1]
+        is_last, is_first = found == len(per_bin) - 1, found == 0
+        finite = low + (high - low) * inside
+        return torch.where(is_last, torch.inf, torch.where(is_first, -torch.inf, finite))
+
+    values = _between(q * (n - 1).clamp(min=0), value)
+    return torch.where(broken | (n == 0), torch.nan, values)
+
+
+def _between(at: Tensor, value: Callable[[Tensor], Tensor]) -> Tensor:
+    """Values at ranks counted from 0, linear between two."""
+    low, high, share = value(at.floor()), value(at.ceil()), at - at.floor()
+    # Two equal infinities have no value between them but themselves.
+    return torch.where(low == high, low, low * (1 - share) + high * share)

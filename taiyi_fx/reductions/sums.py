@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-_BLOCK = 4096
-_SMALL = 2048
+_BLOCK = 1024
+_SMALL = 4096
 _LOW, _HIGH = 1e-15, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-30 and 1e30."""
 
@@ -98,10 +98,10 @@ def _is_fast(x: Tensor) -> bool:
 
 
 def _blocked_norm(x: Tensor) -> Tensor:
-    if x.numel() <= _BLOCK:
-        return torch.linalg.vector_norm(x).double()
     flat = x.reshape(-1)
-    whole = len(flat) // _BLOCK * _BLOCK
-    blocks = torch.linalg.vector_norm(flat[:whole].view(-1, _BLOCK), dim=1)
-    rest = torch.linalg.vector_norm(flat[whole:])
-    return torch.linalg.vector_norm(torch.cat([blocks, rest.reshape(1)]), dtype=torch.float64)
+    rest = x.numel() % _BLOCK
+    blocks = flat[: x.numel() - rest].view(-1, _BLOCK)
+    found = torch.linalg.vector_norm(torch.linalg.vector_norm(blocks, dim=1), dtype=torch.float64)
+    if rest:
+        found = torch.hypot(found, torch.linalg.vector_norm(flat[-rest:], dtype=torch.float64))
+    return found
