@@ -9,7 +9,7 @@ from torch import Tensor
 
 from taiyi_fx.places import output
 from taiyi_fx.quantity import quantity
-from taiyi_fx.reductions import ActivityValue
+from taiyi_fx.reductions import ActivityValue, ratio
 
 
 @quantity("OutputActivationRate", activity=output.activity)
@@ -33,7 +33,7 @@ def output_death_rate(activity: ActivityValue) -> Tensor:
     Formula: (features without an active row) / C
     Accuracy: exact counts
     """
-    share = (activity.rate == 0).to(activity.rate.dtype).mean()
+    share = ratio((activity.rate == 0).sum(), activity.rate.numel())
     return torch.where(activity.rate.isnan().any(), torch.nan, share)
 
 
@@ -58,5 +58,5 @@ def dead_neuron_ratio(highest: Tensor, *, threshold: float = 0.0) -> Tensor:
 
 
 def _dead_share(highest: Tensor, threshold: float) -> Tensor:
-    share = (highest <= threshold).to(highest.dtype).mean()
+    share = ratio((highest <= threshold).sum(), highest.numel())
     return torch.where(highest.isnan().any(), torch.nan, share)

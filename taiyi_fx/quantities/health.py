@@ -15,6 +15,7 @@ from taiyi_fx.reductions import (
     NonFinitesValue,
     OutOfRangeValue,
     QuantilesValue,
+    ratio,
 )
 
 _INPUT = Elsewhere(input, "the input", "x")
@@ -46,7 +47,7 @@ def underflow_rate(counts: OutOfRangeValue) -> Tensor:
     Formula: (elements with 0 < |y| < smallest normal) / (elements with y != 0)
     Accuracy: exact counts
     """
-    return counts.below / counts.n
+    return ratio(counts.below, counts.n)
 
 
 @quantity("OverflowRate", counts=output.out_of_range)
@@ -59,7 +60,7 @@ def overflow_rate(counts: OutOfRangeValue) -> Tensor:
     Formula: (elements with |y| > largest number) / (elements with y != 0)
     Accuracy: exact counts
     """
-    return counts.above / counts.n
+    return ratio(counts.above, counts.n)
 
 
 @quantity("Kurtosis", found=output.fourth_moment)

@@ -11,7 +11,7 @@ from torch import Tensor
 from taiyi_fx.places import parameter, parameter_grad, previous
 from taiyi_fx.quantities.similarity import cosine
 from taiyi_fx.quantity import NoValue, quantity
-from taiyi_fx.reductions import MatrixSingularValues, Norm, accumulated
+from taiyi_fx.reductions import MatrixSingularValues, Norm, accumulated, ratio
 
 
 @quantity("ParameterNorm", norm=parameter.norm)
@@ -78,7 +78,7 @@ def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     Accuracy: exact counts
     """
     units = g.reshape(len(g), -1) if g.ndim else g.reshape(1, 1)
-    share = (units.abs() > eps).any(dim=1).double().mean()
+    share = ratio((units.abs() > eps).any(dim=1).sum(), len(units))
     return torch.where(g.isnan().any(), torch.nan, share)
 
 

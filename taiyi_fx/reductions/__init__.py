@@ -34,6 +34,7 @@ from taiyi_fx.reductions.spectra import (
     Spectrum,
     SpectrumValue,
 )
+from taiyi_fx.reductions.sums import ratio
 
 __all__ = [
     "AbsMax",
@@ -75,4 +76,5 @@ __all__ = [
     "accumulated",
     "as_matrix",
     "histogram_edges",
+    "ratio",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
+from taiyi_fx.reductions.sums import ratio
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class Activity:
 
     def finish(self, state: State) -> ActivityValue:
         n, active, broken = state
-        return ActivityValue(torch.where(broken > 0, torch.nan, active / n))
+        return ActivityValue(torch.where(broken > 0, torch.nan, ratio(active, n)))
 
 
 def _with_rows(x: Tensor, feature_axis: FeatureAxis) -> tuple[Tensor, tuple[int, ...]]:

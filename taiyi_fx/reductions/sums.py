@@ -24,6 +24,11 @@ def wide(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+def ratio(part: Tensor, whole: Tensor | int) -> Tensor:
+    """One number or count over another, in float64; NaN of nothing."""
+    return part.to(wide(part.device)) / whole
+
+
 def norm(x: Tensor) -> Tensor:
     """The Euclidean norm of all elements, as a scalar in float64."""
     if x.numel() <= _SMALL or not _is_fast(x):
