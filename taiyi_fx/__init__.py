@@ -3,6 +3,7 @@
 from taiyi_fx.catalogue import Quantities, QuantityInfo, quantities
 from taiyi_fx.config import ConfigError
 from taiyi_fx.diagram import Diagram, diagram
+from taiyi_fx.edits import Edit, edit
 from taiyi_fx.epochs import EpochSummary
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
@@ -26,6 +27,7 @@ from taiyi_fx.schedule import at_steps, every, linear
 __all__ = [
     "ConfigError",
     "Diagram",
+    "Edit",
     "EpochSummary",
     "InstrumentedModule",
     "Monitor",
@@ -40,6 +42,7 @@ __all__ = [
     "at_steps",
     "buffer",
     "diagram",
+    "edit",
     "every",
     "input",
     "input_grad",

@@ -1,4 +1,4 @@
-"""What a diagram is made of: boxes with the quantities read at them."""
+"""What a diagram is made of: boxes with the quantities read and the edits made at them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,26 @@ Kind = Literal["module", "op", "input", "output", "parameter", "python"]
 
 @dataclass(frozen=True)
 class Marks:
-    """The quantities taken at a box, as texts.
+    """The quantities taken and the edits made at a box, as texts.
 
     Attributes:
         forward: From values, on their way forward.
         backward: From gradients, on their way back.
         parameters: From the module's own parameters.
+        edits: Changes of what passes.
     """
 
     forward: tuple[str, ...] = ()
     backward: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    edits: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
+        return self.has_readings or bool(self.edits)
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether anything is read there."""
         return bool(self.forward or self.backward or self.parameters)
 
 
@@ -39,7 +46,7 @@ class Box:
         class_name: The module's class.
         path: The module's dotted name.
         scope: The modules that it stands in, from the outside in.
-        marks: What is read there.
+        marks: What is read and changed there.
         notes: Lines for the tooltip.
     """
 

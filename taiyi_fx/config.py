@@ -11,9 +11,10 @@ from typing import Any
 
 from torch import nn
 
+from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
 from taiyi_fx.matching import is_name, match, suggestion
-from taiyi_fx.passes.ir import CALL_PORTS, Plan, Reading, Target
+from taiyi_fx.passes.ir import CALL_PORTS, Change, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name
 from taiyi_fx.places import Missing, Unobservable
@@ -82,7 +83,7 @@ class OfFunction:
 
     path: str
     function: Function
-    requests: tuple[tuple[str, Request], ...]
+    requests: tuple[tuple[str, Request | Edit], ...]
 
 
 @dataclass(frozen=True)
@@ -94,15 +95,20 @@ class Config:
             then those of calls of functions.
         wanted: What is asked of functions: it has a place only once the model is traced.
         passed_over: Modules that a key matches but that cannot be observed, and why.
+        edits: What is changed at which module, in the order of the configuration.
     """
 
     subscriptions: tuple[Subscription, ...]
     wanted: tuple[OfFunction, ...] = ()
     passed_over: Mapping[str, str] = field(default_factory=dict)
+    edits: tuple[tuple[str, Change], ...] = ()
 
     def targets(self, *, evaluation: bool = False) -> Wanted:
         """What a trace has to mark."""
         names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
+        names.update((module, None) for module, _ in self.edits)
+        # Only a graph shows where they are to be made.
+        evaluation |= any(isinstance(r, Edit) for of in self.wanted for _, r in of.requests)
         return Wanted(names.keys(), [of.function for of in self.wanted], evaluation)
 
     def with_functions(self, model: nn.Module, capture: Capture) -> Config:
@@ -123,15 +129,23 @@ class Config:
                 asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
             asked.add(found, of.requests, named=True)
         subscriptions = (*self.subscriptions, *asked.subscriptions(calls))
-        return dataclasses.replace(self, subscriptions=subscriptions)
+        edits = (*self.edits, *asked.edits)
+        return dataclasses.replace(self, subscriptions=subscriptions, edits=edits)
 
     def plan(self) -> Plan:
-        """The readings that the modules' calls have to make."""
+        """The readings that the modules' calls have to make, and the changes."""
         readings: dict[str, set[Reading]] = {}
         for subscription in self.subscriptions:
             found = readings.setdefault(subscription.module, set())
             found.update(r for r in subscription.readings.values() if r.site.port in CALL_PORTS)
-        return {name: Target(name, frozenset(found)) for name, found in readings.items()}
+        changes: dict[str, tuple[Change, ...]] = {}
+        for module, change in self.edits:
+            readings.setdefault(module, set())
+            changes[module] = (*changes.get(module, ()), change)
+        return {
+            name: Target(name, frozenset(found), changes.get(name, ()))
+            for name, found in readings.items()
+        }
 
 
 def check(model: nn.Module, cfg: Cfg) -> Config:
@@ -157,7 +171,7 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
             modules = match(model, key, path, asked.problems)
             asked.add(modules, requests, named=is_name(model, key))
     subscriptions = asked.subscriptions(dict(model.named_modules()))
-    return Config(subscriptions, tuple(wanted), asked.passed_over)
+    return Config(subscriptions, tuple(wanted), asked.passed_over, tuple(asked.edits))
 
 
 class _Asked:
@@ -167,20 +181,39 @@ class _Asked:
         self.schedules: dict[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]] = {}
         self.problems: list[str] = []
         self.passed_over: dict[str, str] = {}
+        self.edits: list[tuple[str, Change]] = []
 
     def add(
         self,
         modules: Mapping[str, nn.Module],
-        requests: Iterable[tuple[str, Request]],
+        requests: Iterable[tuple[str, Request | Edit]],
         *,
         named: bool,
     ) -> None:
         for place, request in requests:
+            if isinstance(request, Edit):
+                self._add_edit(modules, request, named, place)
+                continue
             for name, given in self._holders(modules, request, named, place):
                 options = tuple(sorted(given.items()))
                 schedules = self.schedules.setdefault((name, request.quantity, options), [])
                 if request.schedule not in schedules:
                     schedules.append(request.schedule)
+
+    def _add_edit(
+        self, modules: Mapping[str, nn.Module], edit: Edit, named: bool, path: str
+    ) -> None:
+        found: list[tuple[str, Change]] = []
+        lacking: dict[str, Missing] = {}
+        for name, module in modules.items():
+            try:
+                found += ((name, change) for change in edit.changes(module))
+            except Missing as missing:
+                lacking[name] = missing
+        if lacking and (named or not found):
+            self.problems.append(f"{path}: the edit cannot be made: {_who(modules, lacking)}")
+        self.passed_over.update((n, f"it is not edited: it {why}") for n, why in lacking.items())
+        self.edits += found
 
     def _holders(
         self, modules: Mapping[str, nn.Module], request: Request, named: bool, path: str
@@ -198,12 +231,7 @@ class _Asked:
                 lacking[name] = missing
         # A class may well match modules without a weight; they are passed over while any has one.
         if lacking and (named or not holders or request.quantity.requires is not None):
-            shown = "; ".join(
-                f"{name or 'the model'!r} ({type(modules[name]).__name__}) {missing}"
-                for name, missing in list(lacking.items())[:5]
-            )
-            more = f"; and {len(lacking) - 5} more" if len(lacking) > 5 else ""
-            text = f"{path}: {request.quantity.name} cannot be had: {shown}{more}"
+            text = f"{path}: {request.quantity.name} cannot be had: {_who(modules, lacking)}"
             self.problems.append(text)
         told = {name: str(why) for name, why in lacking.items() if isinstance(why, Unobservable)}
         self.passed_over.update(told)
@@ -231,6 +259,14 @@ class _Asked:
         )
 
 
+def _who(modules: Mapping[str, nn.Module], lacking: Mapping[str, Missing]) -> str:
+    shown = "; ".join(
+        f"{name or 'the model'!r} ({type(modules[name]).__name__}) {missing}"
+        for name, missing in list(lacking.items())[:5]
+    )
+    return f"{shown}; and {len(lacking) - 5} more" if len(lacking) > 5 else shown
+
+
 def _subscription(
     holder: nn.Module,
     module: str,
@@ -254,8 +290,8 @@ def _bare_label(quantity: Quantity, options: tuple[tuple[str, Any], ...]) -> str
     return quantity.name + of_parameter
 
 
-def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request]]:
-    if isinstance(entries, (str, Quantity, Request)):
+def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request | Edit]]:
+    if isinstance(entries, (str, Quantity, Request, Edit)):
         entries = [entries]
     if not isinstance(entries, (list, tuple)):
         problems.append(f"{path}: a list of quantities belongs here, not {entries!r}")
@@ -267,7 +303,9 @@ def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[st
             problems.append(f"{path}[{i}]: {error}")
 
 
-def _request(entry: Any) -> Request:
+def _request(entry: Any) -> Request | Edit:
+    if isinstance(entry, Edit):
+        return entry
     if isinstance(entry, Request):
         entry.quantity.check_options(entry.options)
         return entry
@@ -289,6 +327,8 @@ def _request(entry: Any) -> Request:
 def _quantity(name: Any) -> Quantity:
     if isinstance(name, Quantity):
         return name
+    if isinstance(name, Edit):
+        raise ValueError("an edit stands by itself in the list: it has no schedule and no options")
     if not isinstance(name, str):
         raise ValueError(f"a quantity's name or a quantity belongs first, not {name!r}")
     found = find_quantity(name)

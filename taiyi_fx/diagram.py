@@ -57,8 +57,10 @@ class Diagram:
         return path
 
     def __repr__(self) -> str:
-        marked = sum(bool(box.marks) for _, box in boxes(self._graph))
-        return f"<diagram of {len(self._graph)} boxes, {marked} with probes>"
+        marked = [box.marks for _, box in boxes(self._graph)]
+        probed, edited = sum(m.has_readings for m in marked), sum(bool(m.edits) for m in marked)
+        more = f", {edited} with edits" if edited else ""
+        return f"<diagram of {len(self._graph)} boxes, {probed} with probes{more}>"
 
 
 def diagram(

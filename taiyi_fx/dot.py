@@ -15,7 +15,7 @@ import pydot
 from taiyi_fx.boxes import Box, Marks, boxes
 
 _INK, _QUIET, _LINE, _PROBED = "#1d2939", "#667085", "#8492a6", "#c2410c"
-_FORWARD, _BACKWARD, _PARAMETER = "#0f766e", "#b45309", "#475467"
+_FORWARD, _BACKWARD, _PARAMETER, _EDIT = "#0f766e", "#b45309", "#475467", "#7e22ce"
 _FAMILIES = {
     "convolution": ("#d8e6f8", ("Conv",)),
     "linear": ("#e7dff3", ("Linear", "Attention", "Bilinear")),
@@ -122,7 +122,7 @@ def _cluster(number: int, scope: tuple[str, ...], box: Box) -> pydot.Cluster:
         label=f"{label}{_rows(box.marks)}</TABLE>>",
         labeljust="l",
         style='"rounded,filled,dashed"' if box.kind == "python" else '"rounded,filled"',
-        color=f'"{_PROBED if box.marks else "#c9d2de"}"',
+        color=f'"{_border(box.marks, "#c9d2de")}"',
         penwidth="2" if box.marks else "1",
         fillcolor=f'"{_CLUSTERS[len(scope) % 2]}"',
         fontname="Helvetica",
@@ -140,13 +140,19 @@ def _node(name: str, box: Box) -> pydot.Node:
         name,
         label=f"<<TABLE BORDER='0' CELLBORDER='0' CELLSPACING='2' CELLPADDING='1'>{rows}</TABLE>>",
         fillcolor=f'"{_fill(box)}"',
-        color=f'"{_PROBED if box.marks else _LINE}"',
+        color=f'"{_border(box.marks, _LINE)}"',
         penwidth="2" if box.marks else "1",
         style='"rounded,filled,dashed"' if python else '"rounded,filled"',
         tooltip=quoted("\n".join(box.notes) or box.label),
         margin='"0.06,0.03"',
         height="0.3",
     )
+
+
+def _border(marks: Marks, plain: str) -> str:
+    if marks.has_readings:
+        return _PROBED
+    return _EDIT if marks.edits else plain
 
 
 def _rows(marks: Marks) -> str:
@@ -156,6 +162,7 @@ def _rows(marks: Marks) -> str:
         _mark("▼", _FORWARD, marks.forward)
         + _mark("▲", _BACKWARD, marks.backward)
         + _mark("■", _PARAMETER, marks.parameters)
+        + _mark("ƒ", _EDIT, marks.edits)
     )
     # In a table of their own, or a wide title would stretch the badges.
     table = f"<TABLE BORDER='0' CELLBORDER='0' CELLSPACING='1' CELLPADDING='1'>{rows}</TABLE>"
@@ -205,11 +212,14 @@ def _legend(shown_boxes: list[Box]) -> pydot.Cluster:
     )
     if any(box.kind == "python" for box in shown_boxes):
         rows.append("<TR><TD>- -</TD><TD ALIGN='LEFT'>forward that stayed Python</TD></TR>")
-    for sign, colour, text in (
+    signs = [
         ("▼", _FORWARD, "forward probe (value)"),
         ("▲", _BACKWARD, "backward probe (gradient)"),
         ("■", _PARAMETER, "parameters, read at track"),
-    ):
+    ]
+    if any(box.marks.edits for box in shown_boxes):
+        signs.append(("ƒ", _EDIT, "edit, changes what passes"))
+    for sign, colour, text in signs:
         badge = f"<TD BGCOLOR='{colour}'><FONT COLOR='white'>{sign}</FONT></TD>"
         rows.append(f"<TR>{badge}<TD ALIGN='LEFT'>{text}</TD></TR>")
     legend = pydot.Cluster("legend", label="", color='"#c9d2de"', style='"rounded"')

@@ -14,9 +14,10 @@ from taiyi_fx.boxes import Box, Kind, Marks, boxes
 from taiyi_fx.config import Subscription
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
+from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.flow import Flow
 from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS
+from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS, Change
 from taiyi_fx.passes.marks import pack, unpack
 
 Ends = tuple[str, str]
@@ -54,7 +55,7 @@ class Drawing:
         entry, leaving = self._ends(part)
         ids: dict[fx.Node, str] = {}
         for node in self.made.compiled.parts[part].nodes:
-            if is_probe(node) or node.target in (pack, unpack) or _is_unused_input(node):
+            if _is_ours(node) or _is_unused_input(node):
                 continue
             ends = self._draw_node(node, part, scope, (entry, leaving))
             for source in dict.fromkeys(_sources((node.args, node.kwargs))):
@@ -208,7 +209,9 @@ class Drawing:
                 side = _side(subscription)
                 if side != "parameters" or call == 0:
                     found[side].append(_entry(subscription))
-        return Marks(*(tuple(found[side]) for side in found))
+        target = self.made.compiled.table.plan.get(name)
+        edits = map(_edit_entry, target.changes) if target else ()
+        return Marks(*(tuple(found[side]) for side in found), edits=tuple(edits))
 
 
 def _joined(part: str, name: str) -> str:
@@ -228,9 +231,23 @@ def _entry(subscription: Subscription) -> str:
     return subscription.label if always else f"{subscription.label} · {schedules}"
 
 
+def _edit_entry(change: Change) -> str:
+    side, _, is_grad = str(change.site.port).partition("_")
+    function = change.function
+    name = getattr(function, "__name__", type(function).__name__).strip("<>")
+    pick = change.site.pick
+    picked = (pick[1] or pick[0]) if isinstance(pick, tuple) else pick
+    where = f"{side} {'gradient' if is_grad else 'value'}"
+    return f"{where}{'' if picked is None else f' [{picked}]'} · {name}"
+
+
 def _summary(module: nn.Module) -> str:
     extra = module.extra_repr() if next(module.children(), None) is None else ""
     return f"{type(module).__name__}({extra})" if extra else type(module).__name__
+
+
+def _is_ours(node: fx.Node) -> bool:
+    return is_probe(node) or is_edit(node) or node.target in (pack, unpack)
 
 
 def _is_unused_input(node: fx.Node) -> bool:
@@ -244,7 +261,7 @@ def _function_name(target: Any) -> str:
 def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
     """The drawn nodes that a value comes from, through probes and what stands around them."""
     if isinstance(value, fx.Node):
-        if is_probe(value):
+        if is_probe(value) or is_edit(value):
             yield from _sources(value.args[0], path)
         elif value.target is unpack:
             inner, outer = cast(tuple[Any, tuple[Any, ...]], value.args)

@@ -45,7 +45,7 @@ def instrument(
         cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns,
             predicates of name and module, or functions whose calls the graph shows, such as
             ``operator.add``. Entries are a quantity's name, ``[name, schedule]``
-            or ``[name, schedule, options]``, or a quantity on a schedule.
+            or ``[name, schedule, options]``, or a quantity on a schedule; and what `edit` returns.
         start_step: The step of the first forward.
         record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
         strict: Raise what goes wrong in a quantity during training instead of warning once.
@@ -95,7 +95,8 @@ def _instrument(
     findings = {**config.passed_over, **compiled.findings, **unseen}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
-        warnings.warn(f"some probes will see nothing:\n{lines}", MonitorWarning, stacklevel=3)
+        what = "probes or edits" if config.edits else "probes"
+        warnings.warn(f"some {what} will see nothing:\n{lines}", MonitorWarning, stacklevel=3)
     monitor = Monitor(
         config,
         compiled.root,
@@ -245,7 +246,7 @@ def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> Instrumente
 
 def _facade(made: _Instrumented) -> InstrumentedModule:
     root = made.compiled.root
-    own = root.forward
+    own = made.compiled.installation.root_dispatcher.plain
 
     @functools.wraps(type(root).forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:

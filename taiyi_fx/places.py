@@ -96,10 +96,7 @@ class Source:
             pick = given.get("tensor")
             if pick is None or self.port in ("output", "output_grad"):
                 return pick
-            names = list(inspect.signature(module.forward).parameters)
-            if isinstance(pick, int):
-                return pick, names[pick] if pick < len(names) else ""
-            return names.index(pick) if pick in names else None, pick
+            return input_pick(module, pick)
         name = given.get("param", self.name)
         if name == "all":
             if next(module.parameters(), None) is None:
@@ -109,6 +106,15 @@ class Source:
             hint = f" (the option param takes one of {own}, or all)" if own else ""
             raise Missing(f"has no {name}{hint}")
         return name
+
+
+def input_pick(module: nn.Module, pick: int | str) -> Pick:
+    """The argument of a module's forward that a position or a name means, by both."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if isinstance(pick, int):
+        return pick, names[pick] if pick < len(names) else ""
+    return names.index(pick) if pick in names else None, pick
 
 
 def _resolved(reduction: Any, module: nn.Module) -> Any:  # a frozen dataclass of any kind

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import traceback
 import warnings
 
 import numpy as np
@@ -133,6 +134,29 @@ def test_a_forward_patched_later_stays():
     with pytest.warns(taiyi_fx.MonitorWarning):
         model.monitor.track(0)
     assert torch.equal(model(x), x * 14)
+
+
+def test_the_models_own_forward_runs_again_once_nothing_is_due():
+    callers = []
+
+    class Leaf(nn.Module):
+        def forward(self, x):
+            callers.append({frame.f_code for frame, _ in traceback.walk_stack(None)})
+            return x * 2
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.leaf, self.fc = Leaf(), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.fc(self.leaf(x))
+
+    instrumented = taiyi_fx.instrument(Model(), {"fc": [["InputSndNorm", "linear(2, 0)"]]})
+    for step in range(2):
+        instrumented(torch.ones(1, 2)).sum().backward()
+        instrumented.monitor.track(step)
+    assert [Model.forward.__code__ in codes for codes in callers] == [False, True]
 
 
 def test_global_hooks_run():

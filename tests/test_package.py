@@ -23,9 +23,9 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
-        "ConfigError", "Diagram", "EpochSummary", "InstrumentedModule", "Monitor",
+        "ConfigError", "Diagram", "Edit", "EpochSummary", "InstrumentedModule", "Monitor",
         "MonitorWarning", "NoValue", "NonFiniteSite", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "at_steps", "buffer", "diagram", "every", "input", "input_grad",
+        "Record", "Records", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
         "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
@@ -46,7 +46,7 @@ def test_the_readmes_code_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
     blocks = python_blocks(ROOT / "README.md")
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
     assert (tmp_path / "probes.dot").exists()

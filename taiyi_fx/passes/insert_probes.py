@@ -1,4 +1,4 @@
-"""Marks become probes, or nothing where a call has no reading."""
+"""Marks become edits and probes, or nothing where a call has neither."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, cast
 from torch import fx, nn
 from torch.fx.node import map_aggregate
 
+from taiyi_fx.passes.edited import Edited, is_edit
 from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.ir import Mode, Port
 from taiyi_fx.passes.marks import enter, is_mark, leave, pack, unpack
@@ -21,9 +22,16 @@ PORTS: dict[Any, tuple[Port, ...]] = {
 
 
 def insert_probes(
-    graph: fx.Graph, part: nn.Module, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+    graph: fx.Graph,
+    part: nn.Module,
+    table: SlotTable,
+    mode: Mode | None,
+    starts: Mapping[str, int],
 ) -> fx.Graph:
-    """Replaces each mark by a probe with the slots of its call, in place.
+    """Replaces each mark by a probe with the slots of its call, in place; none without a mode.
+
+    What changes the value or its gradient stands before the probe, which so reads the value as it
+    goes on, and the gradient as it comes. Input and output gradient together are read before it.
 
     A probe without gradient readings hands its value on, but nothing has to wait for it. One of
     an output that may be an input of the same call gets that too, to tell; and one that reads
@@ -52,18 +60,48 @@ def _has_pairs(mark: fx.Node, table: SlotTable) -> bool:
 
 
 def _lower(
-    graph: fx.Graph, mark: fx.Node, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+    graph: fx.Graph,
+    mark: fx.Node,
+    table: SlotTable,
+    mode: Mode | None,
+    starts: Mapping[str, int],
 ) -> None:
     value, module, call, *given = cast(tuple[Any, str, int, Any], mark.args)
     call += starts.get(module, 0)
     slots = [
         slot
-        for reading, slot in table.at(mode, module, call).items()
+        for reading, slot in (table.at(mode, module, call) if mode else {}).items()
         if reading.site.port in PORTS[mark.target]
     ]
     name = probe_name(mark.target, module, call)
+    edited = edit_at(mark.target, module, table, is_fresh=mark.meta.get("is_fresh", False))
+    if edited is not None:
+        made, slots = before_edit(slots)
+        with graph.inserting_before(mark):
+            if made:
+                own = Probe(f"{name}.made", made, is_fresh=mark.meta.get("is_fresh", False))
+                probe = graph.call_function(own, (value, *given))
+                probe.meta["is_fresh"] = own.is_fresh
+                value = probe
+            value = graph.call_function(edited, (value,))
+        mark.meta["is_fresh"] = edited.leaves_fresh
     mark.args = (value, *given)
     set_slots(graph, mark, name, slots)
+
+
+def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
+    """The slots that read what a call itself made, and those that read what its consumers got.
+
+    The gradient of a weight is made of the one that reaches its module in the end.
+    """
+    pairs = [slot for slot in slots if slot.reading.site.port == "pair"]
+    return pairs, [slot for slot in slots if slot not in pairs]
+
+
+def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edited | None:
+    """What changes the values that a mark stands for, if anything does."""
+    changes = [c for c in table.plan[module].changes if c.site.port in PORTS[mark]]
+    return Edited(module, changes, is_fresh=is_fresh) if changes else None
 
 
 def set_slots(graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot]) -> None:
@@ -101,13 +139,18 @@ def _bypass(graph: fx.Graph, node: fx.Node) -> None:
     """Points every user of what comes out of the node at what went in."""
     value = node.args[0]
     for user in list(node.users):
-        if user.target is unpack and user.op == "call_function":
+        if user.target is unpack and user.op == "call_function" and not _is_edited(value):
             _replace(graph, user, _part(value, user.args[1]))
     if isinstance(value, fx.Node):
         node.replace_all_uses_with(value)
     elif node.users:
         (user,) = node.users  # only the output takes a whole structure
         user.args = (value,)
+
+
+def _is_edited(value: Any) -> bool:
+    # Its parts are known only once it has run.
+    return isinstance(value, fx.Node) and is_edit(value)
 
 
 def _replace(graph: fx.Graph, node: fx.Node, part: Any) -> None:

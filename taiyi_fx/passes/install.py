@@ -1,10 +1,11 @@
-"""Puts probed forwards onto the cloned modules for a set of due readings, and takes them off."""
+"""Puts probed and edited forwards onto the cloned modules, for a set of due readings."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -14,12 +15,12 @@ from torch import nn
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.flow import Flow, Observer
 from taiyi_fx.passes.fresh import is_fresh
-from taiyi_fx.passes.insert_probes import PORTS, probe_name
-from taiyi_fx.passes.ir import CALL_PORTS, Due, Mode
+from taiyi_fx.passes.insert_probes import PORTS, before_edit, edit_at, probe_name
+from taiyi_fx.passes.ir import Due, Mode
 from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.passes.stand import Stand, is_probed
 from taiyi_fx.passes.standin import Standin
 from taiyi_fx.passes.structure import Call
@@ -30,21 +31,30 @@ _KEYS = itertools.count()
 _OBSERVED_DEPTH = 50
 
 
+# In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
+_SHORTCUT = "activation_relu_or_gelu"
+
+
 class Island(Stand, Calls):
-    """A target's forward between its probes, wherever the call comes from."""
+    """A target's forward between its edits and probes, wherever the call comes from."""
 
     def __init__(self, name: str, module: nn.Module, table: SlotTable, run: Run) -> None:
         super().__init__(module)
         self.name = name
         self.table = table
         self.run = run
+        self.edit_before = edit_at(enter, name, table, is_fresh=False)
+        self.edit_after = edit_at(leave, name, table, is_fresh=is_fresh(module))
         self.key = f"{next(_KEYS)}"
         _ISLANDS[self.key] = self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.edit_before is not None:
+            edited = self.edit_before(Call(args, kwargs))
+            args, kwargs = edited.args, edited.kwargs
         mode = self.run.mode_of(self.module)
         if mode is None:
-            return self.plain(*args, **kwargs)
+            return self._edited(self.plain(*args, **kwargs))
         call, self.count = self.count, self.count + 1
         place = f"{mode}_{call}_{self.run.due_key}"
         _make_probes(self.key, mode, call, place)
@@ -53,9 +63,16 @@ class Island(Stand, Calls):
             passed = before(Call(args, kwargs))
             args, kwargs = passed.args, passed.kwargs
         value = self.plain(*args, **kwargs)
+        made = getattr(self, f"made_{place}")
+        if made is not None:
+            value = made(value, Call(args, kwargs))
+        value = self._edited(value)
         if after is None:
             return value
         return after(value, Call(args, kwargs)) if after.needs_given else after(value)
+
+    def _edited(self, value: Any) -> Any:
+        return value if self.edit_after is None else self.edit_after(value)
 
     def make_probes(self, mode: Mode, call: int, place: str) -> None:
         """Makes the probes before and after one call, for what is due now.
@@ -64,17 +81,27 @@ class Island(Stand, Calls):
         but not a new entry of a dictionary that it has read before.
         """
         if not hasattr(self, f"before_{place}"):
-            setattr(self, f"before_{place}", self._probe(enter, mode, call))
-            setattr(self, f"after_{place}", self._probe(leave, mode, call))
+            made, after = [], self._slots(leave, mode, call)
+            fresh = left_fresh = is_fresh(self.module)
+            if self.edit_after is not None:
+                made, after = before_edit(after)
+                left_fresh = self.edit_after.leaves_fresh
+            before = self._slots(enter, mode, call)
+            name = functools.partial(probe_name, module=self.name, call=call)
+            setattr(self, f"before_{place}", _probe(name(enter), before, fresh=False))
+            setattr(self, f"made_{place}", _probe(name(leave), made, fresh=fresh))
+            setattr(self, f"after_{place}", _probe(name(leave), after, fresh=left_fresh))
 
-    def _probe(self, mark: Any, mode: Mode, call: int) -> Probe | None:
-        slots = [
+    def _slots(self, mark: Any, mode: Mode, call: int) -> list[Slot]:
+        return [
             slot
             for reading, slot in self.table.at(mode, self.name, call).items()
             if reading.site.port in PORTS[mark] and (self.name, reading) in self.run.due
         ]
-        fresh = mark is leave and is_fresh(self.module)
-        return Probe(probe_name(mark, self.name, call), slots, is_fresh=fresh) if slots else None
+
+
+def _probe(name: str, slots: list[Slot], *, fresh: bool) -> Probe | None:
+    return Probe(name, slots, is_fresh=fresh) if slots else None
 
 
 @torch.compiler.assume_constant_result
@@ -90,7 +117,12 @@ class Dispatcher(Stand):
     Attributes:
         standins: The graphs that may stand in.
         sites: Names of the targets that they call.
+        edited: Names of those that change what passes, read or not.
+        only_here: Names of those that only a graph can change.
     """
+
+    edited: frozenset[str] = frozenset()
+    only_here: frozenset[str] = frozenset()
 
     def __init__(
         self, part: nn.Module, standins: list[Standin], run: Run, python: Callable[..., Any]
@@ -102,21 +134,32 @@ class Dispatcher(Stand):
         self.sites = frozenset(name for s in standins for name in s.captured.seen.calls)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        mode = self.run.mode_of(self.module)
-        return self.plain(*args, **kwargs) if mode is None else self.probed(mode, args, kwargs)
+        return self.probed(self.run.mode_of(self.module), args, kwargs)
 
-    def probed(self, mode: Mode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The forward with the due readings made."""
+    def probed(self, mode: Mode | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The forward with its edits, and in a mode with the due readings made."""
+        if mode is None and not self.edited:
+            return self.plain(*args, **kwargs)
         function = self.function(mode)
         if function is None:
             return self.python(*args, **kwargs)
         return function(self.module, *args, **kwargs)
 
-    def function(self, mode: Mode) -> Callable[..., Any] | None:
-        """The function of the graph that stands in now, if one does."""
+    def function(self, mode: Mode | None) -> Callable[..., Any] | None:
+        """The function of the graph that stands in now, if one does.
+
+        Raises:
+            RuntimeError: None does, and an edit can be made nowhere else.
+        """
         for standin in self.standins:
             if standin.holds():
                 return standin.function(mode)
+        if self.only_here:
+            names = ", ".join(map(repr, sorted(self.only_here)))
+            raise RuntimeError(
+                f"the edit of {names} cannot be made: a call of a function is only seen in a "
+                "graph, and the model has changed since it was traced; instrument it again"
+            )
         return None
 
 
@@ -142,7 +185,7 @@ class RootDispatcher(Dispatcher):
         mode = run.mode_of(self.module)
         if mode is None:
             # Whatever runs inside is not read either.
-            return self._within(None, self.plain, args, kwargs)
+            return self._within(None, self._probed, args, kwargs)
         if run.inside:  # the model calls itself
             return self.probed(mode, args, kwargs)
         for counter in self.counters:
@@ -174,9 +217,7 @@ class RootDispatcher(Dispatcher):
             run.inside, run.mode = outer
 
     def _probed(self, *args: Any, **kwargs: Any) -> Any:
-        mode = self.run.mode
-        assert mode is not None
-        return self.probed(mode, args, kwargs)
+        return self.probed(self.run.mode, args, kwargs)
 
     def _observed(self, *args: Any, **kwargs: Any) -> Any:
         self.is_observing = False
@@ -208,7 +249,8 @@ class Installation:
         self.run = Run(record_eval)
         self._own = {m: vars(m).get("forward") for m in root.modules()}
         modules = dict(root.named_modules())
-        at_calls = {name for name, target in table.plan.items() if target.at(*CALL_PORTS)}
+        at_calls = {name for name, target in table.plan.items() if target.is_at_calls}
+        self._edited = {name for name, target in table.plan.items() if target.changes}
         self._islands = {
             name: Island(name, modules[name], table, self.run)
             for name in sorted(at_calls.intersection(modules))
@@ -227,6 +269,8 @@ class Installation:
         depth = max(name.count(".") for name in modules)
         self.root_dispatcher.is_observing = not capture.is_whole and depth < _OBSERVED_DEPTH
         self._standing: list[Stand] = []
+        self._shortcuts = _with_shortcuts(modules, self._edited)
+        self._stand()
 
     def _dispatcher(
         self, name: str, part: nn.Module, graphs: list[CapturedGraph], capture: Capture
@@ -235,21 +279,33 @@ class Installation:
         calls = {} if is_alone else self._calls
         standins = [Standin(graph, self.root, self.table, self.run, calls) for graph in graphs]
         kind = Dispatcher if name else RootDispatcher
-        return kind(part, standins, self.run, self._islands.get(name, part.forward))
+        made = kind(part, standins, self.run, self._islands.get(name, part.forward))
+        made.edited = (made.sites | {name}) & self._edited
+        made.only_here = made.edited & capture.functions.keys()
+        return made
 
     def set_due(self, due: Due) -> None:
-        """Makes exactly these readings from the next forward on; none restores all forwards."""
+        """Makes exactly these readings from the next forward on.
+
+        With none, all forwards are the model's own again, but for those with edits.
+        """
         if due == self.run.due:
             return
+        self._take_off()
         self.run.set_due(due)
+        self._stand()
+
+    def _take_off(self) -> None:
         for stand in self._standing:
             self._restore(stand.module)
+        for module, usual in self._shortcuts.items():
+            vars(module)[_SHORTCUT] = usual
         self._standing = []
-        if due:
-            self._stand(due)
 
-    def _stand(self, due: Due) -> None:
-        names = {module for module, _ in due}
+    def _stand(self) -> None:
+        names = {module for module, _ in self.run.due} | self._edited
+        if not names:
+            return
         islands = [island for name, island in self._islands.items() if name in names]
         root, *parts = self.dispatchers.values()
         counted = (calls for name, calls in self._calls.items() if name in names)
@@ -258,6 +314,8 @@ class Installation:
         self._standing = [*islands, *dispatchers]
         for stand in self._standing:
             vars(stand.module)["forward"] = stand
+        for module in self._shortcuts:
+            vars(module)[_SHORTCUT] = 0
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""
@@ -269,12 +327,11 @@ class Installation:
     @contextmanager
     def removed(self) -> Iterator[nn.Module]:
         """The clone of the model as it was given, without probes while the body runs."""
-        due = self.run.due
-        self.set_due(frozenset())
+        self._take_off()
         try:
             yield self.root
         finally:
-            self.set_due(due)
+            self._stand()
 
     def plain(self) -> nn.Module:
         """A clone of the model as it was given, without probes."""
@@ -289,3 +346,16 @@ class Installation:
             vars(module).pop("forward", None)
         else:
             vars(module)["forward"] = own
+
+
+def _with_shortcuts(
+    modules: Mapping[str, nn.Module], edited: Collection[str]
+) -> dict[nn.Module, Any]:
+    """The layers that may leave out an edited part's call, with what makes them."""
+    return {
+        module: vars(module)[_SHORTCUT]
+        for name, module in modules.items()
+        if isinstance(module, nn.TransformerEncoderLayer)
+        and _SHORTCUT in vars(module)
+        and any(part.startswith(f"{name}." if name else "") for part in edited)
+    }

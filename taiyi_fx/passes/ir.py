@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -104,6 +104,17 @@ class Reading:
         return f"{self.site}.{type(self.reduction).__name__}"
 
 
+@dataclass(frozen=True)
+class Change:
+    """A function of the tensor that passes a site; what it returns goes on in its place.
+
+    Several at one site are made in their order, which for gradients is their order going back.
+    """
+
+    site: Site
+    function: Callable[[Tensor], Tensor]
+
+
 def has_fixed_shape(reduction: Foldable) -> bool:
     """Whether states of a reduction have one shape, whatever the size of the batch."""
     return getattr(reduction, "has_fixed_shape", True)
@@ -115,14 +126,20 @@ Due = frozenset[tuple[str, Reading]]
 
 @dataclass(frozen=True)
 class Target:
-    """A module to observe and the readings that its calls have to make."""
+    """A module to observe, the readings that its calls have to make, and the changes."""
 
     module: str
     readings: frozenset[Reading]
+    changes: tuple[Change, ...] = ()
 
     def at(self, *ports: Port) -> frozenset[Reading]:
         """The readings made at these ports."""
         return frozenset(r for r in self.readings if r.site.port in ports)
+
+    @property
+    def is_at_calls(self) -> bool:
+        """Whether anything happens at its calls."""
+        return bool(self.changes) or bool(self.at(*CALL_PORTS))
 
 
 Plan = Mapping[str, Target]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,12 +12,17 @@ from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
 from taiyi_fx.passes.insert_probes import insert_probes
 from taiyi_fx.passes.ir import Due, Mode
+from taiyi_fx.passes.note import add_note
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
 
 
 def probe_graph(
-    marked: fx.Graph, part: nn.Module, table: SlotTable, mode: Mode, starts: Mapping[str, int]
+    marked: fx.Graph,
+    part: nn.Module,
+    table: SlotTable,
+    mode: Mode | None,
+    starts: Mapping[str, int],
 ) -> fx.Graph:
     """A marked graph with a probe for every planned reading; the marked one stays as it is.
 
@@ -26,7 +30,7 @@ def probe_graph(
         marked: A traced graph.
         part: The module that its nodes name modules from.
         table: Takes the readings.
-        mode: How they are kept.
+        mode: How they are kept; None makes no probes, only the edits.
         starts: How often targets were called before it in the same forward.
     """
     graph = run_pass(insert_probes, copy.deepcopy(marked), part, table, mode, starts)
@@ -53,11 +57,3 @@ def run_pass(apply: Callable[..., fx.Graph], graph: fx.Graph, *args: Any) -> fx.
         add_note(error, f"in the pass {getattr(apply, '__name__', apply)} of taiyi_fx")
         raise
     return made
-
-
-def add_note(error: Exception, note: str) -> None:
-    """Adds a line to an error's message; Python 3.10 has no notes of its own."""
-    if sys.version_info >= (3, 11):
-        error.add_note(note)
-    else:
-        error.args = ("\n".join([*map(str, error.args[:1]), note]), *error.args[1:])

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.utils.hooks import RemovableHandle
 
+from taiyi_fx.passes.edited import has_edit, hook_first
 from taiyi_fx.passes.ir import (
     VALUE_PORTS,
     Pick,
@@ -158,13 +160,17 @@ def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way
         # A Function would part the tensor from its other name: were it then changed in place
         # and used again under that, gradients would be wrong without a word. A hook on the tensor
         # leaves the graph as it is.
-        _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
-        handle = tensor.register_hook(lambda g: _fold(g, groups))
+        handle = _hook(tensor, lambda g: _fold(g, groups))
         if tensor.is_leaf:  # it outlives the step: so would the hook
             groups[0][1][0].handles.append(handle)
         return value
     tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+
+
+def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:
+    _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
+    return hook_first(tensor, fold) if has_edit(tensor) else tensor.register_hook(fold)
 
 
 def _tap_pair(

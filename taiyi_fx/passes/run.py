@@ -7,6 +7,8 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Due, Mode
 
+_NOTHING_DUE = "due0"
+
 
 class Calls:
     """Counts the calls of one target.
@@ -35,7 +37,7 @@ class Run:
         self.mode: Mode | None = None
         self.record_eval = record_eval
         self.due: Due = frozenset()
-        self.due_key = "due0"
+        self.due_key = _NOTHING_DUE
         self._keys = {self.due: self.due_key}
 
     def set_due(self, due: Due) -> None:
@@ -50,6 +52,8 @@ class Run:
         second run of an activation checkpoint and does not; nor does one in a transform of
         ``torch.func``.
         """
+        if self.due_key == _NOTHING_DUE:
+            return None
         if torch.compiler.is_compiling():
             return self.mode if self.inside else self._mode_of_forward(module)
         if torch._C._are_functorch_transforms_active():

@@ -75,7 +75,7 @@ class Standin:
         self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
         self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
         self.own = [(m, type(m), type(m).forward, vars(m).get("forward")) for m in self.called]
-        self.probed: dict[tuple[Mode, Starts], fx.Graph] = {}
+        self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
         self.key = f"{next(_KEYS)}"
         _STANDINS[self.key] = self
 
@@ -94,23 +94,27 @@ class Standin:
             return False
         return not any(map(_has_hooks, self.called))
 
-    def function(self, mode: Mode) -> Callable[..., Any]:
-        """The graph as a function that makes the due readings; made once for each set."""
-        starts = self._count_calls()
+    def function(self, mode: Mode | None) -> Callable[..., Any]:
+        """The graph as a function that makes the due readings; made once for each set.
+
+        Without a mode it makes none: only the edits are in it.
+        """
+        starts = self._count_calls() if mode else ()
         counts = "_".join(f"{i}x{count}" for i, count in starts)
-        place = f"{mode}_{self.run.due_key}_{counts}"
+        place = f"{mode}_{self.run.due_key}_{counts}" if mode else "edited"
         if not hasattr(self, place):
             _make_function(self.key, mode, starts, place)
         return getattr(self, place)
 
-    def make_function(self, mode: Mode, starts: Starts, place: str) -> None:
+    def make_function(self, mode: Mode | None, starts: Starts, place: str) -> None:
         """Makes the function for what is due now an attribute of its own.
 
         The compiler sees one that was set while it traced, but not a new entry of a dictionary
         that it has read before.
         """
         graph = self.probed_graph(mode, starts)
-        setattr(self, place, compile_due(graph, self.run.due, self.forwards))
+        due = self.run.due if mode else frozenset()
+        setattr(self, place, compile_due(graph, due, self.forwards))
 
     def _count_calls(self) -> Starts:
         """Counts the calls that the graph makes; returns how often targets were called before."""
@@ -121,8 +125,8 @@ class Standin:
             calls.count += made
         return tuple(starts)
 
-    def probed_graph(self, mode: Mode, starts: Starts = ()) -> fx.Graph:
-        """The graph with a probe for every planned reading."""
+    def probed_graph(self, mode: Mode | None, starts: Starts = ()) -> fx.Graph:
+        """The graph with a probe for every planned reading, or with its edits alone."""
         if (mode, starts) not in self.probed:
             before = {self.calls[i][0]: count for i, count in starts}
             made = probe_graph(self.captured.graph, self.part, self.table, mode, before)
@@ -131,7 +135,7 @@ class Standin:
 
 
 @torch.compiler.assume_constant_result
-def _make_function(key: str, mode: Mode, starts: Starts, place: str) -> bool:
+def _make_function(key: str, mode: Mode | None, starts: Starts, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     _STANDINS[key].make_function(mode, starts, place)
     return True

@@ -14,8 +14,10 @@ from taiyi_fx.passes.ir import Pick
 
 def find_tensor(value: Any, pick: Pick) -> Tensor | None:
     """The tensor picked from a value: the first one for None, else by position or key."""
+    if isinstance(pick, tuple) and not isinstance(value, Call):  # a call's only argument
+        pick = None if pick[0] == 0 else pick
     if isinstance(value, Tensor):
-        return value if pick in (None, 0) or (isinstance(pick, tuple) and pick[0] == 0) else None
+        return value if pick in (None, 0) else None
     if pick is not None:
         value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
     return next(tensors_in(value), None)
@@ -35,6 +37,14 @@ class Call:
             return self.kwargs[str(name)]
         return self.args[position] if position is not None and position < len(self.args) else None
 
+    def with_picked(self, pick: Pick, part: Any) -> Call:
+        """The same with another argument there."""
+        position, name = pick if isinstance(pick, tuple) else (None, pick)
+        if name in self.kwargs:
+            return Call(self.args, {**self.kwargs, str(name): part})
+        args = tuple(part if i == position else a for i, a in enumerate(self.args))
+        return Call(args, self.kwargs)
+
 
 def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
     """The same structure, with ``old`` replaced by identity wherever it stands.
@@ -42,13 +52,31 @@ def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
     Everywhere, because a module may ask whether two of its inputs are one object, as attention
     does of query, key and value.
     """
+    return _replaced(value, old, new)[0]
+
+
+def _replaced(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
+    """The structure, and whether it is another: compiled code cannot ask that of two tuples."""
     if value is old:
-        return new
+        return new, True
+    is_another = False
     for key, part in list(_parts(value)):
-        replaced = replace_tensor(part, old, new)
-        if replaced is not part:
-            value = _with_part(value, key, replaced)
-    return value
+        replaced, differs = _replaced(part, old, new)
+        if differs:
+            value, is_another = _with_part(value, key, replaced), True
+    return value, is_another
+
+
+def replace_picked(value: Any, pick: Pick, old: Tensor, new: Tensor) -> Any:
+    """The same structure with ``old`` replaced where it was picked.
+
+    One that was only the first to be found is replaced everywhere.
+    """
+    if isinstance(value, Call) and pick is not None:
+        return value.with_picked(pick, replace_tensor(value.pick(pick), old, new))
+    if value is old or pick is None or isinstance(pick, tuple):
+        return replace_tensor(value, old, new)
+    return _with_part(value, pick, replace_tensor(dict(_parts(value))[pick], old, new))
 
 
 def _with_part(value: Any, key: Any, part: Any) -> Any:

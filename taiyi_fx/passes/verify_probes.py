@@ -10,8 +10,9 @@ import networkx as nx
 from torch import fx
 from torch.fx.node import map_arg
 
+from taiyi_fx.passes.edited import Edited, is_edit
 from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Plan
+from taiyi_fx.passes.ir import GRADIENT_PORTS, Plan
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 
@@ -23,7 +24,7 @@ def data_flow(graph: fx.Graph) -> nx.DiGraph:
     flow = nx.DiGraph()
     for node in graph.nodes:
         flow.add_node(node)
-        # What a probe compares its value with is no flow.
+        # What a probe compares its value with is no flow. An edit has nothing but its value.
         sources = _nodes_in(node.args[:1]) if is_probe(node) else node.all_input_nodes
         flow.add_edges_from((source, node) for source in sources)
     return flow
@@ -57,9 +58,10 @@ def _never_called(
     graph: fx.Graph, plan: Plan, python: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     called = {slot.module for n in graph.nodes if is_probe(n) for slot in n.target.slots}
+    called.update(n.target.module for n in graph.nodes if is_edit(n))
     for name, target in plan.items():
         below_python = any(name.startswith(f"{parent}.") for parent in python)
-        if target.at(*CALL_PORTS) and name not in called and not below_python:
+        if target.is_at_calls and name not in called and not below_python:
             yield name, "the model's forward never calls this module"
 
 
@@ -71,10 +73,18 @@ def _gradient_cannot_come(graph: fx.Graph) -> Iterator[tuple[str, str]]:
     flow.add_edges_from((node, output) for node in graph.nodes if _writes(node))
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
-        if is_probe(node) and isinstance(node.target, Probe) and node not in reaching:
-            for slot in node.target.slots:
-                if slot.reading.site.port in GRADIENT_PORTS:
-                    yield slot.module, "no gradient can come: nothing leads to the output"
+        if node not in reaching:
+            for module in _awaiting_gradient(node):
+                yield module, "no gradient can come: nothing leads to the output"
+
+
+def _awaiting_gradient(node: fx.Node) -> Iterator[str]:
+    if isinstance(node.target, Probe):
+        for slot in node.target.slots:
+            if slot.reading.site.port in GRADIENT_PORTS:
+                yield slot.module
+    if isinstance(node.target, Edited) and node.target.gradient_changes:
+        yield node.target.module
 
 
 def _writes(node: fx.Node) -> bool:

@@ -5,10 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
 from taiyi_fx.passes.insert_probes import insert_probes, is_probe
-from taiyi_fx.passes.ir import Reading, Site, Target
+from taiyi_fx.passes.ir import Change, Reading, Site, Target
 from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.pipeline import run_pass
 from taiyi_fx.passes.slots import SlotTable
@@ -148,6 +149,32 @@ def test_specialising_keeps_what_is_due_and_nothing_gives_the_plain_graph():
     plain = specialize(graph, frozenset())
     assert [n.op for n in plain.nodes] == ["placeholder", "call_module", "call_module", "output"]
     assert probes(graph) == before
+
+
+def edited(model, at):
+    """The graph of two modules that are read, the second of which has an edit too."""
+    plans = plan("0", "1")
+    plans["1"] = Target("1", plans["1"].readings, (Change(Site(at), torch.neg),))
+    table = SlotTable(plans)
+    (captured, *_) = trace(model, Wanted(plans.keys())).graphs[""]
+    graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
+    return run_pass(fuse_probes, graph, model)
+
+
+@pytest.mark.parametrize("at", ["input", "input_grad"])
+def test_no_reading_is_moved_across_an_edit(at):
+    found = probes(edited(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), at))
+    assert found["0.output"] == ["0.output", "0.output_grad"]
+    assert found["1.input"] == ["1.input", "1.input_grad"]
+
+
+def test_specialising_keeps_edits_whatever_is_due():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    graph = specialize(edited(model, "output"), frozenset())
+    assert [n.name for n in graph.nodes if is_edit(n)] == ["_1_output_edit"]
+    assert not probes(graph)
+    x = torch.randn(2, 4)
+    assert torch.equal(ran(graph, model, x), -model(x))
 
 
 def test_packs_go_when_no_gradient_needs_them():

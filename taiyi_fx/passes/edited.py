@@ -1,0 +1,286 @@
+"""Edits: nodes of the graph that change the value or the gradient that passes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils.hooks import RemovableHandle
+
+from taiyi_fx.passes.ir import VALUE_PORTS, Change
+from taiyi_fx.passes.note import add_note
+from taiyi_fx.passes.structure import (
+    Call,
+    find_tensor,
+    replace_picked,
+    replace_tensor,
+    stands_in,
+)
+
+
+class Edited:
+    """A node of the graph: changes what passes it and hands it on.
+
+    It stands before the probe of its site: consumers and readings get the changed value, and the
+    gradient is read as it comes from the consumers, before it is changed.
+
+    Attributes:
+        module: The name of the module at whose calls it stands.
+        changes: What is done, in the order of the configuration.
+        gradient_changes: Those of the gradient, the last first: the one that is put in the path
+            last is the first to see the gradient.
+        is_fresh: Whether what passes was just made and is shared with nothing before it.
+        leaves_fresh: The same for what comes out.
+    """
+
+    def __init__(self, module: str, changes: Iterable[Change], *, is_fresh: bool = False) -> None:
+        self.module = module
+        self.changes = tuple(changes)
+        self.value_changes = tuple(c for c in self.changes if c.site.port in VALUE_PORTS)
+        behind = [c for c in self.changes if c.site.port not in VALUE_PORTS]
+        self.gradient_changes = tuple(reversed(behind))
+        self.is_output = self.changes[0].site.port.startswith("output")
+        # What a function of the user's own returns may be known to anyone.
+        self.is_fresh = self.leaves_fresh = is_fresh and not self.value_changes
+        side = "output" if self.is_output else "input"
+        self.place = f"the {side} of {module or 'the model'!r}"
+        self.gradient_edits = [
+            (c, GradientEdit(self.place, c.function)) for c in self.gradient_changes
+        ]
+        # torch.fx names a called object in the generated code by these two.
+        self.__name__ = f"{module or 'model'}.{side}.edit"
+        self.__module__ = "taiyi_fx"
+
+    def __repr__(self) -> str:
+        return f"Edited({self.__name__!r}, {len(self.changes)} changes)"
+
+    def __call__(self, value: Any) -> Any:
+        """``value``, any structure of tensors, changed, with changes for its gradients in place."""
+        for change in self.value_changes:
+            tensor = self._find(value, change)
+            made = self._changed(change, tensor)
+            value = replace_picked(value, change.site.pick, tensor, made)
+        if torch.is_grad_enabled():
+            for change, edit in self.gradient_edits:
+                tensor = self._find(value, change)
+                if tensor.requires_grad:
+                    value = self._with_edit(value, tensor, edit)
+        return value
+
+    def _find(self, value: Any, change: Change) -> Tensor:
+        tensor = find_tensor(value, change.site.pick)
+        if tensor is None:
+            picked = "" if change.site.pick is None else f" at {_shown(change.site.pick)}"
+            raise LookupError(
+                f"the edit at {self.place} finds no tensor{picked}: what passes there is "
+                f"{_described(value)}"
+            )
+        return tensor
+
+    def _changed(self, change: Change, tensor: Tensor) -> Tensor:
+        made = _run(change.function, tensor, f"in the edit of the value at {self.place}")
+        if not isinstance(made, Tensor):
+            raise TypeError(
+                f"the edit of the value at {self.place} returned {_described(made)}; it has to "
+                "return the tensor that goes on"
+            )
+        return made
+
+    def _with_edit(self, value: Any, tensor: Tensor, edit: GradientEdit) -> Any:
+        if torch.compiler.is_compiling():
+            return replace_tensor(value, tensor, CompiledEdit.apply(tensor, edit))
+        if torch._C._are_functorch_transforms_active():
+            return replace_tensor(value, tensor, TransformedEdit.apply(tensor, edit))
+        if self._is_apart(value, tensor):
+            return replace_tensor(value, tensor, EagerEdit.apply(tensor, edit))
+        # A Function would part the tensor from its other names; a hook costs less besides.
+        if self.is_output and not tensor.is_leaf:
+            hook_first(tensor, edit)
+            return value
+        # In-place operations on a view reach all names. A hook on an input itself would see the
+        # gradient of its other uses too, and one on a leaf would outlive the step.
+        alias = tensor.view_as(tensor)
+        hook_first(alias, edit)
+        return replace_tensor(value, tensor, alias)
+
+    def _is_apart(self, value: Any, tensor: Tensor) -> bool:
+        if self.is_output:
+            # A view that is changed in place loses its hooks.
+            return self.is_fresh and tensor._is_view() and stands_in(value, tensor)
+        return not tensor._is_view()
+
+
+def is_edit(node: fx.Node) -> bool:
+    """Whether a node is an edit."""
+    return node.op == "call_function" and isinstance(node.target, Edited)
+
+
+class GradientEdit:
+    """A function of a gradient, as a tensor's hook or an autograd Function calls it."""
+
+    def __init__(self, place: str, function: Callable[[Tensor], Tensor]) -> None:
+        self.what = f"the edit of the gradient at {place}"
+        self.function = function
+
+    def __call__(self, g: Tensor) -> Tensor:
+        """The gradient that goes on back; made without a graph of its own."""
+        return UnderivedEdit.apply(g, self) if torch.is_grad_enabled() else self.changed(g)
+
+    def changed(self, g: Tensor) -> Tensor:
+        """What the function makes of a gradient.
+
+        Raises:
+            TypeError: It returned something else than a tensor.
+            ValueError: The tensor cannot stand for the gradient, or the gradient was written to.
+        """
+        version = None if torch._C._are_functorch_transforms_active() else g._version
+        made = self.checked(g, _run(self.function, g, f"in {self.what}"))
+        if version is not None and g._version != version:
+            raise ValueError(
+                f"{self.what} changed the gradient in place, which others may hold: return a new "
+                "tensor instead"
+            )
+        return made
+
+    def checked(self, g: Tensor, made: Any) -> Tensor:
+        """What the function made, if it can stand for the gradient."""
+        if not isinstance(made, Tensor):
+            raise TypeError(
+                f"{self.what} returned {_described(made)} for {_described(g)}; it has to return "
+                "the gradient that goes on back"
+            )
+        if made.shape != g.shape or made.dtype != g.dtype or made.device != g.device:
+            raise ValueError(
+                f"{self.what} returned {_described(made)} for {_described(g)}; "
+                "both have to be alike"
+            )
+        return made
+
+
+def hook_first(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
+    """Hooks a tensor before all hooks that it has.
+
+    Who comes later in the forward sees the gradient earlier.
+    """
+    _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
+    handle = tensor.register_hook(hook)
+    hooks = tensor._backward_hooks
+    assert hooks is not None
+    for key in [key for key in hooks if key != handle.id]:
+        # Not by move_to_end: autograd goes by the order of a plain dictionary.
+        hooks[key] = hooks.pop(key)
+    return handle
+
+
+def has_edit(tensor: Tensor) -> bool:
+    """Whether an edit hooks a tensor's gradient."""
+    return any(isinstance(hook, GradientEdit) for hook in (tensor._backward_hooks or {}).values())
+
+
+def _run(function: Callable[[Tensor], Any], x: Tensor, note: str) -> Any:
+    if torch.compiler.is_compiling():
+        return function(x)
+    try:
+        return function(x)
+    except Exception as error:
+        add_note(error, note)
+        raise
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Call):
+        return f"a call with {len(value.args) + len(value.kwargs)} arguments"
+    if not isinstance(value, Tensor):
+        return "None" if value is None else f"a {type(value).__name__}"
+    kind = str(value.dtype).removeprefix("torch.")
+    return f"a tensor of shape {tuple(value.shape)}, {kind} on {value.device}"
+
+
+def _shown(pick: Any) -> str:
+    position, name = pick if isinstance(pick, tuple) else (None, pick)
+    return repr(name or position)
+
+
+class EagerEdit(torch.autograd.Function):
+    """The identity; its backward changes the gradient.
+
+    It returns ``x.detach()`` for the reasons that a probe's does.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
+        """``x``; ``ctx`` is autograd's untyped context."""
+        ctx.edit = edit
+        ctx.set_materialize_grads(False)
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, None]:
+        """The changed gradient, where there is one."""
+        (g,) = grads
+        return (None if g is None else ctx.edit(g)), None
+
+
+class TransformedEdit(torch.autograd.Function):
+    """The same in the form, slower, that transforms of ``torch.func`` take."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, edit: GradientEdit) -> Tensor:
+        """``x``."""
+        return x.detach()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, GradientEdit], output: Tensor) -> None:
+        """Keeps the edit; ``ctx`` is autograd's untyped context."""
+        ctx.edit = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """The changed gradient."""
+        return ctx.edit(grads[0]), None
+
+
+class UnderivedEdit(torch.autograd.Function):
+    """A change of a gradient that is itself to be differentiated, which is refused."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(g: Tensor, edit: GradientEdit) -> Tensor:
+        """The changed gradient."""
+        return edit.changed(g)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, GradientEdit], output: Tensor) -> None:
+        """Keeps the edit; ``ctx`` is autograd's untyped context."""
+        ctx.edit = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        """Refuses.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(f"{ctx.edit.what} has no derivative: it runs under no_grad")
+
+
+class CompiledEdit(torch.autograd.Function):
+    """The same as `EagerEdit`, in the form that the compiler takes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
+        """``x``."""
+        ctx.edit = edit
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """The changed gradient."""
+        with torch.no_grad():
+            made = ctx.edit.function(grads[0])
+        return ctx.edit.checked(grads[0], made), None
