@@ -11,7 +11,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.testing import Conv2dLike, LinearLike, check_quantity, modules, tensors
-from tests.quantities.references import PROOFS
+from tests.quantities.proofs import PROOFS
 
 ALWAYS = "linear(0, 0)"
 MILD = tensors(kinds=("full", "sparse"), scales=(1.0,))
