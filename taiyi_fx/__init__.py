@@ -7,6 +7,7 @@ from taiyi_fx.edits import Edit, edit
 from taiyi_fx.epochs import EpochSummary
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
+from taiyi_fx.passes.ir import PairReduction, Reduction
 from taiyi_fx.places import (
     buffer,
     input,
@@ -34,11 +35,13 @@ __all__ = [
     "MonitorWarning",
     "NoValue",
     "NonFiniteSite",
+    "PairReduction",
     "Quantities",
     "Quantity",
     "QuantityInfo",
     "Record",
     "Records",
+    "Reduction",
     "at_steps",
     "buffer",
     "diagram",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import overload
 
 from taiyi_fx import quantities as _declared  # noqa: F401 - declares the quantities
+from taiyi_fx.matching import suggestion
 from taiyi_fx.options import described
 from taiyi_fx.quantity import Quantity, find_quantity, quantity_names
 
@@ -106,7 +107,8 @@ class Quantities(Sequence[QuantityInfo]):
         if isinstance(index, str):
             found = next((info for info in self if info.name == index), None)
             if found is None:
-                raise KeyError(index)
+                names = [info.name for info in self]
+                raise KeyError(f"no quantity is named {index!r}.{suggestion(index, names)}")
             return found
         return Quantities(self._infos[index]) if isinstance(index, slice) else self._infos[index]
 

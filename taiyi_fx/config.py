@@ -66,6 +66,11 @@ class Subscription:
         return any(getattr(r.reduction, "is_costly", False) for r in self.readings.values())
 
     @functools.cached_property
+    def is_of_weight_gradients(self) -> bool:
+        """Whether it is of the gradient that each sample has for the weight."""
+        return any(getattr(r.reduction, "needs_layer", False) for r in self.readings.values())
+
+    @functools.cached_property
     def is_at_calls(self) -> bool:
         """Whether it needs anything that only a call of the module can give."""
         return any(reading.site.port in CALL_PORTS for reading in self.readings.values())

@@ -48,6 +48,10 @@ def explain(module: str, quantity: str, known: Known) -> str:
     asked = [s for s in here if _names(s, quantity)]
     if asked:
         return "\n".join(_of_series(module, s, known) for s in asked)
+    steps = _steps(module, quantity, known)
+    if steps:  # logged by hand, or of all layers together
+        shown = f"{quantity} of {module or 'the model'!r}"
+        return f"{shown}: its last value is that of step {max(steps)}"
     return _not_asked(name, quantity, here, known)
 
 
@@ -59,20 +63,26 @@ def _names(subscription: Subscription, quantity: str) -> bool:
 
 
 def _of_series(module: str, asked: Subscription, known: Known) -> str:
-    steps = {
-        record.step
-        for record in known.records.select(module=module)
-        if record.quantity == asked.label or record.quantity.startswith(f"{asked.label}.")
-    }
+    steps = _steps(module, asked.label, known)
     last = f"its last value is that of step {max(steps)}" if steps else "it has no value yet"
     shown = f"{asked.label} of {module or 'the model'!r}"
     why = known.missing.get((module, asked.label))
-    if why is not None:
-        return f"{shown}: when last due there was none: {why}; {last}"
     horizon = range(known.next_step, known.next_step + _HORIZON)
     due = next((s for s in horizon if is_any_due(asked.schedules, s)), None)
     then = f"it is next due at step {due}" if due is not None else "it is not due any more"
-    return f"{shown}: {last}; on {', '.join(map(str, asked.schedules))} {then}"
+    then = f"on {', '.join(map(str, asked.schedules))} {then}"
+    if why is not None:
+        return f"{shown}: when last due there was none: {why}; {last}; {then}"
+    return f"{shown}: {last}; {then}"
+
+
+def _steps(module: str, label: str, known: Known) -> set[int]:
+    """The steps at which a series, or a part of it, has a value."""
+    return {
+        record.step
+        for record in known.records.select(module=module)
+        if record.quantity == label or record.quantity.startswith(f"{label}.")
+    }
 
 
 def _not_asked(name: str, quantity: str, here: Sequence[Subscription], known: Known) -> str:

@@ -109,6 +109,8 @@ class Readings:
             NotThere: One is not there.
         """
         found, present = {}, None
+        if subscription.is_of_weight_gradients:
+            self._check_trained(subscription.module)
         for name, reading in subscription.readings.items():
             if reading.site.port in CALL_PORTS:
                 slots = self._table.at(mode, subscription.module, call)
@@ -117,6 +119,11 @@ class Readings:
             else:
                 found[name] = self._of_module(subscription.module, reading)
         return Inputs(found, present)
+
+    def _check_trained(self, name: str) -> None:
+        weight = self._modules[name].weight
+        if isinstance(weight, Tensor) and not weight.requires_grad:
+            raise NotThere("weight is frozen (requires_grad is False)")
 
     def _of_call(self, slot: Slot) -> tuple[Found, Tensor | None]:
         if slot.failure is not None:

@@ -14,7 +14,7 @@ from taiyi_fx.reductions import NonFinites
 def first_sites(
     works: Sequence[Work], records: Iterable[tuple[Series, Record]], table: SlotTable
 ) -> list[NonFiniteSite]:
-    """The first such site among values, and the first among gradients, of what was counted."""
+    """The first such site among values, then the first among gradients, of what was counted."""
     counting = {
         (work.module, work.subscription.label, work.mode): work
         for work in works
@@ -36,7 +36,7 @@ def first_sites(
         is_gradient = port in GRADIENT_PORTS
         if is_gradient not in found or order < found[is_gradient][0]:
             found[is_gradient] = order, site
-    return [site for _, site in found.values()]
+    return [found[is_gradient][1] for is_gradient in (False, True) if is_gradient in found]
 
 
 def _port_of(work: Work) -> Port | None:

@@ -73,7 +73,8 @@ class Monitor:
         missing: Why a quantity had no value when last due, by module and quantity.
         epochs: Summaries of all scalar series, from each `tick_epoch`.
         non_finite: The first sites of steps that brought a NaN or an Inf, where
-            ``NonFinite`` or its siblings are asked for.
+            ``NonFinite`` or its siblings are asked for: of each such step the first value in
+            order of execution, then the first gradient in order of backward.
     """
 
     def __init__(

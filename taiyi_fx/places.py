@@ -83,6 +83,8 @@ class Source:
             raise Unobservable(
                 "is a ScriptModule, which runs outside of Python; observe one before"
             )
+        if self.port in CALL_PORTS and has_no_forward(module):
+            raise Missing("only holds its parts and is never called: match them instead")
         given = {k: v for k, v in options.items() if k in self.options}
         site = Site(self.port, self._pick(module, given))
         parameters = {k: v for k, v in given.items() if k not in ("tensor", "param")}
@@ -141,7 +143,16 @@ class Place:
         raise AttributeError(f"there is no reduction {name!r}; there are {', '.join(stock)}")
 
     def reduce(self, reduction: Callable[..., Reduction]) -> Source:
-        """A source that applies a reduction of your own: a frozen dataclass with its methods."""
+        """A source that applies a reduction of your own.
+
+        Args:
+            reduction: A class that has what `taiyi_fx.Reduction` asks for, a frozen dataclass
+                whose fields are options of the quantity; or a function that returns one.
+
+        Raises:
+            TypeError: It is an instance, or a class without one of the methods.
+        """
+        check_reduction(reduction, Reduction)
         return Source(self.port, reduction, name=self.name)
 
     def reduce_as(self, source: Source) -> Source:
@@ -249,7 +260,12 @@ class Pair:
     """A call's input together with its output's gradient."""
 
     def reduce(self, reduction: Callable[..., PairReduction]) -> Source:
-        """A source that applies a reduction of your own, with ``measure_pair(x, g)``."""
+        """A source that applies a reduction of your own, with ``measure_pair(x, g)``.
+
+        Raises:
+            TypeError: It is an instance, or a class without one of the methods.
+        """
+        check_reduction(reduction, PairReduction)
         return Source("pair", reduction)
 
     @property
@@ -261,6 +277,32 @@ class Pair:
     def noise(self) -> Source:
         """Squared norms of the samples' shares in the weight's gradient, and of their sum."""
         return self.reduce(reductions.Noise)
+
+
+def check_reduction(reduction: Any, protocol: type) -> None:
+    """Checks that something makes reductions.
+
+    Raises:
+        TypeError: It is an instance, or a class without one of the methods.
+    """
+    name = getattr(reduction, "__name__", type(reduction).__name__)
+    if not callable(reduction):
+        raise TypeError(f"give the reduction's class, {name}, not one that is made of it")
+    methods = (
+        "measure_pair" if protocol is PairReduction else "measure",
+        "merge",
+        "scale",
+        "finish",
+    )
+    lacking = [m for m in methods if isinstance(reduction, type) and not hasattr(reduction, m)]
+    if lacking:
+        raise TypeError(f"the reduction {name} has no {' and no '.join(lacking)}")
+
+
+def has_no_forward(module: nn.Module) -> bool:
+    """Whether a module only holds others, as a ModuleList does."""
+    own = getattr(type(module), "forward", None)
+    return own is nn.Module.forward and "forward" not in vars(module)
 
 
 EACH = "each"

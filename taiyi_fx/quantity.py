@@ -247,6 +247,10 @@ def _check_declaration(made: Quantity) -> None:
             f"quantity {made.name!r}: the function takes {_listed(wanted)}, "
             f"but the readings given are {_listed(made.sources)}"
         )
+    for parameter in parameters:
+        is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if is_option and parameter.default is inspect.Parameter.empty:
+            raise TypeError(f"quantity {made.name!r}: the option {parameter.name!r} has no default")
     if made.over_all and len(made.sources) != 1:
         raise TypeError(f"quantity {made.name!r}: over_all takes one reading, not {len(wanted)}")
     for source in made.sources.values():

@@ -83,3 +83,8 @@ def test_a_schedule_that_has_ended_and_a_pause_are_told(monitor):
     assert "it is not due any more" in monitor.explain("a", "InputMean")
     monitor.pause()
     assert "(the monitor is paused)" in monitor.explain("a", "InputSndNorm")
+
+
+def test_what_was_logged_is_known_too(monitor):
+    monitor.log("loss", 1.0, step=3)
+    assert monitor.explain("", "loss") == "loss of 'the model': its last value is that of step 3"

@@ -88,3 +88,12 @@ def test_counts_of_nan_and_inf_are_kept_apart():
         monitor.track(0)
     found = monitor.get_output()["third"]
     assert found["NonFinite"][0] == found["NonFinite.NaN"][0] + found["NonFinite.Inf"][0] == 12
+
+
+def test_the_value_comes_before_the_gradient_that_it_broke():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2), Break(), nn.Linear(2, 2)), COUNTING)
+    model[1].how = "value"
+    model(torch.randn(3, 2)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning):
+        model.monitor.track(0)
+    assert [(s.place, s.module) for s in model.monitor.non_finite] == [("output", "1"), ("output_grad", "0")]  # fmt: skip

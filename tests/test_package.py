@@ -24,8 +24,8 @@ ROOT = Path(__file__).parent.parent
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
         "ConfigError", "Diagram", "Edit", "EpochSummary", "InstrumentedModule", "Monitor",
-        "MonitorWarning", "NoValue", "NonFiniteSite", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
+        "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
+        "Record", "Records", "Reduction", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
         "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
@@ -61,6 +61,21 @@ def test_the_readmes_error_is_what_one_gets():
     with pytest.raises(taiyi_fx.ConfigError) as error:
         taiyi_fx.instrument(model, {"Conv2D": ["InputMean"], "fc": ["MeanTID"]})
     assert str(error.value) == shown
+
+
+def test_the_code_of_the_page_on_own_quantities_runs():
+    namespace = {"__name__": "docs.own"}
+    for block in python_blocks(ROOT / "docs" / "own-quantities.md"):
+        exec(compile(block, "own-quantities.md", "exec"), namespace)
+    for name in re.findall(
+        r"`(\w+)`",
+        (ROOT / "docs" / "own-quantities.md")
+        .read_text()
+        .partition("stock of reductions:")[2]
+        .partition("is\nwhat")[0],
+    )[:-1]:
+        if name != "previous":
+            assert hasattr(taiyi_fx.output, name), name
 
 
 def test_the_code_of_the_page_on_testing_runs():

@@ -144,3 +144,42 @@ def test_all_the_seeds_names_are_declared():
         found = find_quantity(name)
         assert found is not None, name
         assert found.compute.__doc__, name
+
+
+def test_what_is_no_reduction_is_refused_where_it_is_given():
+    class Half:
+        def measure(self, x):
+            return (x.sum(),)
+
+        def finish(self, state):
+            return state[0]
+
+    with pytest.raises(TypeError, match="the reduction Half has no merge and no scale"):
+        output.reduce(Half)
+    with pytest.raises(TypeError, match="give the reduction's class, Norm, not one that is made"):
+        output.reduce(taiyi_fx.reductions.Norm())
+
+
+def test_an_option_without_a_default_fails_at_declaration():
+    with pytest.raises(TypeError, match="the option 'k' has no default"):
+
+        @declared(n=output.count)
+        def share(n, *, k):
+            return n / k
+
+
+def test_a_module_that_only_holds_others_is_passed_over():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Linear(2, 2)])
+
+        def forward(self, x):
+            return self.blocks[0](x)
+
+    model = taiyi_fx.instrument(Model(), {nn.Module: ["InputSndNorm"]})
+    assert {s.module for s in model.monitor.subscriptions} == {"", "blocks.0"}
+    with pytest.raises(
+        taiyi_fx.ConfigError, match="'blocks' \\(ModuleList\\) only holds its parts"
+    ):
+        taiyi_fx.instrument(Model(), {"blocks": ["InputSndNorm"]})

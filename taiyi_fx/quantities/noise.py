@@ -49,11 +49,11 @@ def noise_scale(found: Sequence[NoiseValue]) -> dict[str, Tensor]:
 def gradient_noise_scale(found: NoiseValue) -> dict[str, Tensor]:
     """Batch size at which the gradient's noise is as large as its signal, for a layer's weight.
 
-    Of Linear, Conv, Embedding and norm layers. The model's own series, of the module ``""``, is
-    that of all layers together that it is asked of. Numerator and denominator are recorded as
-    ``.trace`` and ``.square_norm``: the ratio of a single step is noisy, so average both over
-    steps before dividing. The estimate of ||G||^2 is negative where noise prevails: then so is
-    the ratio. NaN for a single sample.
+    Of Linear, Conv, Embedding and norm layers; none of a frozen weight. The model's own series, of
+    the module ``""``, comes with it: of all layers together that it is asked of. Numerator and
+    denominator are recorded as ``.trace`` and ``.square_norm``: the ratio of a single step is
+    noisy, so average both over steps before dividing. The estimate of ||G||^2 is negative where
+    noise prevails: then so is the ratio. NaN for a single sample.
 
     Formula: B_simple = tr(Sigma) / ||G||^2, both by the unbiased estimators for batches of 1 and N
     Source: arXiv 1812.06162, appendix A

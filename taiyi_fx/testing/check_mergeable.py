@@ -68,7 +68,8 @@ def check_mergeable(
     Raises:
         CheckFailure: An example is wrong. The message holds a program that shows it.
         LookupError: No quantity has this name.
-        TypeError: No module of the kit can have the quantity, and ``modules`` is not given.
+        TypeError: No module of the kit can have the quantity, and ``modules`` is not given; or
+            a reduction's state is no tuple of tensors.
     """
     tried = resolve(quantity)
     examples = trials(tried, any_tensors() if tensors is None else tensors, modules, options)
@@ -171,7 +172,11 @@ def _merges(
 @torch.no_grad()
 def _check_merge(quantity: Quantity, merge: _Merge, rel: float) -> None:
     reduction, x = merge.reduction, merge.x.make()
-    whole = reduction.finish(reduction.measure(x.clone()))
+    state = reduction.measure(x.clone())
+    if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
+        kind = type(reduction).__name__
+        raise TypeError(f"{kind}.measure returns {state!r}; a state is a tuple of tensors")
+    whole = reduction.finish(state)
     allowed = _allowed(reduction, x, whole, rel)
     what = f"{merge.source} of {quantity.name}"
     problem = _scaling_problem(merge, x, rel, allowed)

@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from taiyi_fx.quantity import Quantity, find_quantity
+from taiyi_fx.matching import suggestion
+from taiyi_fx.quantity import Quantity, find_quantity, quantity_names
 from taiyi_fx.testing.compare import Floor, disagreement
 from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
@@ -87,7 +88,8 @@ def resolve(quantity: Quantity | str) -> Quantity:
     """
     found = find_quantity(quantity) if isinstance(quantity, str) else quantity
     if found is None:
-        raise LookupError(f"no quantity is named {quantity!r}")
+        hint = suggestion(str(quantity), quantity_names())
+        raise LookupError(f"no quantity is named {quantity!r}.{hint}")
     return found
 
 

@@ -76,7 +76,7 @@ class Seen:
         Raises:
             ValueError: There is no such tensor.
         """
-        x = getattr(self, name)
+        x = getattr(self, name, None)
         if x is None:
             raise ValueError(f"there is no {name}: no gradient was asked for")
         if x.ndim == 0:

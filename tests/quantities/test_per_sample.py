@@ -164,6 +164,7 @@ def test_an_input_that_is_changed_in_place_later_is_told_and_not_read_wrongly():
     model = taiyi_fx.instrument(Changing(), {"fc": ["PerSampleGradNorm"]})
     x = torch.randn(4, 3, requires_grad=True)
     model(x).sum().backward()
+    model.fc.weight.requires_grad_(True)  # while it was frozen, autograd itself kept no input
     with pytest.warns(taiyi_fx.MonitorWarning, match="input was changed in place after the call"):
         model.monitor.track(0)
 
@@ -183,3 +184,22 @@ def test_each_call_of_a_shared_layer_has_its_own():
     output = model.monitor.get_output()
     assert set(output) == {"fc", "fc@1"}
     assert all(len(v["PerSampleGradNorm"][0]) == 4 for v in output.values())
+
+
+def test_a_frozen_weight_has_no_gradients_and_no_part_in_the_models_noise():
+    def noise(freeze):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+        model[0].weight.requires_grad_(not freeze)
+        cfg = {"2": ["GradientNoiseScale"], **({"0": ["GradientNoiseScale"]} if freeze else {})}
+        probed = taiyi_fx.instrument(model, cfg)
+        probed(torch.randn(6, 4)).square().mean().backward()
+        return probed.monitor
+
+    frozen, alone = noise(freeze=True), noise(freeze=False)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="GradientNoiseScale of '0': weight is frozen"):
+        frozen.track(0)
+    alone.track(0)
+    assert "0" not in frozen.get_output()
+    assert frozen.get_output()[""] == alone.get_output()[""]
+    assert "its last value is that of step 0" in frozen.explain("", "GradientNoiseScale")
