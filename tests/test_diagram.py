@@ -12,7 +12,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx import dot
 from taiyi_fx.boxes import Box
-from tests.models import Branch, Chain, Residual, Shared
+from taiyi_fx.testing.blocks import Branch, Chain, Residual, Shared
 
 HOSTILE = [
     'a"b',
@@ -62,9 +62,7 @@ def test_shapes_stand_in_the_tooltip_once_a_step_has_run():
 
 
 def test_the_hierarchy_is_clusters_and_operations_stay_visible():
-    model = taiyi_fx.instrument(
-        Chain([Residual(), Shared()], "tensor"), {"first": ["InputSndNorm"]}
-    )
+    model = taiyi_fx.instrument(Chain(Residual(), Shared()), {"first": ["InputSndNorm"]})
     picture = taiyi_fx.diagram(model)
     assert ("first", "first.0") in picture.clusters
     assert picture.clusters[("first",)].marks.forward == ("InputSndNorm",)
@@ -74,7 +72,7 @@ def test_the_hierarchy_is_clusters_and_operations_stay_visible():
 
 
 def test_a_forward_that_stayed_python_is_drawn_with_its_parts():
-    model = taiyi_fx.instrument(Chain([Branch()], "tensor"), {nn.Linear: ["InputSndNorm"]})
+    model = taiyi_fx.instrument(Chain(Branch()), {nn.Linear: ["InputSndNorm"]})
     graph, found = boxes(model)
     (python,) = [n for n, b in found.items() if b.kind == "python"]
     assert "branches on a tensor" in found[python].notes[0]
@@ -89,7 +87,7 @@ def test_a_model_that_stayed_python_is_drawn_from_its_modules():
         def forward(self, x):
             return super().forward(x if x.sum() > 0 else -x)
 
-    model = taiyi_fx.instrument(Whole([Branch()], "tensor"), {nn.Linear: ["InputSndNorm"]})
+    model = taiyi_fx.instrument(Whole(Branch()), {nn.Linear: ["InputSndNorm"]})
     graph, found = boxes(model)
     assert [b.path for b in found.values() if b.marks] == ["stem", "first.0.yes", "first.0.no"]
     # Only within `rest`, a part that became a graph of its own, does anything flow as yet.

@@ -1,17 +1,22 @@
 """The package as a whole: its public names, its documentation, its README and examples."""
 
+import importlib
 import inspect
 import re
 import runpy
+import subprocess
+import sys
 from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 
 import taiyi_fx
 from taiyi_fx.quantity import find_quantity
+from taiyi_fx.testing import CheckFailure, check_quantity
 
 ROOT = Path(__file__).parent.parent
 
@@ -58,7 +63,39 @@ def test_the_readmes_error_is_what_one_gets():
     assert str(error.value) == shown
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-it-works.md", "examples/README.md"])
+def test_the_code_of_the_page_on_testing_runs():
+    namespace = {"__name__": "docs.testing"}
+    for block in python_blocks(ROOT / "docs" / "testing.md"):
+        exec(compile(block, "testing.md", "exec"), namespace)
+    tests = [value for name, value in namespace.items() if name.startswith("test_")]
+    assert len(tests) == 9
+    for test in tests:
+        test()
+
+
+def test_the_page_on_testing_shows_the_program_that_one_gets(tmp_path, monkeypatch):
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"```text\nCheckFailure: (.*?)\n```", page, re.DOTALL)
+    source = shown.partition("layer = ")[0].partition('"""\n\n')[2]
+    (tmp_path / "test_shown.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = importlib.import_module("test_shown").saturated
+    with pytest.raises(CheckFailure) as failure:
+        check_quantity(
+            found,
+            lambda s: torch.nan if s.y.isnan().any() else (s.rows("y") > 6).any(0).double().mean(),
+        )
+    assert str(failure.value) == shown
+
+
+def test_testing_is_imported_by_name():
+    code = "import sys, taiyi_fx; assert 'hypothesis' not in sys.modules; import taiyi_fx.testing"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/how-it-works.md", "docs/testing.md", "examples/README.md"]
+)
 def test_links_and_files_that_are_named_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", text):

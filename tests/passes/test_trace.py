@@ -19,7 +19,7 @@ from taiyi_fx.passes.conditions import Condition
 from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.trace import trace
 from taiyi_fx.passes.tracer import Wanted
-from tests.models import BLOCKS, Branch, Chain, Encoder, WithoutGradient
+from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3
 COUNTS = {"calls": 0}
@@ -488,6 +488,6 @@ def test_torchs_composites_are_entered_where_a_target_is_inside():
 
 def test_most_of_the_fuzzed_blocks_become_graphs():
     """The invariants are fuzzed over both forms; this says which block takes which."""
-    python = {b for b in BLOCKS if traced(Chain([b()], "tensor"), [""]).python != {}}
+    python = {b for b in BLOCKS if traced(Chain(b()), [""]).python != {}}
     assert python == {WithoutGradient, Branch}
-    assert traced(Chain([Encoder()], "tensor"), ["first.0.layer.linear1"]).graphs
+    assert traced(Chain(Encoder()), ["first.0.layer.linear1"]).graphs

@@ -5,11 +5,11 @@ import warnings
 from torch import nn
 
 import taiyi_fx
-from tests.models import Branch, Chain
+from taiyi_fx.testing.blocks import Branch, Chain
 
 
 def test_modules_below_a_forward_that_stayed_python_are_not_called_missing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = taiyi_fx.instrument(Chain([Branch()], "tensor"), {nn.Linear: ["InputSndNorm"]})
+        model = taiyi_fx.instrument(Chain(Branch()), {nn.Linear: ["InputSndNorm"]})
     assert list(model.capture.python) == ["first.0"]

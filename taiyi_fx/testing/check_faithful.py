@@ -1,0 +1,202 @@
+"""An instrumented model against its plain twin: the same bits everywhere."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+import taiyi_fx
+from taiyi_fx.testing.config import is_leaf
+from taiyi_fx.testing.failure import CheckFailure, run_examples
+from taiyi_fx.testing.module import ModuleRecipe
+from taiyi_fx.testing.program_of_parts import program_of_difference
+from taiyi_fx.testing.tensor import TensorRecipe
+
+Cfg = Mapping[Any, Any]
+EVERY_LEAF: Cfg = {
+    is_leaf: [
+        "InputSndNorm",
+        "ForwardOutput",
+        "OutputGradSndNorm",
+        ["InputCovMaxEig", "linear(2, 1)"],
+    ]
+}
+"""Every module without parts: its input, its output and the output's gradient."""
+
+
+def check_faithful(
+    models: st.SearchStrategy[ModuleRecipe],
+    cfg: Cfg | Callable[[nn.Module], st.SearchStrategy[Cfg]] = EVERY_LEAF,
+    *,
+    max_examples: int = 50,
+) -> None:
+    """Checks that instrumented models are bit-equal to plain ones, by `assert_faithful`.
+
+    Args:
+        models: Draws models with the shape of an input that fits: `models()` or `modules()` of
+            this kit, or recipes of your own, ``st.just(ModuleRecipe(Net, (10,), shape=(3, 8)))``.
+        cfg: The configuration, or a function that takes a model and returns a strategy of them,
+            such as `configs`.
+        max_examples: How many examples are tried.
+
+    Raises:
+        CheckFailure: An example is wrong. The message holds a program that shows it.
+    """
+    run_examples(_check, _examples(models, cfg), max_examples)
+
+
+@dataclass(frozen=True)
+class _Example:
+    recipe: ModuleRecipe
+    batches: tuple[TensorRecipe, ...]
+    cfg: Cfg
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text("<what the program shows>")  # hypothesis asks for it
+
+
+@st.composite
+def _examples(
+    draw: st.DrawFn,
+    models: st.SearchStrategy[ModuleRecipe],
+    cfg: Cfg | Callable[[nn.Module], st.SearchStrategy[Cfg]],
+) -> _Example:
+    recipe = draw(models)
+    sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=3, unique=True))
+    batches = tuple(recipe.input(n, seed=i) for i, n in enumerate(sizes))
+    chosen = cfg if isinstance(cfg, Mapping) else draw(cfg(recipe.make()))
+    return _Example(recipe, batches, chosen)
+
+
+def _check(example: _Example) -> None:
+    batches = [recipe.make() for recipe in example.batches]
+    problem = difference(example.recipe.make(), batches, example.cfg)
+    if problem:
+        show = program_of_difference(example.recipe, example.batches, example.cfg, problem)
+        raise CheckFailure(f"an instrumented model is not faithful: {problem}", show)
+
+
+def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_LEAF) -> None:
+    """Fails where an instrumented model is not bit-equal to a plain one.
+
+    Both train for one step on each batch and are evaluated on the first. Compared are outputs,
+    losses, the gradients of parameters and inputs, parameters, buffers, and the random state.
+
+    Args:
+        model: The model; copies are used, and it stays as it was.
+        batches: Its inputs, of two sizes or more: each a tensor, or a tuple of arguments.
+        cfg: What to monitor.
+
+    Raises:
+        AssertionError: Something differs; says what.
+    """
+    problem = difference(model, batches, cfg)
+    if problem:
+        raise AssertionError(problem)
+
+
+def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None:
+    """What differs between an instrumented model and a plain one; None if nothing does."""
+    plain = copy.deepcopy(model)
+    state = torch.get_rng_state()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            probed = taiyi_fx.instrument(copy.deepcopy(model), cfg)
+            if list(probed.state_dict()) != list(plain.state_dict()):
+                return "the keys of the state_dict differ"
+            expected, found = (list(_trained(m, batches)) for m in (plain, probed))
+    finally:
+        torch.set_rng_state(state)
+    for (what, a), (_, b) in zip(expected, found, strict=True):
+        if not _same_bits(a, b):
+            return f"{what} differs: {_apart(a, b)}"
+    return None
+
+
+def _trained(model: nn.Module, batches: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """All that training and evaluation leave behind, by name."""
+    torch.manual_seed(0)
+    for step, batch in enumerate(batches):
+        model.zero_grad()
+        arguments = pytree.tree_map_only(Tensor, _leaf, batch)
+        output = model(*_given(arguments))
+        loss = total(output)
+        if loss.requires_grad:
+            loss.backward()
+        if isinstance(model, taiyi_fx.InstrumentedModule):
+            model.monitor.track(step)
+        at = f"at step {step}"
+        yield f"the loss {at}", loss.detach().clone()
+        for i, tensor in enumerate(_tensors(output)):
+            yield f"output {i} {at}", tensor.detach().clone()
+        for i, tensor in enumerate(_tensors(arguments)):
+            yield f"the gradient of input {i} {at}", _copied(tensor.grad)
+        for name, parameter in model.named_parameters():
+            yield f"the gradient of {name} {at}", _copied(parameter.grad)
+        _descend(model)
+    model.eval()
+    for i, tensor in enumerate(_tensors(model(*_given(batches[0])))):
+        yield f"output {i} in evaluation", tensor.detach().clone()
+    model.train()
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        yield name, tensor.detach().clone()
+    yield "the random state", torch.get_rng_state()
+
+
+def _leaf(x: Tensor) -> Tensor:
+    x = x.detach().clone()
+    return x.requires_grad_() if x.is_floating_point() else x
+
+
+def _given(batch: Any) -> tuple[Any, ...]:
+    # Not the leaves themselves, which nothing may change in place.
+    arguments = batch if isinstance(batch, tuple) else (batch,)
+    return tuple(pytree.tree_map_only(Tensor, torch.clone, arguments))
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def total(output: Any) -> Tensor:
+    """A loss of any output: the mean squares of its floating-point tensors, added."""
+    floating = [t for t in _tensors(output) if t.is_floating_point()]
+    return functools.reduce(torch.add, [t.square().mean() for t in floating])
+
+
+def _copied(gradient: Tensor | None) -> Tensor | None:
+    return None if gradient is None else gradient.detach().clone()
+
+
+@torch.no_grad()
+def _descend(model: nn.Module) -> None:
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter -= 0.01 * parameter.grad
+
+
+def _same_bits(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    bits = (t.contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
+    return torch.equal(*bits)
+
+
+def _apart(a: Tensor | None, b: Tensor | None) -> str:
+    if a is None or b is None:
+        return "only one of them is there"
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{tuple(a.shape)} of {a.dtype} and {tuple(b.shape)} of {b.dtype}"
+    return f"by up to {(a.double() - b.double()).abs().max().item():.3g}"

@@ -1,0 +1,211 @@
+"""Tensors that break statistics, as recipes whose text is the code that makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+KINDS = (
+    "full", "deficient", "constant", "shifted", "sparse", "heavy", "zero", "nan", "inf",
+)  # fmt: skip
+LAYOUTS = ("contiguous", "transposed", "strided", "expanded", "channels_last")
+SCALES = (1.0, 1e3, 1e-3, 1e-10, 1e10, 1e-30, 1e30)
+SHAPES = st.one_of(
+    st.tuples(st.integers(1, 12), st.integers(1, 8)),
+    st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6)),
+    st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3)),
+)
+"""Of 2, 3 and 4 axes, small enough that a failing example can be read."""
+
+
+@dataclass(frozen=True)
+class TensorRecipe:
+    """How a tensor is made; the text of a recipe is the call of `make_tensor` that makes it.
+
+    Attributes:
+        shape: The tensor's shape.
+        kind: What its values are like; see `make_tensor`.
+        seed: Which of such tensors.
+        scale: What all values are multiplied with.
+        dtype: Its type.
+        layout: How it lies in memory; see `make_tensor`.
+        below: For ``kind="indices"``, what the whole numbers stay below.
+    """
+
+    shape: tuple[int, ...]
+    kind: str = "full"
+    seed: int = 0
+    scale: float = 1.0
+    dtype: torch.dtype = torch.float32
+    layout: str = "contiguous"
+    below: int = 2
+
+    def make(self) -> Tensor:
+        """The tensor, a new one at each call, on the CPU, without a gradient."""
+        return make_tensor(**{f.name: getattr(self, f.name) for f in fields(self)})
+
+    def __repr__(self) -> str:
+        given = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
+        defaults = {f.name: f.default for f in fields(self)[1:]}
+        shown = [
+            f'{k}="{v}"' if isinstance(v, str) else f"{k}={v!r}"
+            for k, v in given.items()
+            if v != defaults[k]
+        ]
+        return f"make_tensor({', '.join([str(self.shape), *shown])})"
+
+
+def make_tensor(
+    shape: tuple[int, ...],
+    *,
+    kind: str = "full",
+    seed: int = 0,
+    scale: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+    layout: str = "contiguous",
+    below: int = 2,
+) -> Tensor:
+    """A tensor of a kind that statistics get wrong; the same at each call.
+
+    Values that a type of small range cannot hold are scaled down until it can, as a whole.
+
+    Args:
+        shape: Its shape.
+        kind: ``"full"`` normal values; ``"deficient"`` of rank one, whichever axis holds the
+            features; ``"constant"``; ``"zero"``; ``"shifted"`` a mean a million times the
+            spread; ``"sparse"`` normal values below zero cut off; ``"heavy"`` heavy-tailed
+            (Cauchy); ``"nan"`` and ``"inf"`` one such value among normal ones; ``"indices"``
+            whole numbers from 0, as int64 if no type is given.
+        seed: Which of such tensors.
+        scale: What all values are multiplied with.
+        dtype: Its type.
+        layout: ``"contiguous"``; ``"transposed"`` the first and last axis swapped in memory;
+            ``"strided"`` every second element of a larger tensor; ``"expanded"`` the first entry
+            of axis 0 repeated without memory of its own (which makes all entries equal);
+            ``"channels_last"`` for 4 axes.
+        below: For ``"indices"``, what they stay below.
+
+    Raises:
+        ValueError: There is no such kind or layout; says which there are.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if kind == "indices":
+        indices = torch.randint(below, shape, generator=generator)
+        return _laid_out(indices if dtype == torch.float32 else indices.to(dtype), layout)
+    if kind not in _FILL:
+        raise ValueError(f"kind is {', '.join([*_FILL, 'indices'])}, not {kind!r}")
+    values = _FILL[kind](torch.randn(shape, generator=generator, dtype=torch.float64)) * scale
+    return _laid_out(_fitted(values, dtype).to(dtype), layout)
+
+
+OVERWRITTEN = 255
+"""The byte that memory is overwritten with: NaN in every type of numbers."""
+
+
+def overwrite(x: Tensor) -> None:
+    """Overwrites the memory that a tensor lies in, as whoever uses a buffer again does."""
+    x.untyped_storage().fill_(OVERWRITTEN)  # pyright: ignore[reportAttributeAccessIssue] - torch leaves it out of its stubs
+
+
+def _rank_one(normal: Tensor) -> Tensor:
+    made = torch.ones((), dtype=normal.dtype)
+    for axis, size in enumerate(normal.shape):
+        factor = normal.movedim(axis, 0).reshape(size, -1)[:, :1]
+        made = made * factor.reshape([-1 if i == axis else 1 for i in range(normal.ndim)])
+    return made
+
+
+def _with_one(value: float) -> Callable[[Tensor], Tensor]:
+    def put(normal: Tensor) -> Tensor:
+        flat = normal.reshape(-1)
+        place = int(flat[:1].abs().sum() * 1e6) % max(len(flat), 1)
+        flat[place : place + 1] = value if place % 2 or value != value else -value
+        return normal
+
+    return put
+
+
+_FILL: dict[str, Callable[[Tensor], Tensor]] = {
+    "full": lambda normal: normal,
+    "deficient": _rank_one,
+    "constant": lambda normal: torch.full_like(normal, 0.1),
+    "shifted": lambda normal: normal + 1e6,
+    "sparse": torch.relu,
+    "heavy": lambda normal: torch.tan(torch.erf(normal / 2**0.5) * 1.5707),
+    "zero": torch.zeros_like,
+    "nan": _with_one(float("nan")),
+    "inf": _with_one(float("inf")),
+}
+
+
+def _fitted(values: Tensor, dtype: torch.dtype) -> Tensor:
+    # A sixteenth of the range is kept free: what is put through is doubled, and scaled losses
+    # double again.
+    if not dtype.is_floating_point:
+        return values
+    finite = values[values.isfinite()].abs()
+    largest = finite.max().item() if finite.numel() else 0.0
+    bound = torch.finfo(dtype).max / 16
+    return values * (bound / largest) if largest > bound else values
+
+
+def _laid_out(x: Tensor, layout: str) -> Tensor:
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout is {', '.join(LAYOUTS)}, not {layout!r}")
+    if x.ndim == 0 or layout == "contiguous":
+        return x
+    if layout == "transposed":
+        return x.transpose(0, -1).contiguous().transpose(0, -1)
+    if layout == "strided":
+        return torch.stack([x, x + 1], dim=-1).flatten(-2)[..., ::2]
+    if layout == "expanded":
+        return x[:1].clone().expand(x.shape)
+    return x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x
+
+
+@st.composite
+def _tensors(
+    draw: st.DrawFn,
+    shapes: st.SearchStrategy[tuple[int, ...]],
+    kinds: Sequence[str],
+    dtypes: Sequence[torch.dtype],
+    layouts: Sequence[str],
+    scales: Sequence[float],
+) -> TensorRecipe:
+    dtype = draw(st.sampled_from(dtypes))
+    fitting = [s for s in scales if dtype != torch.float16 or 1e-3 <= s <= 1e3] or [1.0]
+    return TensorRecipe(
+        shape=draw(shapes),
+        kind=draw(st.sampled_from(kinds)),
+        seed=draw(st.integers(0, 999)),
+        scale=draw(st.sampled_from(fitting)),
+        dtype=dtype,
+        layout=draw(st.sampled_from(layouts)),
+    )
+
+
+def tensors(
+    shapes: st.SearchStrategy[tuple[int, ...]] = SHAPES,
+    *,
+    kinds: Sequence[str] = KINDS,
+    dtypes: Sequence[torch.dtype] = DTYPES,
+    layouts: Sequence[str] = LAYOUTS,
+    scales: Sequence[float] = SCALES,
+) -> st.SearchStrategy[TensorRecipe]:
+    """Draws recipes of tensors; ``recipe.make()`` is the tensor.
+
+    Each list begins with the simplest: examples that fail are shrunk towards it.
+
+    Args:
+        shapes: Draws shapes.
+        kinds: What values are like; see `make_tensor`.
+        dtypes: Their types.
+        layouts: How they lie in memory; see `make_tensor`.
+        scales: What they are multiplied with (float16 takes those that it has digits for).
+    """
+    return _tensors(shapes, kinds, dtypes, layouts, scales)

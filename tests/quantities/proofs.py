@@ -1,0 +1,203 @@
+"""What each quantity is checked with: one line each in `PROOFS`, where a new one needs its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+from torch import nn
+
+from taiyi_fx.testing import ModuleRecipe, Seen, TensorRecipe, modules, tensors
+from tests.quantities.references.batchnorm import tid
+from tests.quantities.references.elements import (
+    activation_rate,
+    dead_share,
+    death_rate,
+    largest,
+    mean,
+    mean_floor,
+    norm,
+    raw,
+    rms,
+    sample_norms,
+    std,
+)
+from tests.quantities.references.health import (
+    LIMITS,
+    histogram,
+    kurtosis,
+    loss,
+    non_finite,
+    or_none,
+    out_of_range,
+    quantiles,
+    quantiles_floor,
+)
+from tests.quantities.references.noise import noise_floor, noise_scale, per_sample_norms
+from tests.quantities.references.parameters import (
+    correlation,
+    correlation_floor,
+    gradient_correlation,
+    matrix_condition,
+    matrix_condition_floor,
+    of_each,
+    sign_flips,
+    unit_rate,
+    update_correlation,
+    update_floor,
+    update_ratio,
+    update_size,
+    weight_grad_norm,
+    weight_norm,
+)
+from tests.quantities.references.spectra import (
+    condition,
+    condition_floor,
+    eigenvalues,
+    fisher,
+    fisher_floor,
+    max_eigenvalue,
+    participation_ratio,
+    rank_me,
+    rank_me_floor,
+    spectrum_floor,
+    stable_rank,
+)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a quantity is checked with.
+
+    Attributes:
+        reference: What is right.
+        floor: The absolute error allowed, where digits cancel.
+        options: Options that are tried.
+        tensors: What is put through, if not anything.
+        modules: What it is put through, if not the modules of the kit.
+        is_split: Whether it is that of all rows, however they are split.
+        any_order: Whether parts can be merged in any order.
+        not_compiled: Why it cannot be had in compiled code, if so.
+    """
+
+    reference: Callable[[Seen], Any]
+    floor: Callable[[Seen], Any] | None = None
+    options: Mapping[str, Any] | st.SearchStrategy[Mapping[str, Any]] | None = None
+    tensors: st.SearchStrategy[TensorRecipe] | None = None
+    modules: st.SearchStrategy[ModuleRecipe] | None = None
+    is_split: bool = True
+    any_order: bool = True
+    not_compiled: str | None = None
+
+
+def some(**choices):
+    """Options: each left out, or one of those given."""
+    optional = {name: st.sampled_from(values) for name, values in choices.items()}
+    return st.fixed_dictionaries({}, optional=optional)
+
+
+REDUCE = some(reduce=["all", "feature"], feature_axis=[1, -1])
+CENTERED = some(centered=[True, False], feature_axis=[1, -1])
+BOUND = some(max_elements=[1, 4, 7, 1000])
+VARIANT = some(variant=["norm", "paper"])
+QUANTILES = some(q=[(0.0, 0.5, 1.0), (0.3,)], exact=[True, False])
+FORMATS = some(format=list(LIMITS))
+LAYERS = modules(
+    nn.Linear, nn.Conv1d, nn.Conv2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm1d, nn.Embedding
+)
+ORDINARY = tensors(kinds=("full", "sparse", "zero"), scales=(1.0, 1e3, 1e-3))
+PLACES = {
+    "Input": "x",
+    "": "y",
+    "OutputGrad": "g_y",
+    "Weight": "weight",
+    "WeightGrad": "weight_grad",
+}
+RAW_GRADIENT = "gradients themselves are not kept in compiled code"
+
+
+def conditioned(name, p=None, options=CENTERED):
+    return Proof(condition(name, p), floor=condition_floor(name, p), options=options)
+
+
+PROOFS = {
+    "InputSndNorm": Proof(lambda s: norm(s.x)),
+    "InputMean": Proof(mean, floor=mean_floor, options=REDUCE),
+    "InputStd": Proof(std, options=REDUCE),
+    "InputRMS": Proof(lambda s: rms(s.x)),
+    "OutputRMS": Proof(lambda s: rms(s.y)),
+    "OutputNorm": Proof(sample_norms, options=some(normalize=[True, False])),
+    "OutputAbsMax": Proof(lambda s: largest(s.y)),
+    "OutputActivationRate": Proof(activation_rate, options=some(reduce=["all", "feature"], eps=[0.0, 0.5])),
+    "OutputDeathRate": Proof(death_rate, options=some(eps=[0.0, 0.5])),
+    "LinearDeadNeuronNum": Proof(dead_share(-2.0), options=some(threshold=[-0.5, 0.5])),
+    "DeadNeuronRatio": Proof(dead_share(0.0), options=some(threshold=[-0.5, 0.5])),
+    "OutputGradSndNorm": Proof(lambda s: norm(s.g_y)),
+    "OutputGradNorm": Proof(lambda s: norm(s.g_y)),
+    "OutputGradRMS": Proof(lambda s: rms(s.g_y)),
+    "OutputGradAbsMax": Proof(lambda s: largest(s.g_y)),
+    "OutputGradCorrelation": Proof(correlation, floor=correlation_floor, any_order=False, not_compiled=RAW_GRADIENT),
+    "InputCovMaxEig": Proof(max_eigenvalue("x"), options=CENTERED),
+    "InputCovStableRank": Proof(stable_rank("x"), options=CENTERED),
+    "InputCovCondition": conditioned("x", options=some(centered=[True, False], p=[0.0, 0.3, 0.99])),
+    "InputCovCondition20": conditioned("x", 0.2),
+    "InputCovCondition50": conditioned("x", 0.5),
+    "InputCovCondition80": conditioned("x", 0.8),
+    "OutputGradCovMaxEig": Proof(max_eigenvalue("g_y"), options=CENTERED),
+    "OutputGradCovStableRank": Proof(stable_rank("g_y"), options=CENTERED),
+    "OutputGradCovCondition": conditioned("g_y", options=some(centered=[True, False], p=[0.0, 0.3, 0.99])),
+    "OutputGradCovCondition20": conditioned("g_y", 0.2),
+    "OutputGradCovCondition50": conditioned("g_y", 0.5),
+    "OutputGradCovCondition80": conditioned("g_y", 0.8),
+    "ForwardInputEigOfCov": Proof(eigenvalues("x"), floor=spectrum_floor("x"), options=CENTERED),
+    "BackwardOutputEigOfCov": Proof(eigenvalues("g_y"), floor=spectrum_floor("g_y"), options=CENTERED),
+    "ParameterNorm": Proof(of_each(lambda p, name, s: norm(p))),
+    "ParameterRMS": Proof(of_each(lambda p, name, s: rms(p))),
+    "ParameterGradNorm": Proof(of_each(lambda g, name, s: norm(g), "gradients")),
+    "ParameterGradRMS": Proof(of_each(lambda g, name, s: rms(g), "gradients")),
+    "ParameterGradCorrelation": Proof(of_each(gradient_correlation, "gradients"), floor=update_floor),
+    "ParameterGradActivationRate": Proof(of_each(unit_rate(False), "gradients"), options=some(eps=[0.5])),
+    "ParameterGradDeathRate": Proof(of_each(unit_rate(True), "gradients"), options=some(eps=[0.5])),
+    "ParameterUpdateNorm": Proof(of_each(update_size(norm))),
+    "ParameterUpdateRMS": Proof(of_each(update_size(rms))),
+    "ParameterUpdateCorrelation": Proof(of_each(update_correlation), floor=update_floor),
+    "UpdateRatio": Proof(of_each(update_ratio)),
+    "ParameterCondition": Proof(of_each(matrix_condition), floor=matrix_condition_floor),
+    "Loss": Proof(loss, is_split=False, tensors=tensors(shapes=st.tuples(st.just(1)))),
+    "PerSampleGradNorm": Proof(per_sample_norms, modules=LAYERS, tensors=ORDINARY, options=some(reduce=["none", "mean", "max"]),
+        not_compiled="a number for each sample is not kept in compiled code", any_order=False),
+    "GradientNoiseScale": Proof(noise_scale, floor=noise_floor, modules=LAYERS, tensors=ORDINARY),
+    "FisherCondition": Proof(fisher, floor=fisher_floor),
+    "RankMe": Proof(rank_me, floor=rank_me_floor),
+    "MeanTID": Proof(tid("mean"), options=VARIANT),
+    "VarTID": Proof(tid("var"), options=VARIANT),
+    "WeightNorm": Proof(weight_norm, options=some(param=["weight", "all"])),
+    "WeightGradNorm": Proof(weight_grad_norm, options=some(param=["weight", "all"])),
+    "WeightParamJump": Proof(sign_flips),
+    "ForwardInput": Proof(raw("x"), options=BOUND, any_order=False),
+    "ForwardOutput": Proof(raw("y"), options=BOUND, any_order=False),
+    "BackwardInput": Proof(raw("g_x"), options=BOUND, any_order=False, not_compiled=RAW_GRADIENT),
+    "BackwardOutput": Proof(raw("g_y"), options=BOUND, any_order=False, not_compiled=RAW_GRADIENT),
+}  # fmt: skip
+
+for _prefix, _name in PLACES.items():
+    PROOFS[f"{_prefix}UnderflowRate"] = Proof(
+        or_none(_name, out_of_range(_name, "below")), options=FORMATS
+    )
+    PROOFS[f"{_prefix}OverflowRate"] = Proof(
+        or_none(_name, out_of_range(_name, "above")), options=FORMATS
+    )
+    PROOFS[f"{_prefix}Kurtosis"] = Proof(or_none(_name, kurtosis(_name)))
+    PROOFS[f"{_prefix}Histogram"] = Proof(or_none(_name, histogram(_name)))
+    PROOFS[f"{_prefix}Quantiles"] = Proof(
+        or_none(_name, quantiles(_name)),
+        floor=or_none(_name, quantiles_floor(_name)),
+        options=QUANTILES,
+    )
+for _prefix, _name in {"Input": "x", "": "y", "OutputGrad": "g_y"}.items():
+    PROOFS[f"{_prefix}NonFinite"] = Proof(non_finite(_name))
+    PROOFS[f"{_prefix}ParticipationRatio"] = Proof(participation_ratio(_name), options=CENTERED)
+for _prefix, _name in {"Input": "x"}.items():
+    PROOFS[f"{_prefix}AbsMax"] = Proof(lambda s: largest(s.x))

@@ -1,0 +1,1 @@
+"""What each quantity is, in float64, computed another way from what was `Seen`."""

@@ -1,0 +1,113 @@
+"""The checks of models and of compiled code: what holds passes, what does not is shown."""
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.testing import (
+    Chain,
+    CheckFailure,
+    ModuleRecipe,
+    assert_faithful,
+    check_compiled,
+    check_faithful,
+    configs,
+    is_leaf,
+    models,
+    modules,
+)
+from taiyi_fx.testing.program_of_parts import program_of_difference
+from tests.testing import wrong
+
+# The gradient of an input that is used several times changes the order of sums.
+QUANTITIES = [
+    name
+    for name in quantity_names()
+    if all(source.port != "input_grad" for source in find_quantity(name).sources.values())
+]
+
+
+@pytest.mark.parametrize("forms", ["graph", "python"])
+def test_instrumented_models_are_bit_equal_to_plain_ones(forms):
+    check_faithful(models(forms), max_examples=60)
+
+
+def test_they_are_with_any_configuration():
+    check_faithful(models(), lambda model: configs(model, quantities=QUANTITIES), max_examples=40)
+
+
+def test_torchs_modules_alone_are():
+    check_faithful(modules(), max_examples=40)
+
+
+class Several(nn.Module):
+    """Uses one input in many ways, so that the order of sums is seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.body = nn.Linear(6, 6), Uses()
+
+    def forward(self, x):
+        x = self.stem(x)
+        return self.body(x) + x.sin()
+
+
+class Uses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        return self.a(x) * self.b(x).exp() + x.tanh()
+
+
+def test_a_difference_of_the_last_bit_is_caught_and_its_program_fails(run_program):
+    recipes = st.builds(
+        lambda seed: ModuleRecipe(Several, shape=(6,), seed=seed), st.integers(0, 99)
+    )
+    check_faithful(recipes, max_examples=20)
+    with pytest.raises(CheckFailure, match="an instrumented model is not faithful") as failure:
+        check_faithful(recipes, {"body": ["BackwardInput"]})
+    assert "class Uses(nn.Module)" in failure.value.program
+    with pytest.raises(AssertionError, match="differs: by up to"):
+        run_program(failure.value.program)
+
+
+def test_a_program_of_drawn_models_is_complete(run_program):
+    recipe = ModuleRecipe(Chain, ("Keywords", "Branch"), {"output": "dict"}, shape=(4, 6), seed=3)
+    batches = tuple(recipe.input(n) for n in (2, 3))
+    cfg = {is_leaf: ["InputMean"], nn.Linear: ["WeightNorm"], "stem": [wrong.right_mean]}
+    program = program_of_difference(recipe, batches, cfg, "nothing")
+    run_program(program)
+    assert "Chain('Keywords', 'Branch', output='dict')" in program
+
+
+def test_a_model_with_several_inputs_is_compared_by_hand():
+    class Two(nn.Module):
+        def forward(self, x, y):
+            return {"sum": x + y, "parts": [x, y]}
+
+    batches = [(torch.randn(n, 2), torch.randn(n, 2)) for n in (3, 2)]
+    assert_faithful(Two(), batches, {"": ["InputMean"]})
+
+
+def test_a_quantity_is_the_same_in_compiled_code():
+    check_compiled(wrong.right_mean, floor=wrong.mean_floor, max_examples=3)
+
+
+def test_what_compiled_code_gets_wrong_is_caught_and_its_program_fails(run_program):
+    class Counting(wrong.Mean):
+        def measure(self, x):
+            return super().measure(x + (1 if torch.compiler.is_compiling() else 0))
+
+    @taiyi_fx.quantity("other_when_compiled", mean=taiyi_fx.output.reduce(Counting))
+    def other_when_compiled(mean):
+        return mean
+
+    with pytest.raises(CheckFailure, match="in compiled code: recorded") as failure:
+        check_compiled(other_when_compiled)
+    with pytest.raises(AssertionError):
+        run_program(failure.value.program)
