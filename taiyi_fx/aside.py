@@ -19,6 +19,43 @@ _BYTES = 2**30
 """What may wait for the thread, over all of a monitor's steps, before `put` waits for it."""
 
 
+class Job:
+    """Work under way in the thread.
+
+    Args:
+        future: What becomes of it.
+        works: What is computed.
+        size: The bytes that it holds.
+    """
+
+    def __init__(self, future: Future[Outcome], works: Sequence[Work], size: int) -> None:
+        self._future = future
+        self._series = [(work.module, work.subscription.label) for work in works]
+        self._process = os.getpid()
+        self.size = size
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its outcome is there; that of a process this one was forked from never comes."""
+        return self._is_lost or self._future.done()
+
+    def outcome(self) -> Outcome:
+        """What became of it; waits for it."""
+        if self._is_lost:
+            why = "it was being computed when the process was forked"
+            return Outcome(failures=dict.fromkeys(self._series, why))
+        return self._future.result()
+
+    def wait(self) -> None:
+        """Waits until it is done."""
+        if not self._is_lost:
+            wait([self._future])
+
+    @property
+    def _is_lost(self) -> bool:
+        return self._process != os.getpid()
+
+
 class Aside:
     """What one monitor has handed to the one thread of this process.
 
@@ -28,27 +65,36 @@ class Aside:
 
     def __init__(self, run: Callable[[Sequence[Work]], Outcome]) -> None:
         self._run = run
-        self._queue: deque[tuple[Future[Outcome], int]] = deque()
+        self._queue: deque[Job] = deque()
 
-    def put(self, works: Sequence[Work]) -> Future[Outcome]:
+    def put(self, works: Sequence[Work]) -> Job:
         """Hands over work; its states may be on any device and are decomposed on the host."""
         read = [work.inputs for work in works if work.inputs is not None]
         states = {id(f.state): f.state for inputs in read for f in inputs.found.values()}
         size = sum(part.nbytes for state in states.values() for part in state)
         self._make_room(size)
         moved, arrival = _on_host(works)
-        future = _thread().submit(_after, arrival, self._run, moved)
-        self._queue.append((future, size))
-        return future
+        job = Job(_submitted(self._run, moved, arrival), works, size)
+        self._queue.append(job)
+        return job
 
     def _make_room(self, size: int) -> None:
         while self._queue:
-            oldest, _ = self._queue[0]
-            held = sum(waiting for _, waiting in self._queue)
-            if not oldest.done() and held + size <= _BYTES:
+            held = sum(job.size for job in self._queue)
+            if not self._queue[0].is_done and held + size <= _BYTES:
                 return
-            wait([oldest])
-            self._queue.popleft()
+            self._queue.popleft().wait()
+
+
+def _submitted(
+    run: Callable[[Sequence[Work]], Outcome], works: Sequence[Work], arrival: Sequence[torch.Event]
+) -> Future[Outcome]:
+    try:
+        return _thread().submit(_after, arrival, run, works)
+    except RuntimeError:  # the interpreter is ending, and takes no more for its threads
+        future: Future[Outcome] = Future()
+        future.set_result(_after(arrival, run, works))
+        return future
 
 
 def _after(

@@ -60,6 +60,11 @@ class Subscription:
     arguments: Mapping[str, Any] = field(compare=False)
     label: str
 
+    @property
+    def is_of_model(self) -> bool:
+        """Whether the model itself has a series of this name."""
+        return not self.module or self.quantity.over_all is not None
+
     @functools.cached_property
     def is_costly(self) -> bool:
         """Whether finishing one of its readings takes a decomposition."""

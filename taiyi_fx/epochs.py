@@ -10,6 +10,7 @@ import torch
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Record
+from taiyi_fx.reductions import Quantiles
 
 Statistics = Literal["exact", "streaming"]
 """Whether an epoch's values are kept until its end, for quantiles, or folded one by one."""
@@ -101,8 +102,8 @@ class _Values:
         x = torch.tensor(self._values, dtype=torch.float64)
         std = x.std().item() if len(x) > 1 else math.nan
         numbers = x.mean().item(), std, x.min().item(), x.max().item()
-        quartiles = x.quantile(x.new_tensor([0.25, 0.5, 0.75])).tolist()
-        return EpochSummary(epoch, module, quantity, mode, len(x), *numbers, *quartiles)
+        (quartiles, _) = Quantiles(q=(0.25, 0.5, 0.75), exact=True).finish((x,))
+        return EpochSummary(epoch, module, quantity, mode, len(x), *numbers, *quartiles.tolist())
 
 
 @dataclass
@@ -116,9 +117,16 @@ class _Running:
 
     def add(self, value: float) -> None:
         self.count += 1
+        if math.isinf(value) or math.isinf(self.mean):
+            self.mean, self.square_deviations = self.mean + value, math.nan
+            self._extend(value)
+            return
         delta = value - self.mean
         self.mean += delta / self.count
         self.square_deviations += delta * (value - self.mean)
+        self._extend(value)
+
+    def _extend(self, value: float) -> None:
         low, high = self.ends
         is_nan = math.isnan(value) or math.isnan(low)
         self.ends = [math.nan] * 2 if is_nan else [min(low, value), max(high, value)]

@@ -96,7 +96,8 @@ class Evaluator:
         for result, value in zip(pending, self._to_host(pending, outcome), strict=False):
             series = result.module, result.label
             if value is None:
-                outcome.failures[series] = "no gradient reached it"
+                if result.mode == "train":
+                    outcome.failures[series] = "nothing was read there, or no gradient reached it"
                 continue
             label = result.label + (f".{result.suffix}" if result.suffix else "")
             record = Record(result.step, result.module, label, value, result.mode)
@@ -177,12 +178,19 @@ def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
         if asked.quantity.over_all and work.is_emitted and work.inputs is not None:
             key = (asked.quantity, asked.options), work.mode
             found.setdefault(key, []).append(work)
-    return {("", together[0].subscription.label): together for together in found.values()}
+    return {
+        ("", together[0].subscription.label): together
+        for together in found.values()
+        if all(work.module for work in together)  # the model itself may be such a layer
+    }
 
 
 def _computed_over_all(works: list[Work], finished: Finished) -> Iterator[Pending]:
     over_all = works[0].subscription.quantity.over_all
     assert over_all is not None
+    weights = [work.inputs.weight for work in works if work.inputs is not None]
+    if len(set(weights)) < len(weights):
+        raise NoValue("a weight is used several times, so that its gradients add up")
     every = [work.inputs for work in works if work.inputs is not None]
     values = [finished.of(found) for inputs in every for found in inputs.found.values()]
     return _results(over_all(values), works[0], "")

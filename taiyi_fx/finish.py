@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
@@ -36,6 +37,10 @@ class NotThere(NoValue):
         self.seen = seen
 
 
+def _inverse(scale: float) -> float:
+    return 1 / scale if scale else math.inf
+
+
 @dataclass(frozen=True)
 class Scale:
     """What gradients have to be multiplied with to be those of the true loss."""
@@ -49,8 +54,9 @@ class Scale:
         if grad_scale is None:
             return Scale()
         if not isinstance(grad_scale, torch.amp.GradScaler):
-            return Scale(1 / grad_scale, 1 / grad_scale)
-        factor = 1 / grad_scale.get_scale()
+            factor = _inverse(grad_scale)
+            return Scale(factor, factor)
+        factor = _inverse(grad_scale.get_scale())
         stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
         unscaled = bool(stages) and all(stage != "READY" for stage in stages)
         return Scale(factor, 1.0 if unscaled else factor)
@@ -70,10 +76,12 @@ class Inputs(NamedTuple):
     Attributes:
         found: By parameter of the quantity's function.
         present: A count that is zero if, as only the device knows, there is nothing.
+        weight: Whose gradient it is of, where it is of a weight's.
     """
 
     found: Mapping[str, Found]
     present: Tensor | None
+    weight: int | None = None
 
 
 class Readings:
@@ -94,13 +102,16 @@ class Readings:
                     continue
                 try:
                     tensors = list(_tensors_of(self._modules[subscription.module], reading))
-                except NotThere:
-                    continue  # told where it is missed
+                except Exception:  # noqa: BLE001 - told where it is missed
+                    continue
                 reduction = cast(Reduction, reading.reduction)  # pairs are read at calls
                 of_reduction = asked.setdefault(reduction, {})
                 of_reduction[subscription.module, reading] = tensors
         for reduction, tensors_of in asked.items():
-            self._of_modules.update(_measured(reduction, tensors_of))
+            try:
+                self._of_modules.update(_measured(reduction, tensors_of))
+            except Exception:  # noqa: BLE001 - each is tried alone, and told, in `of`
+                continue
 
     def of(self, subscription: Subscription, mode: Mode, call: int) -> Inputs:
         """The inputs of a quantity.
@@ -108,9 +119,9 @@ class Readings:
         Raises:
             NotThere: One is not there.
         """
-        found, present = {}, None
+        found, present, weight = {}, None, None
         if subscription.is_of_weight_gradients:
-            self._check_trained(subscription.module)
+            weight = self._trained_weight(subscription.module)
         for name, reading in subscription.readings.items():
             if reading.site.port in CALL_PORTS:
                 slots = self._table.at(mode, subscription.module, call)
@@ -118,12 +129,13 @@ class Readings:
                 present = count if present is None else present
             else:
                 found[name] = self._of_module(subscription.module, reading)
-        return Inputs(found, present)
+        return Inputs(found, present, weight)
 
-    def _check_trained(self, name: str) -> None:
+    def _trained_weight(self, name: str) -> int:
         weight = self._modules[name].weight
         if isinstance(weight, Tensor) and not weight.requires_grad:
             raise NotThere("weight is frozen (requires_grad is False)")
+        return id(weight)
 
     def _of_call(self, slot: Slot) -> tuple[Found, Tensor | None]:
         if slot.failure is not None:
@@ -179,13 +191,17 @@ def _measured(
     return found
 
 
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient if gradient.layout == torch.strided else gradient.to_dense()
+
+
 def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
     name = reading.site.pick
     named = list(module.parameters()) if name == "all" else [getattr(module, str(name))]
     if reading.site.port != "parameter_grad":
         yield from (tensor.detach() for tensor in named)
         return
-    gradients = [p.grad.detach() for p in named if p.grad is not None]
+    gradients = [_dense(p.grad.detach()) for p in named if p.grad is not None]
     if not gradients:
         frozen = all(not p.requires_grad for p in named)
         raise NotThere(

@@ -68,7 +68,8 @@ def _from_host(result: Pending, chunks: Iterator[Tensor]) -> Value | None:
     if result.present is not None and next(chunks).item() == 0:
         return None
     if like.is_complex():
-        return torch.view_as_complex(chunk.reshape(*like.shape, 2)).to(like.dtype)
+        # A copy: in the joined vector it may lie where no complex number can.
+        return torch.view_as_complex(chunk.clone().reshape(*like.shape, 2)).to(like.dtype)
     if like.ndim:
         return chunk.to(like.dtype).reshape(like.shape).clone()
     return chunk.item() if like.is_floating_point() else int(chunk.item())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from torch import nn
-from torch.nn.modules import batchnorm, conv, instancenorm
+from torch.nn.modules import conv, instancenorm
 
 from taiyi_fx.reductions.weight_gradients import (
     Convolution,
@@ -15,7 +15,7 @@ from taiyi_fx.reductions.weight_gradients import (
     WeightGradient,
 )
 
-_SUPPORTED = "Linear, Conv, Embedding and norm layers with their own forward"
+_SUPPORTED = "Linear, Conv, Embedding and norms of single samples, with torch's own forward"
 
 
 def weight_gradient_of(module: nn.Module) -> WeightGradient | str:
@@ -55,6 +55,9 @@ def _convolution(module: Any) -> Convolution:  # an untyped base class of torch'
     )
 
 
+_INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+
+
 def _normalization(module: nn.Module) -> Normalization | None:
     if isinstance(module, nn.LayerNorm):
         return Normalization("layer", module.eps, tuple(module.normalized_shape))
@@ -62,8 +65,8 @@ def _normalization(module: nn.Module) -> Normalization | None:
         return Normalization("rms", module.eps, tuple(module.normalized_shape))
     if isinstance(module, nn.GroupNorm):
         return Normalization("group", module.eps, groups=module.num_groups)
-    if isinstance(module, instancenorm._InstanceNorm):
-        return Normalization("instance", module.eps)
-    if isinstance(module, batchnorm._BatchNorm):
-        return Normalization("batch", module.eps)
+    if isinstance(module, instancenorm._InstanceNorm) and not module.track_running_stats:
+        axes = {c: n for n, c in enumerate(_INSTANCE_NORMS, start=3)}
+        kind = next((c for c in type(module).__mro__ if c in axes), None)
+        return Normalization("instance", module.eps, axes=axes[kind]) if kind else None
     return None

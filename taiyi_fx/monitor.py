@@ -6,14 +6,13 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.aside import Aside
+from taiyi_fx.aside import Aside, Job
 from taiyi_fx.config import Config, Subscription
 from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.evaluate import Evaluator, Outcome, Series, Work
@@ -62,7 +61,7 @@ class _Step:
     """
 
     prompt: Outcome
-    costly: Future[Outcome] | None
+    costly: Job | None
     order: dict[Series, int]
 
 
@@ -182,7 +181,7 @@ class Monitor:
             ValueError: The value has more than one element, or the name is one of the quantities
                 asked of the model itself.
         """
-        if any(s.label == name and not s.module for s in self.subscriptions):
+        if any(s.label == name and s.is_of_model for s in self.subscriptions):
             raise ValueError(f"{name!r} is a quantity of the model itself: log under another name")
         mode = mode or ("train" if self._root.training else "eval")
         if step is None:
@@ -283,14 +282,24 @@ class Monitor:
             works = list(self._works(agenda, step, readings, failures))
             costly = [work for work in works if work.subscription.is_costly]
             prompt = [work for work in works if not work.subscription.is_costly]
-            future = self._aside.put(costly) if costly else None
+            job = self._put(costly, failures)
         logged, self._logged = self._logged, []
         outcome = self._prompt.run(prompt, logged)
         failures.update(outcome.failures)
         outcome.failures.clear()
         self._tell_non_finite(first_sites(prompt, outcome.records, self._table))
         order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
-        return _Step(outcome, future, order)
+        return _Step(outcome, job, order)
+
+    def _put(self, works: list[Work], failures: dict[Series, str]) -> Job | None:
+        try:
+            return self._aside.put(works) if works else None
+        except Exception as error:  # Monitoring never ends a run: reported by name.
+            if self._strict:
+                raise
+            text = f"{type(error).__name__}: {error}"
+            failures.update({(w.module, w.subscription.label): text for w in works})
+            return None
 
     def _works(
         self, agenda: _Agenda, step: int, readings: Readings, failures: dict[Series, str]
@@ -329,16 +338,19 @@ class Monitor:
     def _take_in(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them."""
         while self._steps:
-            costly = self._steps[0].costly
-            if costly is not None and not all_of_it and not costly.done():
+            step = self._steps[0]
+            if step.costly is not None and not all_of_it and not step.costly.is_done:
                 return
-            step = self._steps.popleft()
             outcomes = [step.prompt]
             try:
-                if costly is not None:
-                    outcomes.append(costly.result())
-            finally:
+                if step.costly is not None:
+                    outcomes.append(step.costly.outcome())
+            except Exception:  # what a quantity raised, if strict: the step's other records stay
+                self._steps.popleft()
                 self._record(outcomes, step.order)
+                raise
+            self._steps.popleft()
+            self._record(outcomes, step.order)
 
     def _record(self, outcomes: list[Outcome], order: dict[Series, int]) -> None:
         records = [pair for outcome in outcomes for pair in outcome.records]

@@ -59,4 +59,5 @@ def dead_neuron_ratio(highest: Tensor, *, threshold: float = 0.0) -> Tensor:
 
 def _dead_share(highest: Tensor, threshold: float) -> Tensor:
     share = ratio((highest <= threshold).sum(), highest.numel())
-    return torch.where(highest.isnan().any(), torch.nan, share)
+    # Of no row the largest is -Inf.
+    return torch.where((highest.isnan() | highest.isneginf()).any(), torch.nan, share)

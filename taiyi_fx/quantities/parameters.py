@@ -168,6 +168,8 @@ def parameter_condition(singular: MatrixSingularValues) -> Tensor:
 def _update(now: Tensor, before: Tensor | None) -> Tensor:
     if before is None or before.shape != now.shape:
         raise NoValue("this is the first due step: there is no parameter before it")
+    if now.is_complex():
+        return accumulated(now - before)
     return accumulated(now) - accumulated(before)
 
 

@@ -16,7 +16,7 @@ def largest_eigenvalue(matrix: Tensor) -> Tensor:
     error by 1e-5; then the error is mostly its square. A matrix that needs more than 96
     iterations is decomposed. Looks at the host, so it belongs off the step's path.
     """
-    n = len(matrix)
+    n, matrix = len(matrix), matrix.double()
     # Fixed, so that a value depends on nothing else, and the user's random numbers stay theirs.
     q = torch.cos(torch.arange(n, device=matrix.device, dtype=matrix.dtype) * 1.7 + 0.3)
     basis = (q / q.norm()).unsqueeze(0)
@@ -31,10 +31,10 @@ def largest_eigenvalue(matrix: Tensor) -> Tensor:
         if step % 4 == 3 or beta == 0:
             value, last = _top(diagonal, beside)
             if beta * abs(last) <= _TOLERANCE * abs(value):
-                return matrix.new_tensor(value, dtype=torch.float64)
+                return matrix.new_tensor(value)
         beside.append(beta)
         basis = torch.cat([basis, (w / beta).unsqueeze(0)])
-    return torch.linalg.eigvalsh(matrix.double())[-1].clamp(min=0)
+    return torch.linalg.eigvalsh(matrix)[-1].clamp(min=0)
 
 
 def _top(diagonal: list[float], beside: list[float]) -> tuple[float, float]:

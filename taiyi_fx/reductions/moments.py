@@ -10,7 +10,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
-from taiyi_fx.reductions.sums import power_of_two, square_sums, wide
+from taiyi_fx.reductions.sums import centred, power_of_two, square_sums, wide
 
 
 class MomentsValue(NamedTuple):
@@ -25,7 +25,7 @@ class MomentsValue(NamedTuple):
         """The unbiased standard deviation; NaN for a single row."""
         missing_axes = self.square_deviations.ndim - self.n.ndim
         n = self.n.reshape((*self.n.shape, *[1] * missing_axes))
-        return (self.square_deviations / (n - 1)).sqrt()
+        return (self.square_deviations / (n - 1).clamp(min=0)).sqrt()
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Moments:
         if n == 0:
             zeros = x.sum(axes).to(wide(x.device))
             return count(0, x), zeros, zeros.clone()
-        mean, deviations = _centred(x, axes)
+        mean, deviations = centred(x, axes)
         return count(n, x), mean, square_sums(deviations, axes)
 
     def merge(self, a: State, b: State) -> State:
@@ -99,7 +99,7 @@ class FourthMoment:
         if len(x) == 0:
             zero = x.sum().to(wide(x.device))
             return count(0, x), zero, zero, zero, zero
-        mean, deviations = _centred(x, (0,))
+        mean, deviations = centred(x, (0,))
         # In float32 the powers of what is left are in range: none is larger than 2.
         size = power_of_two(deviations)
         u = deviations / size
@@ -135,19 +135,3 @@ def share_of(part: Tensor, whole: Tensor, like: Tensor) -> Tensor:
     """What share one count is of another, 0 of nothing, in the type of ``like``."""
     # Counts are integers: divided as they are, they would give the default float type.
     return part.to(like.dtype) / whole.clamp(min=1)
-
-
-def _centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """The mean over some axes, in float64, and the deviations from it, in the type of ``x``.
-
-    Taken around the first element: exact for constants, whose deviations must be zero and not
-    the rounding of a sum, and precise where the mean is large beside the spread.
-    """
-    first = x
-    for axis in axes:
-        first = first.narrow(axis, 0, 1)
-    deviations = x - first
-    offset = deviations.mean(axes, keepdim=True)
-    deviations.sub_(offset)
-    kind = wide(x.device)
-    return (first.to(kind) + offset.to(kind)).squeeze(axes), deviations

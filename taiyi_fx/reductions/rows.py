@@ -19,6 +19,7 @@ def accumulated(x: Tensor) -> Tensor:
     """
     if x.is_complex():
         x = x.abs()
+    x = x.resolve_neg()
     if x.dtype in (torch.float32, torch.float64):
         return x
     return x.to(torch.float32)

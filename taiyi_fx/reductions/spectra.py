@@ -13,7 +13,7 @@ from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, count
-from taiyi_fx.reductions.sums import in_unit, power_of_two, wide
+from taiyi_fx.reductions.sums import centred, in_unit, power_of_two, wide
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ class Spectrum:
             rows = as_matrix(accumulated(x), self.feature_axis)
             n, c = rows.shape
             mean = torch.zeros(c, dtype=wide(x.device), device=x.device)
-            if self.centered:
-                rows, mean = _centred(rows)
+            if self.centered and n:
+                mean, rows = centred(rows, (0,))
             rows, unit = in_unit(rows)
             unit = unit.to(mean.dtype)
             # Compiled code needs a state of one shape, whatever the size of the batch.
@@ -237,17 +237,6 @@ class MatrixSingular:
         values = torch.where(broken, torch.nan, torch.linalg.svdvals(safe))
         zero = values[0] * max(safe.shape) * torch.finfo(safe.dtype).eps
         return MatrixSingularValues(values, zero)
-
-
-def _centred(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows' deviations from their mean, and the mean in float64."""
-    # Taken around the first row: exact for constant features, whose deviations must be zero and
-    # not the rounding of a sum, and precise where the mean is large beside the spread.
-    first = rows[:1].sum(dim=0)
-    deviations = rows - first
-    offset = deviations.sum(dim=0) / max(len(rows), 1)
-    kind = wide(rows.device)
-    return deviations.sub_(offset), first.to(kind) + offset.to(kind)
 
 
 def _eigenvalues(matrix: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 _BLOCK = 1024
 _SMALL = 4096
+_FAR = 1e30
 _LOW, _HIGH = 1e-15, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-30 and 1e30."""
 
@@ -22,6 +23,30 @@ _LOW, _HIGH = 1e-15, 1e15
 def wide(device: torch.device) -> torch.dtype:
     """The type to accumulate in: float64 wherever there is one."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The mean over some axes, in float64, and the deviations from it, in the type of ``x``.
+
+    Exact for constants, whose deviations must be zero and not the rounding of a sum; precise where
+    the mean is large beside the spread, and where the first element is far from the others.
+    """
+    first = x
+    for axis in axes:
+        first = first.narrow(axis, 0, 1)
+    if _is_fast(x):
+        about = x.mean(axes, keepdim=True)
+        if not about.abs().amax() < _FAR:  # its sum may have left float32's range
+            about = x.mean(axes, keepdim=True, dtype=torch.float64).to(x.dtype)
+    else:
+        about = x.mean(axes, keepdim=True, dtype=wide(x.device)).to(x.dtype)
+    # The first element where it is as good: of constants it is the mean, without any rounding.
+    about = torch.where((first - about).abs() <= about.abs() * 1e-4, first, about)
+    deviations = x - about
+    offset = deviations.mean(axes, keepdim=True, dtype=None if _is_fast(x) else wide(x.device))
+    deviations.sub_(offset.to(x.dtype))
+    kind = wide(x.device)
+    return (about.to(kind) + offset.to(kind)).squeeze(axes), deviations
 
 
 def ratio(part: Tensor, whole: Tensor | int) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from taiyi_fx.reductions.sums import in_unit, square_sums, wide
+from taiyi_fx.reductions.sums import power_of_two, square_sums, wide
 
 
 class Shares(NamedTuple):
@@ -75,16 +76,21 @@ class Convolution:
         (x, g), unit = _in_units(x, g)
         if self.transposed:
             x, g = g, x
-        patches = self._patches(F.pad(x, self.padding, self.padding_mode))
+        x = F.pad(x, self.padding, self.padding_mode)
+        for i, (size, stride, dilation) in enumerate(self._steps(), start=2):
+            # The output of a transpose may be padded by more than its last patch.
+            x = x.narrow(i, 0, (g.shape[i] - 1) * stride + (size - 1) * dilation + 1)
+        patches = self._patches(x)
         of_positions = g.reshape(len(g), self.groups, g.shape[1] // self.groups, -1).mT
         return _of_products(patches, of_positions, unit, with_total)
+
+    def _steps(self) -> Iterable[tuple[int, int, int]]:
+        return zip(self.kernel, self.stride, self.dilation, strict=True)
 
     def _patches(self, x: Tensor) -> Tensor:
         """N x groups x positions x elements of a patch."""
         dims = len(self.kernel)
-        for i, (size, stride, dilation) in enumerate(
-            zip(self.kernel, self.stride, self.dilation, strict=True), start=2
-        ):
+        for i, (size, stride, dilation) in enumerate(self._steps(), start=2):
             x = x.unfold(i, (size - 1) * dilation + 1, stride)[..., ::dilation]
         n, c, *positions = x.shape[: 2 + dims]
         x = x.reshape(n, self.groups, c // self.groups, *positions, *self.kernel)
@@ -124,24 +130,26 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Normalization:
-    """A norm layer: the sum over a sample's positions of g times the normalised input.
-
-    Batch norm's samples share their statistics: a sample's share is what its rows add.
+    """A norm of single samples: the sum over a sample's positions of g times the normalised input.
 
     Attributes:
         kind: Which.
         eps: What is added to the variance.
         shape: The normalised axes, of layer and RMS norms.
         groups: Of group norm.
+        axes: How many a batch has, of instance norm.
     """
 
-    kind: Literal["layer", "rms", "group", "instance", "batch"]
+    kind: Literal["layer", "rms", "group", "instance"]
     eps: float | None
     shape: tuple[int, ...] = ()
     groups: int = 1
+    axes: int = 0
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
         """What each sample contributes; N x ... x shape, or N x C x ..."""
+        if x.ndim == len(self.shape) or x.ndim == self.axes - 1:
+            x, g = x.unsqueeze(0), g.unsqueeze(0)
         (g,), unit = _in_units(g)
         shares = g * self._normalized(x)
         axes = range(1, x.ndim - len(self.shape)) if self.shape else range(2, x.ndim)
@@ -156,9 +164,7 @@ class Normalization:
             return F.layer_norm(x, self.shape, None, None, eps)
         if self.kind == "group":
             return F.group_norm(x, self.groups, None, None, eps)
-        if self.kind == "instance":
-            return F.instance_norm(x, eps=eps)
-        return F.batch_norm(x, None, None, training=True, eps=eps)
+        return F.instance_norm(x, eps=eps)
 
 
 def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares:
@@ -184,8 +190,8 @@ def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
     scaled = []
     unit = torch.ones((), dtype=wide(tensors[0].device), device=tensors[0].device)
     for tensor in tensors:
-        of_unit, u = in_unit(tensor)
-        scaled.append(of_unit)
+        u = power_of_two(tensor)
+        scaled.append(tensor / u)
         unit = unit * u
     return scaled, unit
 
