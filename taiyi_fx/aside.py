@@ -133,6 +133,8 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
 
 
 def _to_host(x: Tensor) -> Tensor:
+    if x.device.type == "meta":  # nothing is there: told where its value is missed
+        return x
     return x.to("cpu", non_blocking=x.device.type == "cuda")
 
 

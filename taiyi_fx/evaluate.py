@@ -93,7 +93,8 @@ class Evaluator:
         for series, together in _over_all(works).items():
             make = functools.partial(_computed_over_all, together, finished)
             pending += self._guarded(series, make, outcome)
-        for result, value in zip(pending, self._to_host(pending, outcome), strict=False):
+        values = self._to_host(pending, outcome)
+        for result, value in zip(pending, values, strict=True):
             series = result.module, result.label
             if value is None:
                 if result.mode == "train":
@@ -161,13 +162,21 @@ class Evaluator:
     def _to_host(self, pending: list[Pending], outcome: Outcome) -> list[Any]:
         try:
             return to_host(pending)
-        except Exception as error:  # Monitoring never ends a run: reported by name.
+        except Exception:
             if self._strict:
                 raise
-            for result in pending:
+        # One cannot go: each goes alone, and that one is told.
+        values: list[Any] = []
+        arrived: list[Pending] = []
+        for result in pending:
+            try:
+                values += to_host([result])
+                arrived.append(result)
+            except Exception as error:  # noqa: BLE001 - monitoring never ends a run
                 text = f"{type(error).__name__} on the way to the host: {error}"
                 outcome.failures[result.module, result.label] = text
-            return []
+        pending[:] = arrived
+        return values
 
 
 def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:

@@ -34,18 +34,15 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     first = x
     for axis in axes:
         first = first.narrow(axis, 0, 1)
-    if _is_fast(x):
-        about = x.mean(axes, keepdim=True)
-        if not about.abs().amax() < _FAR:  # its sum may have left float32's range
-            about = x.mean(axes, keepdim=True, dtype=torch.float64).to(x.dtype)
-    else:
-        about = x.mean(axes, keepdim=True, dtype=wide(x.device)).to(x.dtype)
+    kind = wide(x.device)
+    about, of_sums = x.mean(axes, keepdim=True), None
+    if not _is_fast(x) or not about.abs().amax() < _FAR:  # there sums may leave float32's range
+        about, of_sums = x.mean(axes, keepdim=True, dtype=kind).to(x.dtype), kind
     # The first element where it is as good: of constants it is the mean, without any rounding.
     about = torch.where((first - about).abs() <= about.abs() * 1e-4, first, about)
     deviations = x - about
-    offset = deviations.mean(axes, keepdim=True, dtype=None if _is_fast(x) else wide(x.device))
+    offset = deviations.mean(axes, keepdim=True, dtype=of_sums)
     deviations.sub_(offset.to(x.dtype))
-    kind = wide(x.device)
     return (about.to(kind) + offset.to(kind)).squeeze(axes), deviations
 
 
