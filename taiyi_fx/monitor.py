@@ -24,7 +24,7 @@ from taiyi_fx.passes.install import Due, Installation
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.record import NonFiniteSite, Records, Value
-from taiyi_fx.schedule import Schedule, is_any_due
+from taiyi_fx.schedule import Schedule, is_any_due, is_over
 
 _NOT_ANNOUNCED = (
     "the forward had been prepared for another step than the one tracked; call track at every "
@@ -99,7 +99,7 @@ class Monitor:
         self._strict = strict
         # Many quantities share few schedules: each is asked once a step.
         self._schedules = tuple(dict.fromkeys(s.schedules for s in config.subscriptions))
-        self._agendas: dict[tuple[bool, ...], _Agenda] = {}
+        self._agendas: dict[tuple[bool | None, ...], _Agenda] = {}
         self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
         self._aside = Aside(self._costly.run)
         self._steps: deque[_Step] = deque()
@@ -266,7 +266,7 @@ class Monitor:
             self._installation.set_due(self._agenda(step).readings)
 
     def _agenda(self, step: int) -> _Agenda:
-        due = tuple(is_any_due(schedules, step) for schedules in self._schedules)
+        due = tuple(_state(schedules, step) for schedules in self._schedules)
         if due not in self._agendas:
             self._agendas[due] = _agenda(
                 self.subscriptions, dict(zip(self._schedules, due, strict=True))
@@ -400,13 +400,19 @@ def _scalar(name: str, value: float | Tensor) -> Tensor:
     raise TypeError(f"{name!r}: a number belongs here, not {value!r}")
 
 
+def _state(schedules: tuple[Schedule, ...], step: int) -> bool | None:
+    """Whether something is due; None where it never will be again."""
+    return None if is_over(schedules, step) else is_any_due(schedules, step)
+
+
 def _agenda(
-    subscriptions: tuple[Subscription, ...], due: Mapping[tuple[Schedule, ...], bool]
+    subscriptions: tuple[Subscription, ...], due: Mapping[tuple[Schedule, ...], bool | None]
 ) -> _Agenda:
+    states = ((subscription, due[subscription.schedules]) for subscription in subscriptions)
     work = tuple(
-        (subscription, due[subscription.schedules])
-        for subscription in subscriptions
-        if due[subscription.schedules] or subscription.quantity.window
+        (subscription, is_due)
+        for subscription, is_due in states
+        if is_due or (is_due is not None and subscription.quantity.window)
     )
     readings = frozenset(
         (subscription.module, reading)

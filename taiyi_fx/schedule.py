@@ -108,3 +108,8 @@ def parse_schedule(text: str) -> Schedule:
 def is_any_due(schedules: Iterable[Schedule], step: int) -> bool:
     """Whether a step is due on at least one of the schedules."""
     return any(schedule.is_due(step) for schedule in schedules)
+
+
+def is_over(schedules: Iterable[Schedule], step: int) -> bool:
+    """Whether none of the schedules is due at this step or later, as far as they can tell."""
+    return all(isinstance(s, AtSteps) and step > max(s.steps) for s in schedules)

@@ -244,6 +244,17 @@ def test_an_epoch_with_infinite_values_has_infinite_statistics(statistics):
         assert (found.lower_quartile, found.median) == (2.0, math.inf)
 
 
+def test_a_window_whose_schedule_has_ended_collects_nothing_more():
+    bn = nn.BatchNorm1d(4)
+    model = taiyi_fx.instrument(nn.Sequential(bn), {"0": [["MeanTID", "at_steps(1, 3)"]]})
+    for step in range(8):
+        model(torch.randn(8, 4)).sum().backward()
+        model.monitor.track(step)
+    assert list(model.monitor.get_output()["0"]["MeanTID"]) == [1, 3]
+    assert not model.monitor._prompt._windows
+    assert not [m for m in model.modules() if "forward" in vars(m)]
+
+
 def test_a_root_that_is_a_layer_has_one_noise_scale():
     model = taiyi_fx.instrument(nn.Linear(4, 2), {"": ["GradientNoiseScale"]})
     model(torch.randn(6, 4)).square().mean().backward()
