@@ -14,7 +14,7 @@ from torch import nn
 from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
 from taiyi_fx.matching import is_name, match, suggestion
-from taiyi_fx.passes.ir import CALL_PORTS, Change, Plan, Reading, Target
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name
 from taiyi_fx.places import Missing, Unobservable
@@ -59,6 +59,13 @@ class Subscription:
     readings: Mapping[str, Reading] = field(compare=False)
     arguments: Mapping[str, Any] = field(compare=False)
     label: str
+
+    @functools.cached_property
+    def absence(self) -> str:
+        """Why there is no value where only the device knows that there is none."""
+        ports = {reading.site.port for reading in self.readings.values()}
+        is_of_gradient = not ports.isdisjoint(GRADIENT_PORTS)
+        return "no gradient reached it" if is_of_gradient else "the module was not called"
 
     @property
     def is_of_model(self) -> bool:

@@ -98,7 +98,7 @@ class Evaluator:
             series = result.module, result.label
             if value is None:
                 if result.mode == "train":
-                    outcome.failures[series] = "nothing was read there, or no gradient reached it"
+                    outcome.failures[series] = result.absence
                 continue
             label = result.label + (f".{result.suffix}" if result.suffix else "")
             record = Record(result.step, result.module, label, value, result.mode)
@@ -210,7 +210,8 @@ def _results(computed: Any, work: Work, module: str) -> Iterator[Pending]:
     for suffix, value in (computed if isinstance(computed, Mapping) else {"": computed}).items():
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
-        yield Pending(work.step, module, label, suffix, work.mode, tensor, present)
+        why = work.subscription.absence
+        yield Pending(work.step, module, label, suffix, work.mode, tensor, present, why)
 
 
 def _stack(values: list[Any]) -> Any:

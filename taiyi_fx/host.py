@@ -23,6 +23,7 @@ class Pending(NamedTuple):
         mode: Of the forward.
         value: A number or a vector.
         present: A count on the device that is zero if there is no value.
+        absence: Why there would be none.
     """
 
     step: int
@@ -32,6 +33,7 @@ class Pending(NamedTuple):
     mode: Mode
     value: Tensor
     present: Tensor | None = None
+    absence: str = ""
 
 
 def to_host(pending: Sequence[Pending]) -> list[Value | None]:
