@@ -31,19 +31,29 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     Exact for constants, whose deviations must be zero and not the rounding of a sum; precise where
     the mean is large beside the spread, and where the first element is far from the others.
     """
+    if x.dtype == torch.float64 or (x.numel() > _SMALL and _is_fast(x)):
+        return _centred_around_itself(x, axes)
+    mean = x.mean(axes, keepdim=True, dtype=wide(x.device))
+    about = mean.to(x.dtype)
+    deviations = (x - about).sub_((mean - about).to(x.dtype))
+    return mean.squeeze(axes), deviations
+
+
+def _centred_around_itself(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """The same where there is no wider type to take the mean in, or none that is fast."""
     first = x
     for axis in axes:
         first = first.narrow(axis, 0, 1)
-    kind = wide(x.device)
     about, of_sums = x.mean(axes, keepdim=True), None
-    if not _is_fast(x) or not about.abs().amax() < _FAR:  # there sums may leave float32's range
-        about, of_sums = x.mean(axes, keepdim=True, dtype=kind).to(x.dtype), kind
+    if _is_fast(x) and not about.abs().amax() < _FAR:  # there sums may leave float32's range
+        of_sums = torch.float64
+        about = x.mean(axes, keepdim=True, dtype=of_sums).float()
     # The first element where it is as good: of constants it is the mean, without any rounding.
     about = torch.where((first - about).abs() <= about.abs() * 1e-4, first, about)
     deviations = x - about
     offset = deviations.mean(axes, keepdim=True, dtype=of_sums)
     deviations.sub_(offset.to(x.dtype))
-    return (about.to(kind) + offset.to(kind)).squeeze(axes), deviations
+    return (about.double() + offset.double()).squeeze(axes), deviations
 
 
 def ratio(part: Tensor, whole: Tensor | int) -> Tensor:
