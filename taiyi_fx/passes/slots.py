@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -17,6 +18,10 @@ CLOCK = itertools.count()
 """The order in which slots are folded into."""
 
 
+Touched = dict["Slot", None]
+"""The slots that a step has left something in."""
+
+
 class Slot:
     """The statistic of one reading at one call, while a step lasts.
 
@@ -27,7 +32,7 @@ class Slot:
     Attributes:
         state: What eager folds left, or None.
         cells: A count of folds and the state, for compiled code, or None.
-        shape: The shape last seen.
+        shape: The shape first seen.
         module: The module's name.
         failure: Why a fold did not succeed in this step, or None.
         handles: Hooks on tensors that outlive the step.
@@ -35,10 +40,11 @@ class Slot:
         order: When it was last folded into, beside others: larger is later.
     """
 
-    def __init__(self, module: str, reading: Reading) -> None:
+    def __init__(self, module: str, reading: Reading, touched: Touched | None = None) -> None:
         self.module = module
         self.reading = reading
         self.key = f"{next(_KEYS)}"
+        self._touched: Touched = {} if touched is None else touched
         self.state: State | None = None
         self.cells: State | None = None
         self.shape: torch.Size | None = None
@@ -49,18 +55,33 @@ class Slot:
         _SLOTS[self.key] = self
 
     def fold(self, measured: State) -> None:
-        """Takes in the statistic of one more tensor."""
-        merge = self.reading.reduction.merge
-        self.state = measured if self.state is None else merge(self.state, measured)
+        """Takes in the statistic of one more tensor, unless one before it failed."""
+        if self.state is not None:
+            self.state = self.reading.reduction.merge(self.state, measured)
+        elif self.failure is None:
+            self.state = measured
+            self._touched[self] = None
+        self.order = next(CLOCK)
+
+    def fail(self, error: Exception) -> None:
+        """Takes in that a fold did not succeed: the step's statistic would not be whole."""
+        # A traceback would keep the tensors of its frames alive.
+        error.__context__ = error.__cause__ = None
+        self.failure, self.state = error.with_traceback(None), None
+        self._touched[self] = None
+
+    def leave(self, note: str) -> None:
+        """Notes why nothing may come here."""
+        self.note = note
+        self._touched[self] = None
 
     def clear(self) -> None:
         """Forgets the step."""
         self.state = self.failure = self.note = None
-        for handle in self.handles:
-            handle.remove()
-        self.handles.clear()
-        if self.cells is not None:
-            self.cells[0].zero_()
+        if self.handles:
+            for handle in self.handles:
+                handle.remove()
+            self.handles.clear()
 
     def read(self) -> tuple[State, Tensor | None] | None:
         """The state, and where only the device knows whether there is one, the count of folds."""
@@ -83,12 +104,14 @@ class SlotTable:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
+        self._touched: Touched = {}
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
         """The slots of one call, made when first asked for."""
         key = mode, module, call
         if key not in self._slots:
-            self._slots[key] = {r: Slot(module, r) for r in self.plan[module].at(*CALL_PORTS)}
+            readings = self.plan[module].at(*CALL_PORTS)
+            self._slots[key] = {r: Slot(module, r, self._touched) for r in readings}
         return self._slots[key]
 
     def calls(self, mode: Mode, module: str) -> int:
@@ -97,28 +120,31 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State]]:
         """What the step has brought so far."""
-        every = (slot for slots in self._slots.values() for slot in slots.values())
-        return [(slot, slot.state) for slot in every if slot.state is not None]
+        return [(slot, slot.state) for slot in self._touched if slot.state is not None]
 
     def restore(self, states: list[tuple[Slot, State]]) -> None:
         """Takes the step back to what it had brought then."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.state = slot.failure = None
+        for slot in self._touched:
+            slot.state = slot.failure = None
         for slot, state in states:
             slot.state = state
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.clear()
+        for slot in self._touched:
+            slot.clear()
+        self._touched.clear()
+        counts = [slot.cells[0] for slot in self._every() if slot.cells is not None]
+        if counts:
+            torch._foreach_zero_(counts)  # pyright: ignore[reportPrivateImportUsage]
 
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.state = slot.cells = None
+        for slot in self._every():
+            slot.state = slot.cells = None
+
+    def _every(self) -> Iterator[Slot]:
+        return (slot for slots in self._slots.values() for slot in slots.values())
 
 
 def where(condition: Tensor, a: State, b: State) -> State:

@@ -1,0 +1,144 @@
+"""Readings while Python runs: values at once, gradients when autograd comes to them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.utils.hooks import RemovableHandle
+
+from taiyi_fx.passes.edited import has_edit, hook_first
+from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.slots import Slot
+from taiyi_fx.passes.structure import replace_tensor
+
+SlotGroup = tuple[Any, tuple[Slot, ...]]
+"""One reduction, of a tensor or a pair, and every slot that it serves."""
+
+Way = Literal["made here", "view", "handed through", "held by another"]
+"""How a tensor stands where its gradient is to be read."""
+
+PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
+_NOT_REACHED = "no gradient reached it"
+_NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
+
+
+def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
+    """Folds a tensor into slots."""
+    for reduction, slots in groups:
+        try:
+            measured = reduction.measure(x)
+            for slot in slots:
+                slot.fold(measured)
+                if slot.shape is None:
+                    slot.shape = x.shape
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            for slot in slots:
+                slot.fail(error)
+
+
+def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
+    """Notes why nothing may come of some readings."""
+    for _, slots in groups:
+        for slot in slots:
+            slot.leave(reason)
+
+
+def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+    """Whether a gradient can come to a tensor; if none does, its slots say why."""
+    if isinstance(tensor, Parameter):
+        leave(groups, PARAMETER)
+    elif not torch.is_grad_enabled():
+        leave(groups, "the module was called under torch.no_grad()")
+    elif not tensor.requires_grad:
+        leave(groups, "the tensor there does not require a gradient")
+    else:
+        leave(groups, _NOT_REACHED_OF_VIEW if tensor._is_view() else _NOT_REACHED)
+        return True
+    return False
+
+
+def watch(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+    """Reads the gradient at the node of autograd's graph that a tensor comes from.
+
+    It is that of all uses of the tensor together, up to where it is changed in place, and the
+    graph stays as it is. Were there hooks on the tensor, they would come first, but they belong to
+    who put them there.
+
+    Returns:
+        Whether that was possible.
+    """
+    node = tensor.grad_fn
+    if node is None or tensor._backward_hooks:
+        return False
+    node.register_prehook(functools.partial(_fold_one_of, tensor.output_nr, groups))
+    return True
+
+
+def _fold_one_of(
+    number: int, groups: tuple[SlotGroup, ...], gradients: tuple[Tensor | None, ...]
+) -> None:
+    g = gradients[number]
+    if g is not None:
+        fold(g.detach() if g.requires_grad else g, groups)
+
+
+def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
+    """Reads the gradient of this use of a tensor: the value with a Function in its path."""
+    if way != "made here":
+        # A Function would part the tensor from its other name: were it then changed in place
+        # and used again under that, gradients would be wrong without a word. A hook on the tensor
+        # leaves the graph as it is.
+        handle = _hook(tensor, lambda g: fold(g, groups))
+        if tensor.is_leaf:  # it outlives the step: so would the hook
+            groups[0][1][0].handles.append(handle)
+        return value
+    tapped = EagerTap.apply(tensor, groups)
+    return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+
+
+def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:
+    _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
+    return hook_first(tensor, fold) if has_edit(tensor) else tensor.register_hook(fold)
+
+
+class WithInput:
+    """A reduction of a pair, given its first half until the gradient comes."""
+
+    def __init__(self, reduction: Any, x: Tensor) -> None:
+        self.reduction = reduction
+        self.x: Tensor | None = x
+        self.version = x._version
+
+    def measure(self, g: Tensor) -> State:
+        """The statistic of the pair; the input is let go."""
+        x, self.x = self.x, None
+        if x is None:
+            raise RuntimeError("backward came twice, and the input was let go after the first")
+        if x._version != self.version:
+            raise RuntimeError("the input was changed in place after the call")
+        return self.reduction.measure_pair(x, g)
+
+
+class EagerTap(torch.autograd.Function):
+    """The identity; its backward folds the gradient into slots.
+
+    Returning ``x.detach()`` instead of ``x`` lets in-place operations follow, shares the version
+    counter (so that real misuse is still reported) and keeps gradients bit-equal.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, groups: tuple[SlotGroup, ...]) -> Tensor:
+        """``x``; ``ctx`` is autograd's untyped context."""
+        ctx.groups = groups
+        return x.detach()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        """The gradient as it came."""
+        fold(grads[0].detach(), ctx.groups)
+        return grads[0], None
