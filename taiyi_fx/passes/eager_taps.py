@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
@@ -23,8 +24,8 @@ Way = Literal["made here", "view", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
 
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
-_NOT_REACHED = "no gradient reached it"
-_NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
+NOT_REACHED = "no gradient reached it"
+NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
 
 
 def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
@@ -49,7 +50,7 @@ def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
 
 
 def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-    """Whether a gradient can come to a tensor; if none does, its slots say why."""
+    """Whether a gradient can come to a tensor; if none can, its slots say why."""
     if isinstance(tensor, Parameter):
         leave(groups, PARAMETER)
     elif not torch.is_grad_enabled():
@@ -57,32 +58,23 @@ def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
     elif not tensor.requires_grad:
         leave(groups, "the tensor there does not require a gradient")
     else:
-        leave(groups, _NOT_REACHED_OF_VIEW if tensor._is_view() else _NOT_REACHED)
         return True
     return False
 
 
-def watch(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-    """Reads the gradient at the node of autograd's graph that a tensor comes from.
+def watch(node: Node, output: int, groups: tuple[SlotGroup, ...]) -> None:
+    """Reads the gradient of an output of a node of autograd's graph.
 
     It is that of all uses of the tensor together, up to where it is changed in place, and the
-    graph stays as it is. Were there hooks on the tensor, they would come first, but they belong to
-    who put them there.
-
-    Returns:
-        Whether that was possible.
+    graph stays as it is.
     """
-    node = tensor.grad_fn
-    if node is None or tensor._backward_hooks:
-        return False
-    node.register_prehook(functools.partial(_fold_one_of, tensor.output_nr, groups))
-    return True
+    node.register_prehook(functools.partial(_fold_one_of, output, groups))
 
 
 def _fold_one_of(
-    number: int, groups: tuple[SlotGroup, ...], gradients: tuple[Tensor | None, ...]
+    output: int, groups: tuple[SlotGroup, ...], gradients: tuple[Tensor | None, ...]
 ) -> None:
-    g = gradients[number]
+    g = gradients[output]
     if g is not None:
         fold(g.detach() if g.requires_grad else g, groups)
 

@@ -9,7 +9,18 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes import compiled_taps
-from taiyi_fx.passes.eager_taps import SlotGroup, Way, WithInput, expects_gradient, fold, tap, watch
+from taiyi_fx.passes.eager_taps import (
+    NOT_REACHED,
+    NOT_REACHED_OF_VIEW,
+    SlotGroup,
+    Way,
+    WithInput,
+    expects_gradient,
+    fold,
+    leave,
+    tap,
+    watch,
+)
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
 from taiyi_fx.passes.slots import Slot
 from taiyi_fx.passes.structure import find_tensor, stands_in, tensors_in
@@ -80,11 +91,16 @@ class Probe:
     def _with_gradient_read(
         self, value: Any, tensor: Tensor, given: Any, groups: tuple[SlotGroup, ...]
     ) -> Any:
-        if not expects_gradient(tensor, groups):
+        node = tensor.grad_fn if torch.is_grad_enabled() else None
+        if node is None and not expects_gradient(tensor, groups):
             return value
-        # A view that is changed in place leaves its node, but not a Function behind it.
-        stays = not (self.is_fresh and tensor._is_view())
-        if self.taps_output and stays and watch(tensor, groups):
+        is_view = tensor._is_view()
+        leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
+        # A view that is changed in place leaves its node, but not a Function behind it. Hooks on
+        # the tensor belong to who put them there, and would come before one on the node.
+        stays = not (is_view and self.is_fresh) and not tensor._backward_hooks
+        if self.taps_output and node is not None and stays:
+            watch(node, tensor.output_nr, groups)
             return value
         return tap(value, tensor, groups, self._way(value, tensor, given))
 

@@ -99,18 +99,21 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
+        version: Another number whenever there are more calls than before.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
         self._touched: Touched = {}
+        self.version = 0
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
         """The slots of one call, made when first asked for."""
         key = mode, module, call
         if key not in self._slots:
             readings = self.plan[module].at(*CALL_PORTS)
+            self.version += 1
             self._slots[key] = {r: Slot(module, r, self._touched) for r in readings}
         return self._slots[key]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import norm, norms, square_sums, wide
+from taiyi_fx.reductions.sums import norm, norm_as_found, norms, square_sums, wide
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,20 @@ class Norm:
     """
 
     def measure(self, x: Tensor) -> State:
-        return (norm(accumulated(x)),)
+        return (norm_as_found(accumulated(x)),)
 
-    def measure_all(self, tensors: Sequence[Tensor]) -> list[State]:
-        """The same of many tensors at once."""
-        return [(found,) for found in norms([accumulated(x) for x in tensors])]
+    def measure_all(self, tensors: Sequence[Tensor]) -> State:
+        """The same of many tensors at once, as a vector."""
+        return (norms([accumulated(x) for x in tensors]),)
 
     def merge(self, a: State, b: State) -> State:
-        return (torch.hypot(a[0], b[0]),)
+        return (torch.hypot(a[0].to(wide(a[0].device)), b[0].to(wide(b[0].device))),)
 
     def scale(self, state: State, factor: float) -> State:
-        return (state[0] * abs(factor),)
+        return (state[0].to(wide(state[0].device)) * abs(factor),)
 
     def finish(self, state: State) -> Tensor:
-        return state[0]
+        return state[0].to(wide(state[0].device))
 
 
 @dataclass(frozen=True)
