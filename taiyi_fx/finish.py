@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 
 from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, Reduction, State
+from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
 from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.quantity import NoValue
 
@@ -85,12 +88,26 @@ class Inputs(NamedTuple):
 
 
 class Readings:
-    """What the readings of one step left."""
+    """What the readings of one step left on this rank.
 
-    def __init__(self, modules: Mapping[str, nn.Module], table: SlotTable, scale: Scale) -> None:
+    Args:
+        modules: The model's, by name.
+        table: What was read at calls.
+        scale: What gradients have to be multiplied with.
+        members: The ranks whose readings are joined; None for this one alone.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        table: SlotTable,
+        scale: Scale,
+        members: Sequence[int] | None = None,
+    ) -> None:
         self._modules = modules
         self._table = table
         self._scale = scale
+        self._members = members
         self._of_modules: dict[tuple[str, Reading], State] = {}
 
     def measure_modules(self, subscriptions: Iterable[Subscription]) -> None:
@@ -101,7 +118,7 @@ class Readings:
                 if reading.site.port in CALL_PORTS:
                     continue
                 try:
-                    tensors = list(_tensors_of(self._modules[subscription.module], reading))
+                    tensors = self._tensors_of(subscription.module, reading)
                 except Exception:  # noqa: BLE001 - told where it is missed
                     continue
                 reduction = cast(Reduction, reading.reduction)  # pairs are read at calls
@@ -121,17 +138,22 @@ class Readings:
         """
         found, present, weight = {}, None, None
         if subscription.is_of_weight_gradients:
-            weight = self._trained_weight(subscription.module)
+            weight = self.trained_weight(subscription.module)
         for name, reading in subscription.readings.items():
             if reading.site.port in CALL_PORTS:
                 slots = self._table.at(mode, subscription.module, call)
                 found[name], count = self._of_call(slots[reading])
                 present = count if present is None else present
             else:
-                found[name] = self._of_module(subscription.module, reading)
+                found[name] = self.of_module(subscription.module, reading)
         return Inputs(found, present, weight)
 
-    def _trained_weight(self, name: str) -> int:
+    def trained_weight(self, name: str) -> int:
+        """Which weight a module trains.
+
+        Raises:
+            NotThere: It is frozen.
+        """
         weight = self._modules[name].weight
         if isinstance(weight, Tensor) and not weight.requires_grad:
             raise NotThere("weight is frozen (requires_grad is False)")
@@ -144,17 +166,37 @@ class Readings:
         if read is None:
             why = _GRAPH_DID_NOT_RUN if slot.module.endswith("()") else _NOT_CALLED
             raise NotThere(slot.note or why, seen=slot.note is not None)
-        is_gradient = slot.reading.site.port in GRADIENT_PORTS
-        return Found(slot.reading, read[0], self._scale.calls if is_gradient else 1.0), read[1]
+        return Found(slot.reading, read[0], self.factor(slot.reading)), read[1]
 
-    def _of_module(self, name: str, reading: Reading) -> Found:
+    def of_module(self, name: str, reading: Reading) -> Found:
+        """What was read of a parameter or a buffer.
+
+        Raises:
+            NotThere: There is nothing to read, or not on this rank.
+        """
         if (name, reading) not in self._of_modules:
-            tensors = list(_tensors_of(self._modules[name], reading))
+            tensors = self._tensors_of(name, reading)
+            if not tensors:
+                raise NotThere("other ranks hold it")
             reduction = cast(Reduction, reading.reduction)
             self._of_modules.update(_measured(reduction, {(name, reading): tensors}))
-        is_gradient = reading.site.port == "parameter_grad"
-        factor = self._scale.parameters if is_gradient else 1.0
-        return Found(reading, self._of_modules[name, reading], factor)
+        return Found(reading, self._of_modules[name, reading], self.factor(reading))
+
+    def factor(self, reading: Reading) -> float:
+        """What a reading's statistic has to be multiplied with to be that of the true loss."""
+        if reading.site.port in GRADIENT_PORTS:
+            return self._scale.calls
+        return self._scale.parameters if reading.site.port == "parameter_grad" else 1.0
+
+    def is_in_parts(self, name: str, reading: Reading) -> bool:
+        """Whether each rank reads its own part of what all hold together."""
+        if self._members is None or not is_over_elements(reading.reduction):
+            return False
+        return any(map(is_spread, _named(self._modules[name], reading)))
+
+    def _tensors_of(self, name: str, reading: Reading) -> list[Tensor]:
+        tensors = _tensors_of(self._modules[name], reading)
+        return of_parameters(tensors, reading.reduction, self._members)
 
 
 class Finished:
@@ -184,10 +226,9 @@ def _measured(
     states = measure_all(every) if measure_all else [reduction.measure(t) for t in every]
     remaining, found = iter(states), {}
     for key, tensors in tensors_of.items():
-        state = next(remaining)
-        for _ in tensors[1:]:
-            state = reduction.merge(state, next(remaining))
-        found[key] = state
+        if tensors:
+            own = itertools.islice(remaining, len(tensors))
+            found[key] = functools.reduce(reduction.merge, own)
     return found
 
 
@@ -195,18 +236,22 @@ def _dense(gradient: Tensor) -> Tensor:
     return gradient if gradient.layout == torch.strided else gradient.to_dense()
 
 
-def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
+def _named(module: nn.Module, reading: Reading) -> list[Tensor]:
     name = reading.site.pick
-    named = list(module.parameters()) if name == "all" else [getattr(module, str(name))]
+    return list(module.parameters()) if name == "all" else [getattr(module, str(name))]
+
+
+def _tensors_of(module: nn.Module, reading: Reading) -> list[Tensor]:
+    named = _named(module, reading)
     if reading.site.port != "parameter_grad":
-        yield from (tensor.detach() for tensor in named)
-        return
+        return [tensor.detach() for tensor in named]
     gradients = [_dense(p.grad.detach()) for p in named if p.grad is not None]
     if not gradients:
+        name = reading.site.pick
         frozen = all(not p.requires_grad for p in named)
         raise NotThere(
             f"{name} is frozen (requires_grad is False)"
             if frozen
             else f"no gradient reached {name}"
         )
-    yield from gradients
+    return gradients

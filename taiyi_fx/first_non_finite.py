@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from taiyi_fx.evaluate import Series, Work
@@ -20,7 +21,7 @@ def first_sites(
         for work in works
         if _port_of(work) is not None
     }
-    found: dict[bool, tuple[int, NonFiniteSite]] = {}
+    found: dict[bool, tuple[float, NonFiniteSite]] = {}
     for series, record in records:
         work = counting.get((*series, record.mode))
         if work is None or record.quantity != series[1] or not record.value:
@@ -28,7 +29,7 @@ def first_sites(
         port = _port_of(work)
         assert port is not None
         order = min(
-            slot.order
+            slot.order or math.inf  # 0 where only other ranks have read
             for reading, slot in table.at(work.mode, work.subscription.module, work.call).items()
             if reading in work.subscription.readings.values()
         )

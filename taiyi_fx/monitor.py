@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +24,12 @@ from taiyi_fx.host import Pending
 from taiyi_fx.passes.install import Due, Installation
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import NonFiniteSite, Records, Value
 from taiyi_fx.schedule import Schedule, is_any_due, is_over
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 _NOT_ANNOUNCED = (
     "the forward had been prepared for another step than the one tracked; call track at every "
@@ -86,6 +91,7 @@ class Monitor:
         start_step: int = 0,
         strict: bool = False,
         epoch_statistics: Statistics = "exact",
+        groups: tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None] = (None, None),
     ) -> None:
         self.missing: dict[Series, str] = {}
         self.epochs: list[EpochSummary] = []
@@ -109,6 +115,10 @@ class Monitor:
             ("train", "eval") if installation.run.record_eval else ("train",)
         )
         self._paused = False
+        self._groups = groups
+        self._join: Join | None = None
+        self._is_formed = False
+        table.is_joined = groups[0] is not None
         self._prepare(start_step)
 
     @property
@@ -125,7 +135,7 @@ class Monitor:
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
-            logged, self._logged = self._logged, []
+            logged = self._take_logged()
             self._steps.append(_Step(self._prompt.run([], logged), None, {}))
         self._take_in(all_of_it=True)
         return self._records
@@ -147,6 +157,8 @@ class Monitor:
         """
         if self._paused:
             return
+        if not self._is_formed:
+            self._form()
         agenda = self._agenda(step)
         failures: dict[Series, str] = {}
         if agenda.work or self._logged:
@@ -212,6 +224,8 @@ class Monitor:
         records = self.records  # first: what is still being computed may be missing
         known = Known(self._modules, self.subscriptions, records, self.missing, self._step)
         text = explain(module, quantity, known)
+        if self._join is not None and not self._is_writer:
+            text += f" (records are kept by rank {self._join.ranks.members[0]})"
         return f"{text} (the monitor is paused)" if self._paused else text
 
     @contextmanager
@@ -276,20 +290,52 @@ class Monitor:
     def _collect(
         self, agenda: _Agenda, step: int, scale: Scale, failures: dict[Series, str]
     ) -> _Step:
-        readings = Readings(self._modules, self._table, scale)
+        readings = Readings(self._modules, self._table, scale, self._members)
         with torch.no_grad():
             readings.measure_modules(subscription for subscription, _ in agenda.work)
-            works = list(self._works(agenda, step, readings, failures))
+            works = self._works_of_all(agenda, step, readings, failures)
             costly = [work for work in works if work.subscription.is_costly]
             prompt = [work for work in works if not work.subscription.is_costly]
             job = self._put(costly, failures)
-        logged, self._logged = self._logged, []
+        logged = self._take_logged()
         outcome = self._prompt.run(prompt, logged)
         failures.update(outcome.failures)
         outcome.failures.clear()
         self._tell_non_finite(first_sites(prompt, outcome.records, self._table))
         order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
         return _Step(outcome, job, order)
+
+    def _form(self) -> None:
+        """Agrees with other ranks, if there are any, on who is joined."""
+        self._is_formed = True
+        told = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
+        ranks = form(*self._groups, repr(told))
+        self._join = ranks and Join(ranks, self.subscriptions, self._table)
+
+    @property
+    def _members(self) -> tuple[int, ...] | None:
+        return self._join and self._join.ranks.members
+
+    @property
+    def _is_writer(self) -> bool:
+        return self._join is None or self._join.ranks.is_writer
+
+    def _take_logged(self) -> list[Pending]:
+        logged, self._logged = self._logged, []
+        return logged if self._is_writer else []
+
+    def _works_of_all(
+        self, agenda: _Agenda, step: int, readings: Readings, failures: dict[Series, str]
+    ) -> list[Work]:
+        join, works = self._join, self._works(agenda, step, readings, failures)
+        if join is None or not agenda.work:
+            return list(works)
+        found: list[Work] = []
+        try:
+            found += works
+        finally:  # also if strict: the other ranks wait for this one
+            found = join.joined(found, agenda.work, step, readings, failures)
+        return found
 
     def _put(self, works: list[Work], failures: dict[Series, str]) -> Job | None:
         try:

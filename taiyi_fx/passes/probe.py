@@ -19,6 +19,7 @@ from taiyi_fx.passes.ir import (
     State,
     has_fixed_shape,
 )
+from taiyi_fx.passes.parts import at_call, is_spread, ranks_of, whole
 from taiyi_fx.passes.slots import CLOCK, Slot, allocate, where
 from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in, tensors_in
 
@@ -128,7 +129,10 @@ def _read_value(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
 def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     for reduction, slots in groups:
         try:
-            measured = reduction.measure(x)
+            part = x if type(x) is Tensor else _part(x, reduction, slots)
+            if part is None:
+                continue
+            measured = reduction.measure(part)
             for slot in slots:
                 slot.fold(measured)
                 slot.shape = x.shape
@@ -138,6 +142,15 @@ def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             error.__context__ = error.__cause__ = None
             for slot in slots:
                 slot.failure = error.with_traceback(None)
+
+
+def _part(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
+    """What this rank reduces of a tensor that may be spread over several."""
+    if not is_spread(x):
+        return x
+    for slot in slots:
+        slot.ranks = ranks_of(x)
+    return at_call(x, reduction, is_joined=slots[0].is_joined)
 
 
 def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
@@ -189,6 +202,8 @@ def _tap_pair(
 class _WithInput:
     """A reduction of a pair, given its first half until the gradient comes."""
 
+    takes_whole = True
+
     def __init__(self, reduction: Any, x: Tensor) -> None:
         self.reduction = reduction
         self.x: Tensor | None = x
@@ -201,7 +216,7 @@ class _WithInput:
             raise RuntimeError("backward came twice, and the input was let go after the first")
         if x._version != self.version:
             raise RuntimeError("the input was changed in place after the call")
-        return self.reduction.measure_pair(x, g)
+        return self.reduction.measure_pair(whole(x) if is_spread(x) else x, g)
 
 
 def _leave(groups: tuple[SlotGroup, ...], reason: str) -> None:

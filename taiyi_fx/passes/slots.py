@@ -33,9 +33,11 @@ class Slot:
         handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
+        is_joined: Whether it becomes one with those of other ranks.
+        ranks: Those that hold parts of what was folded, or None where each has its own.
     """
 
-    def __init__(self, module: str, reading: Reading) -> None:
+    def __init__(self, module: str, reading: Reading, *, is_joined: bool = False) -> None:
         self.module = module
         self.reading = reading
         self.key = f"{next(_KEYS)}"
@@ -45,6 +47,8 @@ class Slot:
         self.failure: Exception | None = None
         self.note: str | None = None
         self.order = 0
+        self.is_joined = is_joined
+        self.ranks: tuple[int, ...] | None = None
         self.handles: list[RemovableHandle] = []
         _SLOTS[self.key] = self
 
@@ -78,7 +82,10 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
+        is_joined: Whether what is read becomes one with what other ranks read.
     """
+
+    is_joined = False
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -88,7 +95,8 @@ class SlotTable:
         """The slots of one call, made when first asked for."""
         key = mode, module, call
         if key not in self._slots:
-            self._slots[key] = {r: Slot(module, r) for r in self.plan[module].at(*CALL_PORTS)}
+            readings = self.plan[module].at(*CALL_PORTS)
+            self._slots[key] = {r: Slot(module, r, is_joined=self.is_joined) for r in readings}
         return self._slots[key]
 
     def calls(self, mode: Mode, module: str) -> int:
