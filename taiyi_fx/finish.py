@@ -109,6 +109,7 @@ class Readings:
         self._scale = scale
         self._members = members
         self._of_modules: dict[tuple[str, Reading], State] = {}
+        self._held: dict[tuple[str, Reading], list[Tensor]] = {}
 
     def measure_modules(self, subscriptions: Iterable[Subscription]) -> None:
         """Reads parameters and buffers for all of them, equal reductions by one call to torch."""
@@ -117,18 +118,19 @@ class Readings:
             for reading in subscription.readings.values():
                 if reading.site.port in CALL_PORTS:
                     continue
+                reduction = cast(Reduction, reading.reduction)  # pairs are read at calls
+                key, of_reduction = (subscription.module, reading), asked.setdefault(reduction, {})
+                if key in of_reduction:
+                    continue
                 try:
-                    tensors = self._tensors_of(subscription.module, reading)
+                    of_reduction[key] = self._tensors_of(*key)
                 except Exception:  # noqa: BLE001 - told where it is missed
                     continue
-                reduction = cast(Reduction, reading.reduction)  # pairs are read at calls
-                of_reduction = asked.setdefault(reduction, {})
-                of_reduction[subscription.module, reading] = tensors
         for reduction, tensors_of in asked.items():
             try:
                 self._of_modules.update(_measured(reduction, tensors_of))
             except Exception:  # noqa: BLE001 - each is tried alone, and told, in `of`
-                continue
+                self._held.update(tensors_of)
 
     def of(self, subscription: Subscription, mode: Mode, call: int) -> Inputs:
         """The inputs of a quantity.
@@ -195,8 +197,13 @@ class Readings:
         return any(map(is_spread, _named(self._modules[name], reading)))
 
     def _tensors_of(self, name: str, reading: Reading) -> list[Tensor]:
+        if (name, reading) in self._held:
+            return self._held[name, reading]
         tensors = _tensors_of(self._modules[name], reading)
-        return of_parameters(tensors, reading.reduction, self._members)
+        held = of_parameters(tensors, reading.reduction, self._members)
+        if not held:  # not asked again, which would be another collective
+            self._held[name, reading] = held
+        return held
 
 
 class Finished:
@@ -223,7 +230,7 @@ def _measured(
     """The states of each entry's tensors, taken together."""
     every = [tensor for tensors in tensors_of.values() for tensor in tensors]
     measure_all = getattr(reduction, "measure_all", None)
-    states = measure_all(every) if measure_all else [reduction.measure(t) for t in every]
+    states = measure_all(every) if measure_all and every else [reduction.measure(t) for t in every]
     remaining, found = iter(states), {}
     for key, tensors in tensors_of.items():
         if tensors:
