@@ -118,7 +118,8 @@ class Monitor:
         self._groups = groups
         self._join: Join | None = None
         self._is_formed = False
-        table.is_joined = groups[0] is not None
+        if groups[0] is not None:
+            table.join()
         self._prepare(start_step)
 
     @property

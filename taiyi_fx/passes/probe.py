@@ -190,6 +190,7 @@ def _tap_pair(
     value: Any, tensor: Tensor, x: Tensor, groups: tuple[SlotGroup, ...], way: Way
 ) -> Any:
     if not torch.compiler.is_compiling():
+        x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
         with_input = tuple((_WithInput(r, x), slots) for r, slots in groups)
         return _tap_gradient(value, tensor, with_input, way)
     if not tensor.requires_grad or not torch.is_grad_enabled():
@@ -216,7 +217,7 @@ class _WithInput:
             raise RuntimeError("backward came twice, and the input was let go after the first")
         if x._version != self.version:
             raise RuntimeError("the input was changed in place after the call")
-        return self.reduction.measure_pair(whole(x) if is_spread(x) else x, g)
+        return self.reduction.measure_pair(x, g)
 
 
 def _leave(groups: tuple[SlotGroup, ...], reason: str) -> None:

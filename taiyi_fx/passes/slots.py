@@ -82,10 +82,9 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
-        is_joined: Whether what is read becomes one with what other ranks read.
     """
 
-    is_joined = False
+    _is_joined = False
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -96,8 +95,15 @@ class SlotTable:
         key = mode, module, call
         if key not in self._slots:
             readings = self.plan[module].at(*CALL_PORTS)
-            self._slots[key] = {r: Slot(module, r, is_joined=self.is_joined) for r in readings}
+            self._slots[key] = {r: Slot(module, r, is_joined=self._is_joined) for r in readings}
         return self._slots[key]
+
+    def join(self) -> None:
+        """What is read becomes one with what other ranks read."""
+        self._is_joined = True
+        for slots in self._slots.values():
+            for slot in slots.values():
+                slot.is_joined = True
 
     def calls(self, mode: Mode, module: str) -> int:
         """How many calls of the module in one forward have been seen so far."""

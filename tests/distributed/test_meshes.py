@@ -9,18 +9,25 @@ from torch import distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
     SequenceParallel,
     parallelize_module,
 )
-from torch.nn.parallel import DistributedDataParallel
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
-from tests.distributed.models import Collectives, batches, differences, recorded, share, small, train
+from tests.distributed.models import (
+    Collectives,
+    batches,
+    differences,
+    recorded,
+    share,
+    small,
+    train,
+)
 from tests.distributed.processes import run
 from tests.distributed.test_union import every_quantity
 
@@ -34,7 +41,7 @@ def alone(cfg, data, model=small):
 
 def of_stages(rank, ranks):
     """Two stages of a pipeline, each on two ranks that share its data."""
-    stage, place = divmod(rank, 2)
+    stage = rank // 2
     torch.manual_seed(stage)
     part = nn.Sequential()
     part.add_module(f"stage{stage}", nn.Linear(3, 3))
@@ -92,9 +99,142 @@ def of_fsdp_collectives(rank, ranks):
     return seen
 
 
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.act, self.down = nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 4)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm(self.down(self.act(self.up(x))))
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return Perceptron().double()
+
+
+PLAN = {"up": ColwiseParallel(use_local_output=False), "down": RowwiseParallel()}
+SEQUENCE = {
+    "up": ColwiseParallel(input_layouts=Replicate(), use_local_output=False),
+    "down": RowwiseParallel(output_layouts=Shard(1), use_local_output=False),
+    "norm": SequenceParallel(use_local_output=False),
+}
+
+
+def samples(steps=3):
+    g = torch.Generator().manual_seed(1)
+    return torch.randn(steps, 4, 3, 4, generator=g, dtype=torch.float64)
+
+
+def descend(model, monitor, data, between=lambda: None):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, x in enumerate(data):
+        optimizer.zero_grad()
+        y = model(x)
+        y = y.full_tensor() if isinstance(y, DTensor) else y
+        (y**2 * torch.arange(4.0)).mean().backward()
+        between()
+        monitor.track(step)
+        optimizer.step()
+    return recorded(monitor)
+
+
+def descended_alone():
+    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron))
+    return descend(model, model.monitor, samples())
+
+
+def of_two_dimensions(rank, ranks):
+    """FSDP over two groups of two tensor parallel ranks."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    data = mesh["data"]
+    cfg = every_quantity(perceptron)
+    model = taiyi_fx.instrument(perceptron(), cfg, data_group=data.get_group())
+    parallelize_module(model, mesh["tensor"], PLAN)
+    fully_shard(model, mesh=data)
+    rows = [x.chunk(2)[data.get_local_rank()] for x in samples()]
+    return descend(model, model.monitor, rows)
+
+
+def of_copies_of_tensor_parallel_ranks(rank, ranks):
+    """Two groups of two tensor parallel ranks whose gradients are averaged by hand."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    data = mesh["data"]
+    cfg = every_quantity(perceptron)
+    plain = parallelize_module(perceptron(), mesh["tensor"], PLAN)
+    model = taiyi_fx.instrument(plain, cfg, data_group=data.get_group())
+
+    def average():
+        for p in model.parameters():
+            gradient = p.grad.to_local() if isinstance(p.grad, DTensor) else p.grad
+            dist.all_reduce(gradient, group=data.get_group())
+            gradient /= 2
+
+    rows = [x.chunk(2)[data.get_local_rank()] for x in samples()]
+    return descend(model, model.monitor, rows, average)
+
+
+def of_tensor_parallel_ranks(rank, ranks):
+    own = dist.new_group([rank], use_local_synchronization=True)
+    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), data_group=own)
+    parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
+    return descend(model, model.monitor, samples())
+
+
+def of_tensor_parallel_ranks_alone(rank, ranks):
+    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), process_group=None)
+    parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
+    return descend(model, model.monitor, samples())
+
+
+def of_wrong_groups(rank, ranks):
+    told = []
+    pair = dist.new_group([rank // 2 * 2, rank // 2 * 2 + 1], use_local_synchronization=True)
+    half = dist.new_group([0, 1])
+    across = dist.new_group([rank % 2, rank % 2 + 2], use_local_synchronization=True)
+    cfg = {"": ["WeightNorm"]}
+    for options in (
+        {"data_group": pair if rank else None},
+        {"process_group": pair, "data_group": across},
+        {"process_group": half},
+        {"process_group": None, "data_group": pair},
+    ):
+        try:
+            taiyi_fx.instrument(nn.Linear(2, 2), cfg, **options).monitor.track(0)
+            told.append("")
+        except (TypeError, ValueError) as error:
+            told.append(f"{type(error).__name__}: {error}")
+    return told
+
+
+def of_parts_elsewhere(rank, ranks):
+    """Parameters over all ranks, of which only pairs are joined."""
+    pair = dist.new_group([rank // 2 * 2, rank // 2 * 2 + 1], use_local_synchronization=True)
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["WeightNorm"]}, process_group=pair)
+    fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonitorWarning)
+        model.monitor.track(0)
+    return dict(model.monitor.missing)
+
+
 CHECKS = {
     check.__name__: check
-    for check in (of_stages, of_a_lone_stage, of_fsdp, of_hsdp, of_fsdp_alone, of_fsdp_collectives)
+    for check in (
+        of_stages,
+        of_a_lone_stage,
+        of_fsdp,
+        of_hsdp,
+        of_fsdp_alone,
+        of_fsdp_collectives,
+        of_two_dimensions,
+        of_copies_of_tensor_parallel_ranks,
+        of_tensor_parallel_ranks,
+        of_tensor_parallel_ranks_alone,
+        of_wrong_groups,
+        of_parts_elsewhere,
+    )
 }
 
 
@@ -104,7 +244,9 @@ def answers():
 
 
 def test_each_stage_of_a_pipeline_is_joined_with_its_own(answers):
-    (of_first, told), (none, told_first), (of_second, _), (none_too, told_second) = answers("of_stages")
+    (of_first, told), (none, told_first), (of_second, _), (none_too, told_second) = answers(
+        "of_stages"
+    )
     assert none == none_too == {}
     for step in (0, 1):
         assert of_first["stage0", "InputMean", step] == 0.5
@@ -138,3 +280,33 @@ def test_a_rank_for_itself_sees_whole_parameters(answers):
 def test_sharded_norms_need_one_collective_too(answers):
     for _, *others in answers("of_fsdp_collectives"):
         assert others == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["of_two_dimensions", "of_copies_of_tensor_parallel_ranks", "of_tensor_parallel_ranks"],
+)
+def test_tensor_parallel_ranks_have_the_values_of_one(answers, name):
+    first, *others = answers(name)
+    assert not differences(first, descended_alone())
+    assert others == [{}, {}, {}]
+
+
+def test_tensor_parallel_ranks_for_themselves_see_whole_tensors(answers):
+    expected = descended_alone()
+    for records in answers("of_tensor_parallel_ranks_alone"):
+        assert not differences(records, expected)
+
+
+def test_groups_that_do_not_fit_are_refused_on_all_ranks(answers):
+    for rank, told in enumerate(answers("of_wrong_groups")):
+        partly, strange, foreign, needless = told
+        assert "data_group was given on the ranks [1, 2, 3] of [0, 1, 2, 3]" in partly
+        assert "which are not joined with it" in strange
+        assert ("this rank is not in that group" in foreign) == (rank > 1)
+        assert "process_group is None" in needless
+
+
+def test_parts_that_are_not_joined_are_told(answers):
+    first, *_ = answers("of_parts_elsewhere")
+    assert "hold parts of it and are not joined" in first["", "WeightNorm"]

@@ -35,12 +35,13 @@ SOME = {
 }
 
 
-def every_quantity():
+def every_quantity(model=small):
+    """All that each part of a model can have."""
     cfg = {}
-    for name, _ in small().named_children():
+    for name, _ in model().named_children():
         for info in taiyi_fx.quantities():
             with contextlib.suppress(taiyi_fx.ConfigError):
-                check(small(), {name: [info.name]})
+                check(model(), {name: [info.name]})
                 cfg.setdefault(name, []).append(info.name)
     return {name: [n for n in names if n != "Loss"] for name, names in cfg.items()}
 
