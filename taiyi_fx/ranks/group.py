@@ -13,6 +13,9 @@ from torch import distributed as dist
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
+Told = dict[int, tuple[str, Sequence[int] | None]]
+"""By rank, its configuration's signature and the ranks of its data group."""
+
 
 @dataclass(frozen=True)
 class Ranks:
@@ -101,20 +104,34 @@ def form(process_group: Any, data_group: Any, signature: str) -> Ranks | None:
     told: list[Any] = [None] * len(everyone)
     data = None if data_group is None else dist.get_process_group_ranks(data_group)
     dist.all_gather_object(told, (signature, data), group=group)
-    every = dict(zip(everyone, told, strict=True))
+    every: Told = dict(zip(everyone, told, strict=True))
     _check_data(every)
     members = [rank for rank, (theirs, _) in every.items() if theirs == signature]
+    if len(members) < len(everyone):
+        group = _group_of(signature, every, is_default=group is dist.group.WORLD)
     if len(members) == 1:
         return None
-    if len(members) < len(everyone):  # the stages of a pipeline have configurations of their own
-        backend = None if group is dist.group.WORLD else dist.get_backend(group)
-        group = dist.new_group(members, backend=backend, use_local_synchronization=True)
     bringing = every[members[0]][1] or members
     places = frozenset(members.index(rank) for rank in bringing)
     return Ranks(group, tuple(members), members.index(dist.get_rank()), places)
 
 
-def _check_data(every: dict[int, tuple[str, Sequence[int] | None]]) -> None:
+def _group_of(signature: str, every: Told, *, is_default: bool) -> Any:
+    """A group of its own for each configuration; the one for this."""
+    by_signature: dict[str, list[int]] = {}
+    for rank, (theirs, _) in every.items():
+        by_signature.setdefault(theirs, []).append(rank)
+    if not is_default:
+        raise ValueError(
+            "the ranks of process_group have different configurations, those of "
+            f"{' and '.join(map(str, by_signature.values()))}: give each of them its own group"
+        )
+    # All ranks make all groups: else torch would name one by how many each rank knows, and hang.
+    groups = {theirs: dist.new_group(ranks) for theirs, ranks in by_signature.items()}
+    return groups[signature]
+
+
+def _check_data(every: Told) -> None:
     for rank, (signature, data) in every.items():
         same = [other for other, (theirs, _) in every.items() if theirs == signature]
         given = [other for other in same if every[other][1] is not None]

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
+from taiyi_fx import MonitorWarning
+
 Check = Callable[[int, int], Any]
 
 
@@ -40,11 +42,12 @@ def run(checks: Mapping[str, Check], ranks: int) -> Callable[[str], list[Any]]:
 def _one(rank: int, ranks: int, folder: str, checks: Mapping[str, Check]) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", FutureWarning)
+    warnings.simplefilter("ignore", MonitorWarning)
     found: dict[str, Any] = {}
     try:
         for i, (name, check) in enumerate(checks.items()):
             store = dist.FileStore(os.path.join(folder, f"store{i}"), ranks)
-            seconds = timedelta(seconds=30)  # a check that hangs is one that fails
+            seconds = timedelta(seconds=60)  # a check that hangs is one that fails
             dist.init_process_group("gloo", None, seconds, ranks, rank, store)
             torch.manual_seed(0)
             try:

@@ -41,6 +41,7 @@ def alone(cfg, data, model=small):
 
 def of_stages(rank, ranks):
     """Two stages of a pipeline, each on two ranks that share its data."""
+    _ = [dist.new_group(of) for of in ([0], [0, 1])]  # ranks know different numbers of groups
     stage = rank // 2
     torch.manual_seed(stage)
     part = nn.Sequential()
@@ -68,7 +69,7 @@ def sharded(rank, ranks, mesh, **options):
     for part in (model.conv, model.fc):
         fully_shard(part, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    records = train(model, model.monitor, share(batches(), rank, ranks))
+    records = train(model, model.monitor, share(batches(2), rank, ranks))
     assert isinstance(model.fc.weight, DTensor)
     return records
 
@@ -122,7 +123,7 @@ SEQUENCE = {
 }
 
 
-def samples(steps=3):
+def samples(steps=2):
     g = torch.Generator().manual_seed(1)
     return torch.randn(steps, 4, 3, 4, generator=g, dtype=torch.float64)
 
@@ -141,8 +142,10 @@ def descend(model, monitor, data, between=lambda: None):
 
 
 def descended_alone():
-    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron))
-    return descend(model, model.monitor, samples())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonitorWarning)
+        model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron))
+        return descend(model, model.monitor, samples())
 
 
 def of_two_dimensions(rank, ranks):
@@ -176,7 +179,7 @@ def of_copies_of_tensor_parallel_ranks(rank, ranks):
 
 
 def of_tensor_parallel_ranks(rank, ranks):
-    own = dist.new_group([rank], use_local_synchronization=True)
+    own = [dist.new_group([other]) for other in range(ranks)][rank]
     model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), data_group=own)
     parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
     return descend(model, model.monitor, samples())
@@ -189,17 +192,18 @@ def of_tensor_parallel_ranks_alone(rank, ranks):
 
 
 def of_wrong_groups(rank, ranks):
-    told = []
-    pair = dist.new_group([rank // 2 * 2, rank // 2 * 2 + 1], use_local_synchronization=True)
+    told: list[str] = []
+    pair = [dist.new_group(of) for of in ([0, 1], [2, 3])][rank // 2]
     half = dist.new_group([0, 1])
-    across = dist.new_group([rank % 2, rank % 2 + 2], use_local_synchronization=True)
-    cfg = {"": ["WeightNorm"]}
+    across = [dist.new_group(of) for of in ([0, 2], [1, 3])][rank % 2]
     for options in (
         {"data_group": pair if rank else None},
         {"process_group": pair, "data_group": across},
         {"process_group": half},
         {"process_group": None, "data_group": pair},
+        {"process_group": pair, "cfg": rank},
     ):
+        cfg = {"": ["WeightNorm"] if options.pop("cfg", 0) % 2 == 0 else ["InputMean"]}
         try:
             taiyi_fx.instrument(nn.Linear(2, 2), cfg, **options).monitor.track(0)
             told.append("")
@@ -210,7 +214,7 @@ def of_wrong_groups(rank, ranks):
 
 def of_parts_elsewhere(rank, ranks):
     """Parameters over all ranks, of which only pairs are joined."""
-    pair = dist.new_group([rank // 2 * 2, rank // 2 * 2 + 1], use_local_synchronization=True)
+    pair = [dist.new_group(of) for of in ([0, 1], [2, 3])][rank // 2]
     model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["WeightNorm"]}, process_group=pair)
     fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
     with warnings.catch_warnings():
@@ -265,12 +269,12 @@ def test_a_stage_on_one_rank_records_its_own(answers):
 @pytest.mark.parametrize("name", ["of_fsdp", "of_hsdp"])
 def test_sharded_parameters_have_the_values_of_the_whole(answers, name):
     first, *others = answers(name)
-    assert not differences(first, alone(every_quantity(), batches()))
+    assert not differences(first, alone(every_quantity(), batches(2)))
     assert others == [{}, {}, {}]
 
 
 def test_a_rank_for_itself_sees_whole_parameters(answers):
-    expected = alone(every_quantity(), batches())
+    expected = alone(every_quantity(), batches(2))
     for records in answers("of_fsdp_alone"):
         of_parameters = {k: v for k, v in expected.items() if "Parameter" in k[1]}
         assert of_parameters
@@ -300,11 +304,12 @@ def test_tensor_parallel_ranks_for_themselves_see_whole_tensors(answers):
 
 def test_groups_that_do_not_fit_are_refused_on_all_ranks(answers):
     for rank, told in enumerate(answers("of_wrong_groups")):
-        partly, strange, foreign, needless = told
+        partly, strange, foreign, needless, different = told
         assert "data_group was given on the ranks [1, 2, 3] of [0, 1, 2, 3]" in partly
         assert "which are not joined with it" in strange
         assert ("this rank is not in that group" in foreign) == (rank > 1)
         assert "process_group is None" in needless
+        assert f"those of [{rank // 2 * 2}] and [{rank // 2 * 2 + 1}]" in different
 
 
 def test_parts_that_are_not_joined_are_told(answers):
