@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
+from torch import distributed as dist
 from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import Foldable
@@ -75,8 +76,6 @@ def whole(x: Tensor) -> Tensor:
 
 
 def _held(x: Tensor, parts: bool, members: Sequence[int]) -> Tensor | None:
-    import torch.distributed as dist  # there, as a tensor is spread
-
     is_first = dist.get_rank() == members[0]
     if not is_spread(x):
         return x if is_first else None

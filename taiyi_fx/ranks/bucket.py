@@ -80,27 +80,38 @@ class Layout:
     Args:
         room: What there has to be room for.
         device: Where vectors are made.
+
+    Attributes:
+        nbytes: The vector's length.
+        shaped: The parts that are no scalars, each with the axes that there is room for.
+        head_length: Of it, the numbers before the counts.
+        segment_bytes: Where the elements of each type begin and end.
+        offsets: Where each part of a statistic begins, among the elements of its type.
     """
 
     def __init__(self, room: Room, device: torch.device) -> None:
         self.room = room
         self.device = device
-        self._places = {key: i for i, key in enumerate(room)}
         self._segments: dict[torch.dtype, list[tuple[Key, int]]] = {}
-        self._offsets: dict[tuple[Key, int], int] = {}
+        self.offsets: dict[tuple[Key, int], int] = {}
         sizes: dict[torch.dtype, int] = {}
         for key, parts in room.items():
             for i, part in enumerate(parts):
                 self._segments.setdefault(part.dtype, []).append((key, i))
-                self._offsets[key, i] = sizes.get(part.dtype, 0)
-                sizes[part.dtype] = self._offsets[key, i] + part.numel
-        every = [part for parts in room.values() for part in parts]
-        self._head_length = 1 + sum(1 + part.ndim for part in every if part.ndim)
-        self._bytes: dict[torch.dtype, tuple[int, int]] = {}
-        self.nbytes = _aligned(8 * (self._head_length + len(room)))
+                self.offsets[key, i] = sizes.get(part.dtype, 0)
+                sizes[part.dtype] = self.offsets[key, i] + part.numel
+        self.shaped = [
+            ((key, i), part.ndim)
+            for key, parts in room.items()
+            for i, part in enumerate(parts)
+            if part.ndim
+        ]
+        self.head_length = 1 + sum(1 + ndim for _, ndim in self.shaped)
+        self.segment_bytes: dict[torch.dtype, tuple[int, int]] = {}
+        self.nbytes = _aligned(8 * (self.head_length + len(room)))
         for dtype, size in sizes.items():
             end = self.nbytes + size * dtype.itemsize
-            self._bytes[dtype] = self.nbytes, end
+            self.segment_bytes[dtype] = self.nbytes, end
             self.nbytes = _aligned(end)
         self._counts = {n: torch.full((), n, device=device) for n in (_FAILED, 0, 1)}
         self._zeros: dict[torch.dtype, Tensor] = {}
@@ -135,14 +146,10 @@ class Layout:
         return self._last_head[1]
 
     def _shapes(self, offers: Mapping[Key, Offer]) -> Iterator[int]:
-        for key, parts in self.room.items():
+        for (key, i), most in self.shaped:
             state = offers[key].state if key in offers else None
-            for i, part in enumerate(parts):
-                if part.ndim:
-                    shape = () if state is None else state[i].shape
-                    yield len(shape)
-                    yield from shape
-                    yield from [0] * (part.ndim - len(shape))
+            shape = () if state is None else state[i].shape
+            yield from (len(shape), *shape, *[0] * (most - len(shape)))
 
     def _counted(self, offers: Mapping[Key, Offer]) -> Iterator[Tensor]:
         for key in self.room:
@@ -177,30 +184,39 @@ class Rows:
     """What all ranks sent, on the host.
 
     Attributes:
-        counts: By reading and rank, how often it was made, 0 for never; negative if that failed.
+        present: Which ranks have made a reading, for each that one has.
+        failed: Which ranks could not, for each that failed on one.
     """
 
     def __init__(self, layout: Layout, rows: Tensor) -> None:
         self._layout = layout
         self._segments = {
             dtype: rows[:, start:end].contiguous().view(dtype)
-            for dtype, (start, end) in layout._bytes.items()
+            for dtype, (start, end) in layout.segment_bytes.items()
         }
-        length = layout._head_length
+        length = layout.head_length
         numbers = rows[:, : 8 * (length + len(layout.room))].contiguous().view(torch.int64)
-        self.counts: dict[Key, list[int]] = dict(
-            zip(layout.room, numbers[:, length:].T.tolist(), strict=True)
-        )
+        counts = numbers[:, length:].T
+        self.present = _where_any(layout.room, counts > 0)
+        self.failed = _where_any(layout.room, counts < 0)
         self._shapes = [self._shapes_of(row) for row in numbers[:, 1:length].tolist()]
 
     def _shapes_of(self, numbers: Sequence[int]) -> dict[tuple[Key, int], tuple[int, ...]]:
-        remaining, found = iter(numbers), {}
-        for key, parts in self._layout.room.items():
-            for i, part in enumerate(parts):
-                if part.ndim:
-                    ndim, *sizes = (next(remaining) for _ in range(1 + part.ndim))
-                    found[key, i] = tuple(sizes[:ndim])
+        found, start = {}, 0
+        for of_part, most in self._layout.shaped:
+            ndim = numbers[start]
+            found[of_part] = tuple(numbers[start + 1 : start + 1 + ndim])
+            start += 1 + most
         return found
+
+    def common_shapes(self, key: Key) -> tuple[tuple[int, ...], ...] | None:
+        """The shapes of each rank's statistic that has one; None where they differ."""
+        parts = self._layout.room[key]
+        if not any(part.ndim for part in parts):
+            return ((),) * len(parts)
+        places = self.present[key].nonzero().flatten().tolist()
+        shapes = {self.shapes(key, place) for place in places}
+        return shapes.pop() if len(shapes) == 1 else None
 
     def shapes(self, key: Key, place: int) -> tuple[tuple[int, ...], ...]:
         """The shapes of one rank's statistic."""
@@ -227,7 +243,7 @@ class Rows:
         )
 
     def _part(self, key: Key, i: int) -> Tensor:
-        part, start = self._layout.room[key][i], self._layout._offsets[key, i]
+        part, start = self._layout.room[key][i], self._layout.offsets[key, i]
         return self._segments[part.dtype][:, start : start + part.numel]
 
 
@@ -242,3 +258,8 @@ def _aligned(n: int) -> int:
 
 def _padded(x: Tensor, n: int) -> Tensor:
     return x if len(x) == n else torch.cat([x, x.new_zeros(n - len(x))])
+
+
+def _where_any(keys: Iterable[Key], is_so: Tensor) -> dict[Key, Tensor]:
+    some = is_so.any(1).tolist()
+    return {key: row for key, row, any_of_it in zip(keys, is_so, some, strict=True) if any_of_it}

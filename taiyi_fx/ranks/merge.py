@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,31 +28,25 @@ def merged(rows: Rows, readings: Mapping[int, Reading]) -> dict[Key, State | Exc
     """
     found: dict[Key, State | Exception] = {}
     kinds: dict[Any, list[Key]] = {}
-    for key, counts in rows.counts.items():
-        places = [place for place, count in enumerate(counts) if count > 0]
-        if not places:
-            continue
-        shapes = {rows.shapes(key, place) for place in places}
-        kind = (readings[key[1]].reduction, *shapes, rows.dtypes(key))
-        if len(shapes) == 1:
-            kinds.setdefault(kind, []).append(key)
+    for key in rows.present:
+        shapes = rows.common_shapes(key)
+        if shapes is None:
+            found[key] = _one_by_one(rows, key, readings)
         else:
-            found[key] = _one_by_one(rows, key, places, readings)
+            kind = readings[key[1]].reduction, shapes, rows.dtypes(key)
+            kinds.setdefault(kind, []).append(key)
     for (reduction, shapes, _), keys in kinds.items():
         together = _together(rows, keys, reduction, shapes)
-        for i, key in enumerate(keys):
-            places = [place for place, count in enumerate(rows.counts[key]) if count > 0]
-            found[key] = (
-                tuple(part[i] for part in together)
-                if together
-                else _one_by_one(rows, key, places, readings)
-            )
+        if together is None:
+            found.update((key, _one_by_one(rows, key, readings)) for key in keys)
+        else:
+            columns = zip(*(part.unbind() for part in together), strict=True)
+            found.update(zip(keys, columns, strict=True))
     return found
 
 
-def _one_by_one(
-    rows: Rows, key: Key, places: list[int], readings: Mapping[int, Reading]
-) -> State | Exception:
+def _one_by_one(rows: Rows, key: Key, readings: Mapping[int, Reading]) -> State | Exception:
+    places = rows.present[key].nonzero().flatten().tolist()
     try:
         first, *others = (rows.state(key, place) for place in places)
         if not others:
@@ -65,11 +60,11 @@ def _together(
     rows: Rows, keys: list[Key], reduction: Any, shapes: tuple[tuple[int, ...], ...]
 ) -> State | None:
     """The merged statistics of all keys along a first axis; None where that cannot be done."""
-    places = len(rows.counts[keys[0]])
-    size = sum(torch.Size(shape).numel() for shape in shapes)
+    places = len(rows.present[keys[0]])
+    size = sum(math.prod(shape) for shape in shapes)
     if len(keys) * (places - 1) <= _FEW or size > _SMALL:
         return None
-    present = torch.tensor([rows.counts[key] for key in keys]).T > 0
+    present = torch.stack([rows.present[key] for key in keys], dim=1)
     each = [rows.states(key, shapes) for key in keys]
     try:
         # Ranks by readings by elements; neighbours are merged, half as many each time.

@@ -36,9 +36,8 @@ class Union:
         self._merged = merged(rows, {i: reading for (_, reading), i in numbers.items()})
         self._on_host: dict[int, tuple[State, State]] = {}
         self._calls: dict[int, set[tuple[Mode, int]]] = {}
-        for (mode, number, call), counts in rows.counts.items():
-            if any(counts):
-                self._calls.setdefault(number, set()).add((mode, call))
+        for mode, number, call in rows.present.keys() | rows.failed.keys():
+            self._calls.setdefault(number, set()).add((mode, call))
 
     def works(self, asked: Asked, step: int, failures: dict[Series, str]) -> Iterator[Work]:
         """What is to be computed.
@@ -93,10 +92,10 @@ class Union:
         return Found(reading, self._state(key, asked), factor)
 
     def _state(self, key: Key, asked: Subscription) -> State:
-        counts = self._rows.counts.get(key, [])
-        failed = [self._ranks.members[place] for place, n in enumerate(counts) if n < 0]
-        if failed:
-            where = f"rank {failed[0]}" if len(failed) == 1 else f"the ranks {failed}"
+        if key in self._rows.failed:
+            places = self._rows.failed[key].nonzero().flatten().tolist()
+            ranks = [self._ranks.members[place] for place in places]
+            where = f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {ranks}"
             raise NotThere(f"it could not be read on {where}, which told why")
         if key not in self._merged:
             raise NotThere(asked.absence)

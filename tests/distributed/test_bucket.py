@@ -102,7 +102,10 @@ def test_what_a_rank_lacks_or_failed_at_is_known():
         {},
     ]
     rows = exchanged(of_ranks)
-    assert rows.counts == {("eval", 1, 2): [-1, 0, 0, 0], ("train", 0, 0): [1, 0, 3, 0]}
+    there = {key: who.tolist() for key, who in rows.present.items()}
+    assert there == {("train", 0, 0): [True, False, True, False]}
+    failed = {key: who.tolist() for key, who in rows.failed.items()}
+    assert failed == {("eval", 1, 2): [True, False, False, False]}
     readings = dict.fromkeys(range(2), Reading(Site("input"), norm))
     found = merged(rows, readings)
     assert found.keys() == {("train", 0, 0)}
