@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from taiyi_fx.agenda import Agenda
+from taiyi_fx.agenda import Agenda, Asked
 from taiyi_fx.arriving import Arriving, Column, Pending
 from taiyi_fx.aside import Aside, Job
 from taiyi_fx.evaluate import Evaluator, Work
@@ -16,6 +16,7 @@ from taiyi_fx.finish import NotThere, Readings, Scale
 from taiyi_fx.first_non_finite import Sites, counting_sites
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.ranks import Join
 from taiyi_fx.record import Series
 from taiyi_fx.together import Place, Stack, calls_of, computed, stack
 
@@ -57,6 +58,9 @@ class Collector:
         table: Where the readings of calls are.
         modes: The kinds of forwards that are read.
         strict: Raise what goes wrong.
+
+    Attributes:
+        join: Other ranks, whose readings are joined with those of this one.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class Collector:
         self._strict = strict
         self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
         self._aside = Aside(self._costly.run)
+        self.join: Join | None = None
         self._stacks: dict[Agenda, tuple[int, list[Stack]]] = {}
 
     def clear(self) -> None:
@@ -96,20 +101,21 @@ class Collector:
             Exception: Whatever a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
-        readings = Readings(self._modules, self._table, scale)
+        members = None if self.join is None else self.join.ranks.members
+        readings = Readings(self._modules, self._table, scale, members)
         readings.measure_modules(agenda.of_modules)
-        columns, alone = self._together(agenda, step, readings)
-        works: list[Work] = []
-        for place, is_emitted in self._one_by_one(agenda, alone):
+        if self.join is None:
+            columns, alone = self._together(agenda, step, readings)
+            places = self._one_by_one(agenda, alone)
+            works = list(self._works(places, step, readings, failures, is_announced))
+        else:
+            columns, works = [], []
+            places = self._places_of(agenda.work)
             try:
-                works += self._read(place, is_emitted, step, readings)
-            except NotThere as why:
-                if is_emitted and (place.call == 0 or why.seen) and place.mode == "train":
-                    failures[place.series] = str(why) if is_announced else _NOT_ANNOUNCED
-            except Exception as error:  # Monitoring never ends a run: reported by name.
-                if self._strict:
-                    raise
-                failures[place.series] = f"{type(error).__name__}: {error}"
+                works.extend(self._works(places, step, readings, failures, is_announced))
+            finally:  # also if strict: the other ranks wait for this one
+                if agenda.work:
+                    works = self.join.joined(works, agenda.work, step, readings, failures)
         job = self._put([w for w in works if w.subscription.is_costly], failures)
         at_once = [w for w in works if not w.subscription.is_costly]
         arriving = self._prompt.start(at_once, columns, logged)
@@ -147,17 +153,39 @@ class Collector:
 
     def _one_by_one(self, agenda: Agenda, alone: list[Place]) -> Iterable[tuple[Place, bool]]:
         """What is not computed in groups, in the model's order, and whether it emits a value."""
-        others = [
-            (Place(subscription, mode, call), is_emitted)
-            for subscription, is_emitted in agenda.others
-            for mode in self._modes
-            for call in calls_of(subscription, mode, self._table)
-        ]
+        others = self._places_of(agenda.others)
         if not alone:
             return others
         every = [*others, *((place, True) for place in alone)]
         order = {subscription: i for i, (subscription, _) in enumerate(agenda.work)}
         return sorted(every, key=lambda pair: order[pair[0].asked])
+
+    def _places_of(self, work: Sequence[Asked]) -> list[tuple[Place, bool]]:
+        return [
+            (Place(subscription, mode, call), is_emitted)
+            for subscription, is_emitted in work
+            for mode in self._modes
+            for call in calls_of(subscription, mode, self._table)
+        ]
+
+    def _works(
+        self,
+        places: Iterable[tuple[Place, bool]],
+        step: int,
+        readings: Readings,
+        failures: dict[Series, str],
+        is_announced: bool,
+    ) -> Iterator[Work]:
+        for place, is_emitted in places:
+            try:
+                yield from self._read(place, is_emitted, step, readings)
+            except NotThere as why:
+                if is_emitted and (place.call == 0 or why.seen) and place.mode == "train":
+                    failures[place.series] = str(why) if is_announced else _NOT_ANNOUNCED
+            except Exception as error:  # Monitoring never ends a run: reported by name.
+                if self._strict:
+                    raise
+                failures[place.series] = f"{type(error).__name__}: {error}"
 
     def _read(
         self, place: Place, is_emitted: bool, step: int, readings: Readings

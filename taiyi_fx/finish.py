@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, Reduction, State
+from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
 from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.quantity import NoValue
 
@@ -35,6 +36,9 @@ class OfModules(NamedTuple):
 
     reduction: Reduction
     rows: Mapping[Key, int]
+
+
+_OWN = (nn.Parameter, Tensor)
 
 
 class NotThere(NoValue):
@@ -97,12 +101,26 @@ class Inputs(NamedTuple):
 
 
 class Readings:
-    """What the readings of one step left."""
+    """What the readings of one step left on this rank.
 
-    def __init__(self, modules: Mapping[str, nn.Module], table: SlotTable, scale: Scale) -> None:
+    Args:
+        modules: The model's, by name.
+        table: What was read at calls.
+        scale: What gradients have to be multiplied with.
+        members: The ranks whose readings are joined; None for this one alone.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        table: SlotTable,
+        scale: Scale,
+        members: Sequence[int] | None = None,
+    ) -> None:
         self._modules = modules
         self._table = table
         self._scale = scale
+        self._members = members
         self._of_modules: dict[Key, State | Exception] = {}
         self._together: dict[Reduction, tuple[State, Mapping[Key, int]]] = {}
 
@@ -137,14 +155,19 @@ class Readings:
             tensor = self._modules[module]._parameters.get(site.pick)  # pyright: ignore[reportArgumentType]
             if tensor is not None and site.port == "parameter_grad":
                 tensor = tensor.grad
-            if tensor is None or tensor.layout is not torch.strided:
+            if tensor is None or type(tensor) not in _OWN or tensor.layout is not torch.strided:
                 return []
             found.append(tensor)
         return found
 
     def _found(self, key: Key) -> Sequence[Tensor]:
         try:
-            return _tensors_of(self._modules[key[0]], key[1])
+            module, reading = key
+            tensors = _tensors_of(self._modules[module], reading)
+            held = of_parameters(tensors, reading.reduction, self._members)
+            if not held:
+                raise NotThere("other ranks hold it")
+            return held
         except Exception as error:  # noqa: BLE001 - raised where it is missed
             self._of_modules[key] = error.with_traceback(None)
             return ()
@@ -193,11 +216,12 @@ class Readings:
 
     def finished(self, reading: Reading, state: State) -> Any:
         """What a quantity's function takes, of one state or of many stacked."""
-        factor = self._factor(reading)
+        factor = self.factor(reading)
         reduction = reading.reduction
         return reduction.finish(state if factor == 1.0 else reduction.scale(state, factor))
 
-    def _factor(self, reading: Reading) -> float:
+    def factor(self, reading: Reading) -> float:
+        """What a reading's statistic has to be multiplied with to be that of the true loss."""
         if reading.site.port in GRADIENT_PORTS:
             return self._scale.calls
         return self._scale.parameters if reading.site.port == "parameter_grad" else 1.0
@@ -210,7 +234,7 @@ class Readings:
         """
         found, present, weight = {}, None, None
         if subscription.is_of_weight_gradients:
-            weight = self._trained_weight(subscription.module)
+            weight = self.trained_weight(subscription.module)
         for name, reading in subscription.readings.items():
             if reading.site.port in CALL_PORTS:
                 slots = self._table.at(mode, subscription.module, call)
@@ -218,10 +242,21 @@ class Readings:
                 present = count if present is None else present
             else:
                 state = self.of_module((subscription.module, reading))
-                found[name] = Found(reading, state, self._factor(reading))
+                found[name] = Found(reading, state, self.factor(reading))
         return Inputs(found, present, weight)
 
-    def _trained_weight(self, name: str) -> int:
+    def is_in_parts(self, name: str, reading: Reading) -> bool:
+        """Whether each rank reads its own part of what all hold together."""
+        if self._members is None or not is_over_elements(reading.reduction):
+            return False
+        return any(map(is_spread, _named(self._modules[name], reading)))
+
+    def trained_weight(self, name: str) -> int:
+        """Which weight a module trains.
+
+        Raises:
+            NotThere: It is frozen.
+        """
         weight = self._modules[name].weight
         if isinstance(weight, Tensor) and not weight.requires_grad:
             raise NotThere("weight is frozen (requires_grad is False)")
@@ -234,7 +269,7 @@ class Readings:
         if read is None:
             why = _GRAPH_DID_NOT_RUN if slot.module.endswith("()") else _NOT_CALLED
             raise NotThere(slot.note or why, seen=slot.note is not None)
-        return Found(slot.reading, read[0], self._factor(slot.reading)), read[1]
+        return Found(slot.reading, read[0], self.factor(slot.reading)), read[1]
 
 
 class Finished:
@@ -255,13 +290,13 @@ class Finished:
         return self._values[key][1]
 
 
-def _tensors_of(module: nn.Module, reading: Reading) -> Sequence[Tensor]:
+def _named(module: nn.Module, reading: Reading) -> list[Tensor]:
     name = str(reading.site.pick)
-    if name == "all":
-        named = list(module.parameters())
-    else:
-        own = module._parameters.get(name)  # spares a slow look-up, in most cases
-        named = [getattr(module, name) if own is None else own]
+    return list(module.parameters()) if name == "all" else [getattr(module, name)]
+
+
+def _tensors_of(module: nn.Module, reading: Reading) -> list[Tensor]:
+    name, named = reading.site.pick, _named(module, reading)
     if reading.site.port != "parameter_grad":
         return named
     gradients = [_dense(p.grad) for p in named if p.grad is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ class Site(NamedTuple):
     """Where NaN and Inf were counted, and when beside other sites of the step."""
 
     port: Port
-    order: int
+    order: float
 
 
 Sites = Mapping[tuple[Series, Mode], Site]
@@ -36,13 +37,14 @@ def counting_sites(
         for mode in modes:
             for call in calls_of(asked, mode, table):
                 order = table.at(mode, asked.module, call)[reading].order
+                order = order or math.inf  # 0 where only other ranks have read
                 found[Place(asked, mode, call).series, mode] = Site(reading.site.port, order)
     return found
 
 
 def first_sites(sites: Sites, outcome: Outcome) -> list[NonFiniteSite]:
     """The first site among values, then the first among gradients, of what was counted."""
-    first: dict[bool, tuple[int, NonFiniteSite]] = {}
+    first: dict[bool, tuple[float, NonFiniteSite]] = {}
     for record in _numbers(outcome):
         site = sites.get(((record.module, record.quantity), record.mode))
         if site is None:

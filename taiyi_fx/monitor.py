@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,11 @@ from taiyi_fx.first_non_finite import first_sites
 from taiyi_fx.passes.install import Installation
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import NonFiniteSite, Records, Series, Value
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 class MonitorWarning(UserWarning):
@@ -50,6 +55,7 @@ class Monitor:
         start_step: int = 0,
         strict: bool = False,
         epoch_statistics: Statistics = "exact",
+        groups: tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None] = (None, None),
     ) -> None:
         self.missing: dict[Series, str] = {}
         self.epochs: list[EpochSummary] = []
@@ -68,6 +74,10 @@ class Monitor:
         self._logged: list[Pending] = []
         self._epoch = Epochs(epoch_statistics)
         self._paused = False
+        self._groups = groups
+        self._is_formed = False
+        if groups[0] is not None:
+            table.join()
         self._prepare(start_step)
 
     @property
@@ -84,8 +94,7 @@ class Monitor:
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
-            logged, self._logged = self._logged, []
-            self._steps.append(Collected(Arriving(Outcome(), pending=logged)))
+            self._steps.append(Collected(Arriving(Outcome(), pending=self._take_logged())))
         self._take_in(all_of_it=True)
         return self._records
 
@@ -106,6 +115,8 @@ class Monitor:
         """
         if self._paused:
             return
+        if not self._is_formed:
+            self._form()
         agenda = self._agendas.at(step)
         failures: dict[Series, str] = {}
         if agenda.work or self._logged:
@@ -171,6 +182,8 @@ class Monitor:
         records = self.records  # first: what is still being computed may be missing
         known = Known(self._modules, self.subscriptions, records, self.missing, self._step)
         text = explain(module, quantity, known)
+        if self._writer is not None:
+            text += f" (records are kept by rank {self._writer})"
         return f"{text} (the monitor is paused)" if self._paused else text
 
     @contextmanager
@@ -224,15 +237,30 @@ class Monitor:
             self._installation.set_due(self._agendas.at(step).readings)
 
     def _collect(self, agenda: Agenda, step: int, scale: Scale) -> dict[Series, str]:
-        is_announced = step in self._announced
         collected = self._collector.collect(
-            agenda, step, scale, self._logged, is_announced=is_announced
+            agenda, step, scale, self._take_logged(), is_announced=step in self._announced
         )
-        self._logged = []
         self._steps.append(collected)
         for waiting in self._steps:
             self._tell_non_finite(waiting)
         return collected.failures
+
+    def _form(self) -> None:
+        """Agrees with other ranks, if there are any, on who is joined."""
+        self._is_formed = True
+        told = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
+        ranks = form(*self._groups, repr(told))
+        self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
+
+    @property
+    def _writer(self) -> int | None:
+        """The rank that records, if that is another than this."""
+        join = self._collector.join
+        return None if join is None or join.ranks.is_writer else join.ranks.members[0]
+
+    def _take_logged(self) -> list[Pending]:
+        logged, self._logged = self._logged, []
+        return logged if self._writer is None else []
 
     def _tell_non_finite(self, step: Collected) -> None:
         """Tells of a step's first NaN or Inf as soon as its counts are there."""

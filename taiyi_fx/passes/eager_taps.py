@@ -14,6 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.edited import has_edit, hook_first
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.parts import at_call, is_spread, ranks_of
 from taiyi_fx.passes.slots import Slot
 from taiyi_fx.passes.structure import replace_tensor
 
@@ -32,7 +33,10 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     """Folds a tensor into slots."""
     for reduction, slots in groups:
         try:
-            measured = reduction.measure(x)
+            part = x if type(x) is Tensor else _part(x, reduction, slots)
+            if part is None:
+                continue
+            measured = reduction.measure(part)
             for slot in slots:
                 slot.fold(measured)
                 if slot.shape is None:
@@ -40,6 +44,15 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
         except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
             for slot in slots:
                 slot.fail(error)
+
+
+def _part(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
+    """What this rank reduces of a tensor that may be spread over several."""
+    if not is_spread(x):
+        return x
+    for slot in slots:
+        slot.ranks = ranks_of(x)
+    return at_call(x, reduction, is_joined=slots[0].is_joined)
 
 
 def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
@@ -100,6 +113,8 @@ def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:
 
 class WithInput:
     """A reduction of a pair, given its first half until the gradient comes."""
+
+    takes_whole = True
 
     def __init__(self, reduction: Any, x: Tensor) -> None:
         self.reduction = reduction

@@ -22,6 +22,7 @@ from taiyi_fx.passes.eager_taps import (
     watch,
 )
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
+from taiyi_fx.passes.parts import is_spread, whole
 from taiyi_fx.passes.slots import Slot
 from taiyi_fx.passes.structure import find_tensor, stands_in, tensors_in
 
@@ -84,6 +85,7 @@ class Probe:
         for pick, groups in self.pair_slots:
             tensor, x = find_tensor(value, None), find_tensor(given, pick)
             if tensor is not None and x is not None:
+                x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
                 pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
                 value = self._with_gradient_read(value, tensor, given, pairs)
         return value

@@ -38,9 +38,18 @@ class Slot:
         handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
+        is_joined: Whether it becomes one with those of other ranks.
+        ranks: Those that hold parts of what was folded, or None where each has its own.
     """
 
-    def __init__(self, module: str, reading: Reading, touched: Touched | None = None) -> None:
+    def __init__(
+        self,
+        module: str,
+        reading: Reading,
+        touched: Touched | None = None,
+        *,
+        is_joined: bool = False,
+    ) -> None:
         self.module = module
         self.reading = reading
         self.key = f"{next(_KEYS)}"
@@ -51,6 +60,8 @@ class Slot:
         self.failure: Exception | None = None
         self.note: str | None = None
         self.order = 0
+        self.is_joined = is_joined
+        self.ranks: tuple[int, ...] | None = None
         self.handles: list[RemovableHandle] = []
         _SLOTS[self.key] = self
 
@@ -106,6 +117,7 @@ class SlotTable:
         self.plan = plan
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
         self._touched: Touched = {}
+        self._is_joined = False
         self.version = 0
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
@@ -114,8 +126,16 @@ class SlotTable:
         if key not in self._slots:
             readings = self.plan[module].at(*CALL_PORTS)
             self.version += 1
-            self._slots[key] = {r: Slot(module, r, self._touched) for r in readings}
+            self._slots[key] = {
+                r: Slot(module, r, self._touched, is_joined=self._is_joined) for r in readings
+            }
         return self._slots[key]
+
+    def join(self) -> None:
+        """What is read becomes one with what other ranks read."""
+        self._is_joined = True
+        for slot in self._every():
+            slot.is_joined = True
 
     def calls(self, mode: Mode, module: str) -> int:
         """How many calls of the module in one forward have been seen so far."""

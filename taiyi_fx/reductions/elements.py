@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ class Norm:
 
     Cost: one pass
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         return (norm_as_found(accumulated(x)),)
@@ -45,6 +47,8 @@ class SquareSum:
     Cost: one pass
     """
 
+    is_over_elements: ClassVar[bool] = True
+
     def measure(self, x: Tensor) -> State:
         return (norm(accumulated(x)).square(),)
 
@@ -64,6 +68,8 @@ class AbsMax:
 
     Cost: one pass
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
@@ -132,6 +138,8 @@ class Count:
     Cost: nothing
     """
 
+    is_over_elements: ClassVar[bool] = True
+
     def measure(self, x: Tensor) -> State:
         return (count(x.numel(), x),)
 
@@ -158,6 +166,8 @@ class NonFinites:
 
     Cost: one pass
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         # Not through float32: what is finite in the tensor's own type stays so.
