@@ -4,23 +4,23 @@
   the model's own and the batch. Numbers that were recorded are no tensors: see `scaling`.
 - *Peak*: the most that the allocator gave out during a due step, over what there was before, as
   torch's profiler tells; of the training's thread alone on a CPU.
-- *Reads*: how often the host reads a tensor's values in a due step, each of which would wait for an
-  accelerator; see `host_reads`.
+- *Copies*: how often a due step would copy from an accelerator to the host, those included that it
+  need not wait for; see `host_copies`.
 - *Graphs* and *breaks*: what Dynamo compiled until every combination of due quantities had run.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from benchmarks.overhead.host_reads import HostReads
+from benchmarks.overhead.host_copies import HostCopies
 from benchmarks.overhead.models import Case
 from benchmarks.overhead.tools import TOOLS
 from benchmarks.overhead.training import Training, started, warm_up
@@ -33,7 +33,7 @@ class Facts:
 
     held: int
     peak: int
-    reads: int | None
+    copies: int | None
     graphs: int
     breaks: int
 
@@ -42,7 +42,7 @@ def facts_of(case: Case, work: Work, tool: str) -> Facts:
     """Everything that is counted of one tool."""
     torch._dynamo.reset()
     counters.clear()
-    before = {id(storage) for storage in _storages()}
+    before = _storages()
     training = started(case, work, tool)
     warm_up(training, work)
     graphs = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
@@ -50,28 +50,27 @@ def facts_of(case: Case, work: Work, tool: str) -> Facts:
     peak = _peak(training)
     training.clear_gradients()
     held = _held(training, before)
-    reads = None if TOOLS[tool].is_compiled else _reads(case, work, tool)
-    return Facts(held, peak, reads, *graphs)
+    copies = None if TOOLS[tool].is_compiled else _copies(case, work, tool)
+    return Facts(held, peak, copies, *graphs)
 
 
-def _storages() -> Iterator[torch.UntypedStorage]:
-    """The memory of all tensors that Python knows of, each once."""
+def _storages() -> dict[int, torch.UntypedStorage]:
+    """The memory of all tensors that Python knows of, by address.
+
+    Whoever holds the result holds the memory, so that no address comes again.
+    """
     gc.collect()
-    # A lookup by type: some objects answer isinstance by doing something.
-    tensors = [o for o in gc.get_objects() if issubclass(type(o), Tensor)]
+    # Exactly these: what compilers trace with looks like a tensor and has no memory.
+    tensors = (o for o in gc.get_objects() if type(o) in (Tensor, nn.Parameter))
     of_tensors = (t.untyped_storage() for t in tensors if t.layout == torch.strided)
-    yield from {storage.data_ptr(): storage for storage in of_tensors}.values()
+    return {storage.data_ptr(): storage for storage in of_tensors}
 
 
-def _held(training: Training, before: set[int]) -> int:
+def _held(training: Training, before: Mapping[int, torch.UntypedStorage]) -> int:
     model = training.watched.model
     own = chain(model.parameters(), model.buffers(), training.batch)
-    excluded = {t.untyped_storage().data_ptr() for t in own}
-    return sum(
-        storage.nbytes()
-        for storage in _storages()
-        if storage.data_ptr() not in excluded and id(storage) not in before
-    )
+    known = {*before, *(t.untyped_storage().data_ptr() for t in own)}
+    return sum(s.nbytes() for address, s in _storages().items() if address not in known)
 
 
 def _peak(training: Training) -> int:
@@ -88,11 +87,11 @@ def _peak(training: Training) -> int:
     return max(accumulate(changes, initial=0))
 
 
-def _reads(case: Case, work: Work, tool: str) -> int:
+def _copies(case: Case, work: Work, tool: str) -> int:
     # In float64, where taiyi_fx takes the way that it takes on an accelerator: on the CPU it looks
     # at sums in float32 to see whether they are right.
     training = started(case, work, tool, torch.float64)
     warm_up(training, work)
-    with HostReads() as reads:
+    with HostCopies() as copies:
         training.run_step()
-    return reads.count
+    return copies.count

@@ -10,7 +10,7 @@ def ratio_cell(ours: Sequence[float], base: Sequence[float]) -> str:
     """The median of the rounds' ratios, and between which two of them half lie."""
     ratios = [a / b for a, b in zip(ours, base, strict=True)]
     low, middle, high = quartiles(ratios)
-    return f"{middle:.2f} [{low:.2f}–{high:.2f}]"  # noqa: RUF001 - a range has an en dash
+    return f"{middle:.2f} [{low:.2f}-{high:.2f}]"
 
 
 def milliseconds_cell(spent: Sequence[float], steps: int) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
+
 from benchmarks.overhead.models import CASES
 from benchmarks.overhead.ratios import milliseconds_cell, ratio_cell, summed
 from benchmarks.overhead.tools import PLAIN, TOOLS
@@ -15,10 +17,15 @@ Found = Mapping[str, Any]
 
 COMPUTE, WALL = 0, 1
 
+_MEASURED = (
+    "Median of the rounds' ratios [quartiles]; of torch.compile's rows to torch.compile. "
+    "Torch {torch}, one thread, {device}."
+)
+
 
 def report(times: Mapping[tuple[str, str], Found], facts: Mapping[tuple[str, str], Found]) -> str:
     """All tables; results are by work and model."""
-    parts: list[str] = []
+    parts = [_MEASURED.format(torch=torch.__version__, device=_device())]
     for name, work in WORKS.items():
         of_work = {model: found for (w, model), found in times.items() if w == name}
         counted = {model: found for (w, model), found in facts.items() if w == name}
@@ -28,6 +35,10 @@ def report(times: Mapping[tuple[str, str], Found], facts: Mapping[tuple[str, str
         if counted:
             parts.append(_titled(_FACTS, counted, _fact))
     return "\n\n".join(parts)
+
+
+def _device() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
 
 
 def _tables_of_time(work: Work, times: Mapping[str, Found]) -> Iterator[str]:
@@ -78,7 +89,7 @@ def _value(found: Found, tool: str) -> str:
     return said + (f", {wrong} FALSELY" if wrong else "")
 
 
-_FACTS = "Held between steps, more at the peak of a due step, reads by the host; graphs, breaks"
+_FACTS = "Held between steps, more at the peak of a due step, copies to the host; graphs, breaks"
 
 
 def _fact(found: Found, tool: str) -> str:
@@ -86,9 +97,9 @@ def _fact(found: Found, tool: str) -> str:
     if facts is None:
         return ""
     if tool == PLAIN:
-        return f"{_size(facts['held'])}, {_size(facts['peak'])}, {facts['reads']}"
+        return f"{_size(facts['held'])}, {_size(facts['peak'])}, {facts['copies']}"
     said = [_size(facts[kind] - plain[kind]) for kind in ("held", "peak")]
-    said += [] if facts["reads"] is None else [str(facts["reads"] - plain["reads"])]
+    said += [] if facts["copies"] is None else [str(facts["copies"] - plain["copies"])]
     compiled = f"; {facts['graphs']}, {facts['breaks']}" if TOOLS[tool].is_compiled else ""
     return ", ".join(said) + compiled
 

@@ -44,8 +44,7 @@ class Training:
         """Some steps and all that they leave to be done."""
         for _ in range(steps):
             self.run_step()
-        if steps > 1:
-            self.watched.wait()
+        self.watched.wait()
 
     def clear_gradients(self) -> None:
         """Lets go of what the last step left."""
@@ -63,8 +62,7 @@ def started(case: Case, work: Work, tool: str, dtype: torch.dtype = torch.float3
 
 def warm_up(training: Training, work: Work) -> None:
     """Steps before the first that counts: everything is compiled, the next step is due."""
-    training.run(2 * work.interval if work.interval > 1 else 4)
-    training.watched.wait()
+    training.run(max(4, 2 * work.interval))
 
 
 def twin(training: Training, case: Case) -> nn.Module:

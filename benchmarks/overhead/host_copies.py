@@ -1,4 +1,4 @@
-"""Counts how often the host reads what may be on an accelerator."""
+"""Counts the copies from an accelerator to the host that a program would make."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _READS = {
 }
 
 
-class HostReads(TorchFunctionMode):
-    """Counts within its body each read of a tensor that no ``cpu()`` has brought to the host.
+class HostCopies(TorchFunctionMode):
+    """Counts, within its body, what Python reads of tensors that no ``cpu()`` brought to the host.
 
-    What is seen is what Python calls, so a model that runs on a CPU shows what it would copy from
-    a GPU. A read of what has been copied already is none.
+    What is seen is what Python calls, so that a model on a CPU shows what it would copy from a GPU.
+    Other threads are not seen.
 
     Attributes:
         count: How many.
