@@ -32,6 +32,7 @@ def report(times: Mapping[tuple[str, str], Found], facts: Mapping[tuple[str, str
         if of_work:
             parts += [f"## {work.title}", *_tables_of_time(work, of_work)]
             parts += [_titled("Largest relative difference from float64", of_work, _value)]
+            parts += _reasons(of_work)
         if counted:
             parts.append(_titled(_FACTS, counted, _fact))
     return "\n\n".join(parts)
@@ -89,6 +90,13 @@ def _value(found: Found, tool: str) -> str:
     return said + (f", {wrong} FALSELY" if wrong else "")
 
 
+def _reasons(times: Mapping[str, Found]) -> Iterator[str]:
+    """Why tools crash, each in a line."""
+    for model, found in times.items():
+        for tool, why in found["failed"].items():
+            yield f"{tool} crashes on {CASES[model].title}: {why.split('. ')[0]}"
+
+
 _FACTS = "Held between steps, more at the peak of a due step, copies to the host; graphs, breaks"
 
 
@@ -96,6 +104,8 @@ def _fact(found: Found, tool: str) -> str:
     facts, plain = found.get(tool), found[PLAIN]
     if facts is None:
         return ""
+    if "failed" in facts:
+        return "crashes"
     if tool == PLAIN:
         return f"{_size(facts['held'])}, {_size(facts['peak'])}, {facts['copies']}"
     said = [_size(facts[kind] - plain[kind]) for kind in ("held", "peak")]

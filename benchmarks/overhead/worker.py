@@ -54,13 +54,13 @@ def _align(trainings: list[Training]) -> None:
 
 
 def facts(case: Case, work: Work, tools: list[str]) -> dict[str, Any]:
-    """What else is counted; tools that fail are left out."""
+    """What else is counted of each tool; of those that fail, why."""
     found: dict[str, Any] = {}
     for tool in tools:
         try:
             found[tool] = dataclasses.asdict(facts_of(case, work, tool))
-        except RuntimeError:
-            continue
+        except RuntimeError as error:
+            found[tool] = {"failed": str(error).splitlines()[0]}
     return found
 
 
