@@ -62,35 +62,41 @@ def _train(model: nn.Module) -> None:
 def steps(*, quick: bool) -> Iterator[str]:
     """Cost of a step by how many there were before, and memory of a recorded number."""
     count = 400 if quick else 4000
-    plain = thin_mlp()
-    model = taiyi_fx.instrument(plain, WORKS["q1"].cfg(plain))
-    x = torch.randn(64, 32)
-
-    def run(step: int) -> None:
-        model.zero_grad()
-        model(x).sum().backward()
-        model.monitor.track(step)
-
+    model, x = _watched_mlp(), torch.randn(64, 32)
     for step in range(20):
-        run(step)
-    spent = [_nanoseconds(lambda s=step: run(s)) for step in range(20, 20 + count)]
+        _tracked_step(model, x, step)
+    spent = [
+        _nanoseconds(lambda s=step: _tracked_step(model, x, s)) for step in range(20, 20 + count)
+    ]
     parts = [spent[i * count // 4 : (i + 1) * count // 4] for i in range(4)]
     times = ", ".join(f"{statistics.median(part) / 1e6:.2f}" for part in parts)
     yield f"a step in each quarter of {count} steps, all norms due: {times} ms"
-    yield f"memory of a recorded number: {_bytes_of_a_number(model, run, 20 + count):.0f} bytes"
+    yield f"memory of a recorded number: {_bytes_of_a_number(x):.0f} bytes"
 
 
-def _bytes_of_a_number(model: nn.Module, run: Callable[[int], None], first: int) -> float:
-    records = len(model.monitor.records)
+def _watched_mlp() -> nn.Module:
+    plain = thin_mlp()
+    return taiyi_fx.instrument(plain, WORKS["q1"].cfg(plain))
+
+
+def _tracked_step(model: nn.Module, x: torch.Tensor, step: int) -> None:
+    model.zero_grad()
+    model(x).sum().backward()
+    model.monitor.track(step)
+
+
+def _bytes_of_a_number(x: torch.Tensor, count: int = 200) -> float:
+    """Of all that Python holds for the records of some steps, from the first on."""
+    model = _watched_mlp()
+    _tracked_step(model, x, 0)
+    gc.collect()
     tracemalloc.start()
+    for step in range(1, count + 1):
+        _tracked_step(model, x, step)
     gc.collect()
-    before, _ = tracemalloc.get_traced_memory()
-    for step in range(first, first + 100):
-        run(step)
-    gc.collect()
-    after, _ = tracemalloc.get_traced_memory()
+    held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    return (after - before) / (len(model.monitor.records) - records)
+    return held / (len(model.monitor.records) * count / (count + 1))
 
 
 def parameters(*, quick: bool) -> Iterator[str]:
