@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
@@ -126,6 +127,10 @@ def _read_value(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
 
 
 def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
+    if _is_batched(x):
+        _leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
+        return
+    x = x.detach()  # with create_graph=True a gradient has a graph of its own
     for reduction, slots in groups:
         try:
             measured = reduction.measure(x)
@@ -138,6 +143,11 @@ def _fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             error.__context__ = error.__cause__ = None
             for slot in slots:
                 slot.failure = error.with_traceback(None)
+
+
+def _is_batched(x: Tensor) -> bool:
+    """Whether torch runs this once for many, and nothing that is made of it can be kept."""
+    return is_functorch_wrapped_tensor(x) or is_legacy_batchedtensor(x)
 
 
 def _tap_gradient(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
@@ -260,8 +270,13 @@ class EagerTap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         """The gradient as it came."""
-        _fold(grads[0].detach(), ctx.groups)
+        _fold(grads[0], ctx.groups)
         return grads[0], None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        """The tangent as it came, a view as the output is one."""
+        return tangents[0].view_as(tangents[0])
 
 
 class CompiledTap(torch.autograd.Function):
