@@ -112,6 +112,7 @@ class Monitor:
             grad_scale: The factor that the loss was multiplied with. Gradients of inputs and
                 outputs are divided by it. A number says that parameter gradients still carry
                 it too; given the scaler itself, that is looked up (``unscale_`` takes it out).
+                With several optimizers, call ``track`` before the first ``unscale_`` or after all.
         """
         if self._paused:
             return

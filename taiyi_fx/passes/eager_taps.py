@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch.autograd.graph import Node
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
@@ -89,7 +90,16 @@ def _fold_one_of(
 ) -> None:
     g = gradients[output]
     if g is not None:
-        fold(g.detach() if g.requires_grad else g, groups)
+        _fold_gradient(g, groups)
+
+
+def _fold_gradient(g: Tensor, groups: tuple[SlotGroup, ...]) -> None:
+    if is_functorch_wrapped_tensor(g) or is_legacy_batchedtensor(g):
+        # Torch runs this once for many, and nothing that is made of it can be kept.
+        leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
+        return
+    # With create_graph=True a gradient has a graph of its own.
+    fold(g.detach() if g.requires_grad else g, groups)
 
 
 def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
@@ -98,7 +108,7 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
         # A Function would part the tensor from its other name: were it then changed in place
         # and used again under that, gradients would be wrong without a word. A hook on the tensor
         # leaves the graph as it is.
-        handle = _hook(tensor, lambda g: fold(g, groups))
+        handle = _hook(tensor, lambda g: _fold_gradient(g, groups))
         if tensor.is_leaf:  # it outlives the step: so would the hook
             groups[0][1][0].handles.append(handle)
         return value
@@ -147,5 +157,10 @@ class EagerTap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         """The gradient as it came."""
-        fold(grads[0].detach(), ctx.groups)
+        _fold_gradient(grads[0], ctx.groups)
         return grads[0], None
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        """The tangent as it came, a view as the output is one."""
+        return tangents[0].view_as(tangents[0])

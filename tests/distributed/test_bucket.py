@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_seen_and_said():
     for offer in (
         raw.measure(torch.ones(3, 3)),
         raw.measure(torch.ones(1, 1, 3)),
-        norm.measure(torch.ones(2)),
+        norm.measure(torch.ones(2, dtype=torch.float64)),
     ):
         assert not layout.fits(("train", 0, 0), Offer(offer))
     assert not layout.fits(("train", 0, 1), Offer(raw.measure(torch.ones(2, 3))))
