@@ -125,8 +125,12 @@ def _alike(stack: Stack, readings: Readings) -> Collection[int]:
         ways = [[], []]
         for i in kept:
             slot = slots[i]
-            if (slot.state is None) != (slot.cells is None):
-                ways[slot.state is None].append(i)
+            if slot.cells is None and slot.state is not None:
+                ways[0].append(i)
+            elif (
+                slot.cells is not None and slot.state is None and not any(s for s, _ in slot.kinds)
+            ):
+                ways[1].append(i)
         kept = max(ways, key=len)
     for rows in stack.of_modules.values():
         if not readings.has_all(rows.of):
@@ -155,9 +159,9 @@ def _of_slots(slots: Sequence[Slot]) -> tuple[State, Tensor | None]:
     """The states of all, and for those of compiled code the counts of folds."""
     if slots[0].cells is None:
         return _stacked([slot.state for slot in slots if slot.state is not None]), None
-    cells = zip(*(slot.cells for slot in slots if slot.cells is not None), strict=True)
-    count, *state = (torch.cat(parts) for parts in cells)
-    return tuple(state), count
+    numbers = torch.stack([slot.cells[0] for slot in slots if slot.cells is not None])
+    kinds = enumerate(slots[0].kinds, start=1)
+    return tuple(numbers[:, i].to(dtype) for i, (_, dtype) in kinds), numbers[:, 0]
 
 
 def _of_rows(rows: Rows, readings: Readings) -> State:

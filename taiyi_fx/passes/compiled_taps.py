@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from taiyi_fx.passes.cells import cells_in, kinds_of, pack, unpacked
 from taiyi_fx.passes.eager_taps import PARAMETER, SlotGroup, leave
 from taiyi_fx.passes.ir import Reduction, State, has_fixed_shape
 from taiyi_fx.passes.slots import Slot, allocate, where
@@ -115,7 +116,7 @@ def _fold_all(
     start = 0
     for reduction in reductions:
         measured = measure(reduction)
-        end = start + 1 + len(measured)
+        end = start + cells_in(measured)
         _fold_cells(reduction, cells[start:end], measured, none)
         start = end
 
@@ -123,16 +124,13 @@ def _fold_all(
 def _fold_cells(
     reduction: Reduction, cells: State, measured: State, none: Tensor | int = 0
 ) -> None:
-    count, *state = cells
-    merged = reduction.merge(tuple(cell[0] for cell in state), measured)
-    for cell, value in zip(state, where(count[0] + none > 0, merged, measured), strict=True):
-        cell.copy_(value.unsqueeze(0))
-    count.add_(none + 1)
+    count, before = unpacked(cells, [(part.shape, part.dtype) for part in measured])
+    merged = reduction.merge(before, measured)
+    pack(cells, count + none + 1, where(count + none > 0, merged, measured))
 
 
 def _cells_for(slot: Slot, measured: State) -> State:
     # For gradients only the shapes of the measurement are used: the compiler drops its arithmetic.
-    shapes = tuple(tuple(int(n) for n in part.shape) for part in measured)
-    allocate(slot.key, shapes, tuple(part.dtype for part in measured), measured[0].device)
+    allocate(slot.key, kinds_of(measured), measured[0].device)
     assert slot.cells is not None
     return slot.cells

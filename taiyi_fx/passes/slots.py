@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
+from taiyi_fx.passes.cells import Kind, new_cells, unpacked
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Plan, Reading, State
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
@@ -31,7 +32,8 @@ class Slot:
 
     Attributes:
         state: What eager folds left, or None.
-        cells: A count of folds and the state, for compiled code, or None.
+        cells: The state in compiled code, or None.
+        kinds: Of the state's parts there.
         shape: The shape first seen.
         module: The module's name.
         failure: Why a fold did not succeed in this step, or None.
@@ -56,6 +58,7 @@ class Slot:
         self._touched: Touched = {} if touched is None else touched
         self.state: State | None = None
         self.cells: State | None = None
+        self.kinds: tuple[Kind, ...] = ()
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
         self.note: str | None = None
@@ -98,11 +101,18 @@ class Slot:
         """The state, and where only the device knows whether there is one, the count of folds."""
         if self.cells is None:
             return None if self.state is None else (self.state, None)
-        count, *cells = (cell[0].clone() for cell in self.cells)  # the next step writes there
+        copied = tuple(cell.clone() for cell in self.cells)  # the next step writes there
+        count, state = unpacked(copied, self.kinds)
         if self.state is None:
-            return tuple(cells), count
-        merged = self.reading.reduction.merge(self.state, tuple(cells))
+            return state, count
+        merged = self.reading.reduction.merge(self.state, state)
         return where(count > 0, merged, self.state), None
+
+
+class _Allocations:
+    """How often any slot was given cells."""
+
+    count = 0
 
 
 class SlotTable:
@@ -118,6 +128,8 @@ class SlotTable:
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
         self._touched: Touched = {}
         self._is_joined = False
+        self._counts: list[Tensor] = []
+        self._allocations = 0
         self.version = 0
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
@@ -157,14 +169,18 @@ class SlotTable:
         for slot in self._touched:
             slot.clear()
         self._touched.clear()
-        counts = [slot.cells[0] for slot in self._every() if slot.cells is not None]
-        if counts:
-            torch._foreach_zero_(counts)  # pyright: ignore[reportPrivateImportUsage]
+        if self._allocations != _Allocations.count:
+            self._allocations = _Allocations.count
+            self._counts = [s.cells[0][:1] for s in self._every() if s.cells is not None]
+        if self._counts:
+            torch._foreach_zero_(self._counts)  # pyright: ignore[reportPrivateImportUsage]
 
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
         for slot in self._every():
             slot.state = slot.cells = None
+            slot.kinds = ()
+        self._counts = []
 
     def _every(self) -> Iterator[Slot]:
         return (slot for slots in self._slots.values() for slot in slots.values())
@@ -176,21 +192,12 @@ def where(condition: Tensor, a: State, b: State) -> State:
 
 
 @torch.compiler.assume_constant_result
-def allocate(
-    key: str,
-    shapes: tuple[tuple[int, ...], ...],
-    dtypes: tuple[torch.dtype, ...],
-    device: torch.device,
-) -> bool:
+def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
     """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
     slot = _SLOTS[key]
     # Compiled code runs in the order that it is traced in, and its backward in reverse.
     slot.order = next(CLOCK) * (-1 if slot.reading.site.port in GRADIENT_PORTS else 1)
-    # Of at least one axis: compiled code takes a float64 without any for a Python number, and
-    # loses what is written into it.
-    kinds = zip(((), *shapes), (torch.int64, *dtypes), strict=True)
-    wanted = [((1, *shape), dtype) for shape, dtype in kinds]
-    have = [(tuple(c.shape), c.dtype) for c in slot.cells or ()]
-    if have != wanted or (slot.cells and slot.cells[0].device != device):
-        slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)
+    if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
+        slot.kinds, slot.cells = kinds, new_cells(kinds, device)
+        _Allocations.count += 1
     return True

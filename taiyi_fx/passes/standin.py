@@ -93,10 +93,15 @@ class Standin:
                 return False
         if any(_present(kept) != expected for kept, expected in self.tensors):
             return False
-        return not any(self.hooks) and self._runs_the_same()
+        if torch.compiler.is_compiling():
+            # The compiler itself asks these things while it traces, and not at each call.
+            return _ran_the_same(self.key)
+        return self.runs_the_same()
 
-    def _runs_the_same(self) -> bool:
-        """Whether each module's forward is the one captured, or a probed one around it."""
+    def runs_the_same(self) -> bool:
+        """Whether there are no hooks, and each module's forward is what was captured."""
+        if any(self.hooks):
+            return False
         for module, kind in self.kinds:
             if type(module) is not kind:
                 return False
@@ -156,6 +161,11 @@ def _make_function(key: str, mode: Mode | None, starts: Starts, place: str) -> b
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     _STANDINS[key].make_function(mode, starts, place)
     return True
+
+
+@torch.compiler.assume_constant_result
+def _ran_the_same(key: str) -> bool:
+    return _STANDINS[key].runs_the_same()
 
 
 def _forward_of(module: nn.Module) -> Callable[..., Any]:
