@@ -77,6 +77,14 @@ def test_a_copy_is_counted_once():
     assert copies.count == 2
 
 
+def test_a_copy_in_backward_is_counted():
+    x, seen = torch.ones(3, requires_grad=True), []
+    x.register_post_accumulate_grad_hook(lambda x: seen.append(x.grad.sum().item()))
+    with HostCopies() as copies:
+        x.square().sum().backward()
+    assert copies.count == 1
+
+
 def test_disagreement_is_found():
     expected = {("a", "q"): 2.0, ("b", "q"): 10.0, ("c", "q"): math.inf, ("d", "q"): 1.0}
     found = agreement({("a", "q"): 3.0, ("b", "q"): math.inf, ("c", "q"): math.inf}, expected)
