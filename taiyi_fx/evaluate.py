@@ -56,7 +56,6 @@ class Evaluator:
         self._windows.clear()
         self._previous.clear()
 
-    @torch.no_grad()
     def start(
         self,
         works: Sequence[Work],
@@ -64,6 +63,8 @@ class Evaluator:
         also: Sequence[Pending] = (),
     ) -> Arriving:
         """Computes everything and sends it to the host, with what else is on its way there.
+
+        Where it is called, autograd takes no notes.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
@@ -79,6 +80,7 @@ class Evaluator:
             pending += self._guarded(series, make, outcome)
         return Arriving(outcome, columns, pending, strict=self._strict)
 
+    @torch.no_grad()
     def run(self, works: Sequence[Work]) -> Outcome:
         """Computes everything and waits for it.
 

@@ -120,10 +120,12 @@ class Monitor:
             self._form()
         agenda = self._agendas.at(step)
         failures: dict[Series, str] = {}
-        if agenda.work or self._logged:
-            failures = self._collect(agenda, step, Scale.of(grad_scale))
-        self._installation.end_step()
-        self._prepare(step + 1)
+        try:
+            if agenda.work or self._logged:
+                failures = self._collect(agenda, step, Scale.of(grad_scale))
+        finally:  # what a quantity raised, if strict: the next step is a new one all the same
+            self._installation.end_step()
+            self._prepare(step + 1)
         self._report(failures)
         self._take_in(all_of_it=self._strict)
 

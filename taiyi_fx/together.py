@@ -160,8 +160,13 @@ def _of_slots(slots: Sequence[Slot]) -> tuple[State, Tensor | None]:
     if slots[0].cells is None:
         return _stacked([slot.state for slot in slots if slot.state is not None]), None
     numbers = torch.stack([slot.cells[0] for slot in slots if slot.cells is not None])
-    kinds = enumerate(slots[0].kinds, start=1)
-    return tuple(numbers[:, i].to(dtype) for i, (_, dtype) in kinds), numbers[:, 0]
+    return tuple(_column(numbers, slots, i) for i in range(len(slots[0].kinds))), numbers[:, 0]
+
+
+def _column(numbers: Tensor, slots: Sequence[Slot], part: int) -> Tensor:
+    dtypes = {slot.kinds[part][1] for slot in slots}
+    column = numbers[:, 1 + part]
+    return column.to(dtypes.pop()) if len(dtypes) == 1 else column
 
 
 def _of_rows(rows: Rows, readings: Readings) -> State:

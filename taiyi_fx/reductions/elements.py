@@ -24,11 +24,11 @@ class Norm:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        return (norm_as_found(accumulated(x)),)
+        return (norm_as_found(x),)
 
     def measure_all(self, tensors: Sequence[Tensor]) -> State:
         """The same of many tensors at once, as a vector."""
-        return (norms([accumulated(x) for x in tensors]),)
+        return (norms(list(tensors)),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.hypot(a[0].to(wide(a[0].device)), b[0].to(wide(b[0].device))),)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from taiyi_fx.reductions.rows import accumulated
+
 _BLOCK = 1024
 _SMALL = 4096
 _PRECISE = 2048
@@ -67,9 +69,12 @@ def norm(x: Tensor) -> Tensor:
 
 
 def norm_as_found(x: Tensor) -> Tensor:
-    """The same in float32 where that was as precise."""
+    """The same of a tensor of any type, in float32 where that was as precise."""
     if not _is_fast(x):
-        return torch.linalg.vector_norm(x, dtype=wide(x.device))
+        x = accumulated(x)
+        if not _is_fast(x):
+            return torch.linalg.vector_norm(x, dtype=wide(x.device))
+    # What most of a small model's watching comes down to: two calls of torch.
     found = torch.linalg.vector_norm(x) if x.numel() <= _PRECISE else _blocked_norm(x)
     if _LOW < found.item() < _HIGH or not x.any():
         return found
@@ -79,16 +84,20 @@ def norm_as_found(x: Tensor) -> Tensor:
 def norms(tensors: list[Tensor]) -> Tensor:
     """The Euclidean norm of each tensor, of alike ones by one call, as a vector in float64."""
     of_all = torch._foreach_norm  # pyright: ignore[reportPrivateImportUsage]
-    fast = [_is_fast(x) for x in tensors]
-    if not any(fast):
-        return torch.stack(of_all(tensors, 2, dtype=wide(tensors[0].device)))
-    if not all(fast) or any(x.numel() > _PRECISE for x in tensors):
+    if all(map(_is_small_and_fast, tensors)):
+        found = torch.stack(of_all(tensors)).double()
+        for i, size in enumerate(found.tolist()):
+            if not _LOW < size < _HIGH:
+                found[i] = norm(tensors[i])
+        return found
+    tensors = [accumulated(x) for x in tensors]
+    if any(map(_is_fast, tensors)):
         return torch.stack([norm(x) for x in tensors])
-    found = torch.stack(of_all(tensors)).double()
-    for i, size in enumerate(found.tolist()):
-        if not _LOW < size < _HIGH:
-            found[i] = norm(tensors[i])
-    return found
+    return torch.stack(of_all(tensors, 2, dtype=wide(tensors[0].device)))
+
+
+def _is_small_and_fast(x: Tensor) -> bool:
+    return _is_fast(x) and x.numel() <= _PRECISE
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -135,7 +144,8 @@ def power_of_two(x: Tensor) -> Tensor:
 
 def _is_fast(x: Tensor) -> bool:
     # On other devices a look at the result would wait for it.
-    return x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
+    on_host = x.dtype is torch.float32 and x.is_cpu
+    return on_host and not torch.compiler.is_compiling() and not x.is_neg()
 
 
 def _blocked_norm(x: Tensor) -> Tensor:
