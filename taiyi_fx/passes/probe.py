@@ -341,7 +341,8 @@ def _fold_cells(
 
 def _cells_for(slot: Slot, measured: State) -> State:
     # For gradients only the shapes of the measurement are used: the compiler drops its arithmetic.
-    shapes = tuple(tuple(int(n) for n in part.shape) for part in measured)
+    # A size that the compiler left open is fixed: `range` asks it for a number, `int` does not.
+    shapes = tuple(tuple(len(range(n)) for n in part.shape) for part in measured)
     allocate(slot.key, shapes, tuple(part.dtype for part in measured), measured[0].device)
     assert slot.cells is not None
     return slot.cells

@@ -70,6 +70,8 @@ class Slot:
         if self.state is None:
             return tuple(cells), count
         merged = self.reading.reduction.merge(self.state, tuple(cells))
+        if any(m.shape != s.shape for m, s in zip(merged, self.state, strict=True)):
+            return (merged if count > 0 else self.state), None  # the host has to ask
         return where(count > 0, merged, self.state), None
 
 
@@ -144,4 +146,7 @@ def allocate(
     have = [(tuple(c.shape), c.dtype) for c in slot.cells or ()]
     if have != wanted or (slot.cells and slot.cells[0].device != device):
         slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)
+        for cell in slot.cells:
+            # CUDA graphs are given up where they would write into what may move.
+            torch._dynamo.mark_static_address(cell)
     return True
