@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.utils import counters
+from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 
@@ -384,3 +385,30 @@ def test_what_compiled_code_writes_into_has_a_fixed_address():
     torch.compile(model, backend=backend, fullgraph=True)(torch.ones(2, 4)).sum().backward()
     assert kinds
     assert set(kinds) == {"unguarded"}
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def body(self, x):
+        return self.a(x).tanh()
+
+    def forward(self, x):
+        return self.b(checkpoint(self.body, x, use_reentrant=False))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
+@pytest.mark.parametrize("is_one_graph", [True, False])
+def test_a_checkpoint_counts_once_in_compiled_code_too(is_one_graph):
+    cfg = {nn.Linear: ["InputAbsMax", "InputSndNorm", "OutputGradSndNorm"]}
+    model = Checkpointed()
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    setting = {"skip_fwd_side_effects_in_bwd_under_checkpoint": is_one_graph}
+    xs = [torch.randn(3, 4) for _ in range(2)]
+    with torch._dynamo.config.patch(setting):
+        run = torch.compile(compiled, fullgraph=is_one_graph, backend="aot_eager")
+        for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
