@@ -6,10 +6,14 @@ gradients, parameters and buffers have to be the same bits, every call of a prob
 be recorded with the value that a hook reads. The time of `instrument` is told beside what it may
 be: three forwards and a second.
 
+With ``--compile`` models are compiled as one graph instead, plain and instrumented; where the plain
+model compiles, the instrumented one has to, and to record what it records in eager code.
+
 Run it from the root of the repository, in an environment with the models' libraries (``make zoo``
 makes one):
 
-    python -m benchmarks.zoo [--short] [--family FAMILY] [--only PATTERN] [--json FILE]
+    python -m benchmarks.zoo [--short] [--compile] [--family FAMILY] [--only PATTERN] \
+        [--json FILE]
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ import torch
 
 from benchmarks.zoo_calls import QUANTITIES
 from benchmarks.zoo_check import Result, check_case
+from benchmarks.zoo_compile import Compiled, check_compiled
 from benchmarks.zoo_models.case import Case
 
 FAMILIES = {
@@ -43,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the zoo; 1 if a model falls short."""
     options = _options(argv)
     torch.set_num_threads(1)
+    if options.compile:
+        return _compile(options)
     results: dict[str, list[Result]] = {}
     for family in options.family or FAMILIES:
         for case in _cases(family, options.short, options.only):
@@ -59,6 +66,44 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(any(r.falls_short for family in results.values() for r in family))
 
 
+def _compile(options: argparse.Namespace) -> int:
+    rows, falls_short = [], False
+    for family in options.family or FAMILIES:
+        results = []
+        for case in _cases(family, options.short, options.only):
+            results.append(check_compiled(case))
+            gc.collect()
+            print(_compiled_line(results[-1]), flush=True)
+        judged = [r for r in results if not r.excluded]
+        falls_short = falls_short or any(r.problems for r in judged)
+        rows.append(_compiled_row(family, results, judged))
+    print(_table(_COMPILED_HEAD, rows))
+    return int(falls_short)
+
+
+def _compiled_line(result: Compiled) -> str:
+    said = "; ".join(result.problems) or f"{result.same}/{result.values} values"
+    said = f"excluded: {result.excluded}" if result.excluded else said
+    seconds = f"{result.plain_seconds:5.1f} {result.seconds:5.1f} s"
+    return f"{result.name:<60} {seconds}  {'FAILS: ' if result.problems else ''}{said}"
+
+
+_COMPILED_HEAD = ("compiled", "models", "plain compiles", "instrumented too", "values", "seconds")
+
+
+def _compiled_row(
+    family: str, results: Sequence[Compiled], judged: Sequence[Compiled]
+) -> tuple[str, ...]:
+    return (
+        family,
+        str(len(results)),
+        str(len(judged)),
+        str(sum(not r.problems for r in judged)),
+        f"{sum(r.same for r in judged)}/{sum(r.values for r in judged)}",
+        f"{sum(r.plain_seconds for r in judged):.0f} {sum(r.seconds for r in judged):.0f}",
+    )
+
+
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--family", action="append", choices=FAMILIES, help="one or more of these")
@@ -66,6 +111,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--only", metavar="PATTERN", default="*", help="names that fit, as in *net*"
     )
     parser.add_argument("--short", action="store_true", help="a few small models of each family")
+    parser.add_argument("--compile", action="store_true", help="compile each as one graph")
     parser.add_argument("--json", metavar="FILE", help="where to write all results")
     return parser.parse_args(argv)
 
@@ -122,12 +168,16 @@ def _report(results: dict[str, list[Result]]) -> str:
     everything = [r for found in results.values() for r in found]
     if len(rows) > 1:
         rows.append(_row("all", everything))
-    widths = [max(map(len, column)) for column in zip(_HEAD, *rows, strict=True)]
+    return "\n".join([_table(_HEAD, rows), "", *_remarks(everything)])
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     table = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in (_HEAD, *rows)
+        for row in (head, *rows)
     ]
-    return "\n".join(["", *table, "", *_remarks(everything)])
+    return "\n".join(["", *table])
 
 
 def _row(family: str, results: list[Result]) -> tuple[str, ...]:

@@ -83,7 +83,7 @@ def check_case(case: Case) -> Result:
             with calls.watching(counted):
                 train_step(counted, case, 0)
         except Exception as error:  # noqa: BLE001 - a case that cannot run is named
-            result.excluded = f"the plain model fails: {_told(error)}"
+            result.excluded = f"the plain model fails: {told(error)}"
             return result
         result.plain_seconds = min(phase.seconds for phase in expected[:2])
         if not any(phase.has_gradient for phase in expected):
@@ -91,7 +91,7 @@ def check_case(case: Case) -> Result:
         try:
             _check(result, case, subject, expected, calls)
         except Exception as error:  # noqa: BLE001 - a crash of one model must not end the run
-            result.error = _told(error)
+            result.error = told(error)
     if result.falls_short:
         texts = [str(w.message) for w in caught if issubclass(w.category, taiyi_fx.MonitorWarning)]
         result.notes += [f"MonitorWarning: {text}" for text in dict.fromkeys(texts)]
@@ -100,15 +100,17 @@ def check_case(case: Case) -> Result:
 
 def _copies(case: Case) -> tuple[nn.Module, nn.Module, nn.Module]:
     """Three models with the same weights, since not every model can be copied."""
-    return _build(case), _build(case), _build(case)
+    return build(case), build(case), build(case)
 
 
-def _build(case: Case) -> nn.Module:
+def build(case: Case) -> nn.Module:
+    """The case's model in training, always with the same weights."""
     seed(0)
     return case.build().train()
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """An error and the line that raised it."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -144,13 +146,14 @@ def _compare(result: Result, case: Case, expected: list[Phase], found: list[Phas
     result.is_equal = not lines
     if not lines:
         return
-    if _unequal(expected, run_phases(_build(case), case)):
+    if _unequal(expected, run_phases(build(case), case)):
         result.excluded = "two runs of the plain model differ"
         return
-    result.problems.append(f"not bit-equal: {_listed(lines)}")
+    result.problems.append(f"not bit-equal: {listed(lines)}")
 
 
-def _listed(lines: list[str]) -> str:
+def listed(lines: list[str]) -> str:
+    """The first of them, and how many more there are."""
     more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
     return "; ".join(lines[:_SHOWN]) + more
 
@@ -179,7 +182,7 @@ def _count(
     _add(result, wrong, "wrong", lambda r: f"{observed[r]:.6g} instead of {calls.norms[r]:.6g}")
     invented = [reading for reading in observed if reading not in calls.norms]
     if invented:
-        names = _listed([f"{q} of {m!r}" for m, q in invented])
+        names = listed([f"{q} of {m!r}" for m, q in invented])
         result.notes.append(f"{len(invented)} values that hooks do not see: {names}")
 
 
@@ -191,4 +194,4 @@ def _is_off(norm: float, value: float) -> bool:
 def _add(result: Result, readings: list[Reading], what: str, why: Callable[[Reading], str]) -> None:
     if readings:
         lines = [f"{q} of {m!r} ({why((m, q))})" for m, q in readings]
-        result.problems.append(f"{len(readings)} {what}: {_listed(lines)}")
+        result.problems.append(f"{len(readings)} {what}: {listed(lines)}")

@@ -21,7 +21,7 @@ from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.passes.clone import slots_of
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
-from taiyi_fx.passes.stand import is_probed
+from taiyi_fx.passes.stand import is_probed, with_own_code
 from taiyi_fx.passes.trace import Capture, trace
 from taiyi_fx.ranks import check_groups
 
@@ -270,11 +270,11 @@ def _facade(made: _Instrumented) -> InstrumentedModule:
     root = made.compiled.root
     own = made.compiled.installation.root_dispatcher.plain
 
-    @functools.wraps(type(root).forward)
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         return own(*args, **kwargs)
 
-    body = {"forward": forward, "_instrumented": made, "__module__": type(root).__module__}
+    named = functools.wraps(type(root).forward)(with_own_code(forward, type(root)))
+    body = {"forward": named, "_instrumented": made, "__module__": type(root).__module__}
     facade = object.__new__(_facade_class(type(root), body))
     # One namespace for both: what is set on one is there on the other.
     facade.__dict__ = root.__dict__

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.utils import counters
+from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 
@@ -231,3 +232,183 @@ def test_an_output_that_the_loss_leaves_out_has_a_gradient_of_zero_in_compiled_c
     run(torch.randn(2, 4))[0].sum().backward()
     model.monitor.track(0)
     assert model.monitor.get_output()["aside"]["OutputGradSndNorm"] == {0: 0.0}
+
+
+def test_many_models_compile_in_one_process():
+    for i in range(12):
+        model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"0": [["InputSndNorm", f"linear(1, {i % 2})"]]})  # fmt: skip
+        run = torch.compile(model, backend="eager", fullgraph=True)
+        for step in range(2):
+            run(torch.ones(2, 4)).sum().backward()
+            model.monitor.track(step)
+        assert model.monitor.get_output()["0"]["InputSndNorm"][1] == pytest.approx(8**0.5)
+
+
+def test_each_set_of_due_quantities_is_compiled_once_however_many_there_are():
+    schedules = ("linear(2, 0)", "linear(3, 0)", "linear(4, 1)", "linear(5, 0)")
+    names = ("InputSndNorm", "OutputAbsMax", "InputAbsMax", "OutputGradSndNorm")
+    cfg = {"0": [list(pair) for pair in zip(names, schedules, strict=True)]}
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    sets = {tuple(schedule(step) for schedule in map(is_due, schedules)) for step in range(60)}
+    assert len(sets) == 12
+    counters.clear()
+    run = torch.compile(compiled, fullgraph=True, backend="eager")
+    xs = [torch.randn(3, 4) for _ in range(60)]
+    train(eager, eager, xs)
+    train(compiled, run, xs)
+    assert counters["stats"]["unique_graphs"] == len(sets)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def is_due(schedule):
+    interval, offset = map(int, schedule.removeprefix("linear(").rstrip(")").split(", "))
+    return lambda step: step >= offset and (step - offset) % interval == 0
+
+
+def counting(counted):
+    def backend(graph_module, inputs):
+        counted.append(graph_module)
+        return graph_module
+
+    return backend
+
+
+def test_forty_steps_compile_no_more_for_each_due_set_than_the_plain_model():
+    """Two batch sizes, and an evaluation every ten steps."""
+    cfg = {nn.Linear: ["InputSndNorm", ["OutputGradSndNorm", "linear(2, 0)"], ["InputMean", "linear(4, 0)"]]}  # fmt: skip
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0), nn.ReLU(), nn.Linear(8, 2))
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    counts = {}
+    for subject in (model, compiled):
+        graphs = []
+        run = torch.compile(subject, fullgraph=True, backend=counting(graphs))
+        torch.manual_seed(0)
+        for step in range(40):
+            run(torch.randn(3 if step % 10 == 9 else 8, 8)).sum().backward()
+            if subject is compiled:
+                compiled.monitor.track(step)
+            if step % 10 == 9:
+                subject.eval()
+                with torch.no_grad():
+                    run(torch.randn(5, 8))
+                subject.train()
+        counts[subject] = len(graphs)
+    torch.manual_seed(0)
+    for step in range(40):
+        eager(torch.randn(3 if step % 10 == 9 else 8, 8)).sum().backward()
+        eager.monitor.track(step)
+        if step % 10 == 9:
+            torch.randn(5, 8)
+    due_sets = 3
+    assert counts[compiled] <= due_sets * counts[model]
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+class Deep(nn.Module):
+    """Parts of one class, more than torch.compile has graphs for one code object."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.parts = nn.ModuleList([part() for _ in range(9)])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+class Layers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.act = nn.Linear(8, 8), nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return x + self.act(self.fc(x))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
+@pytest.mark.parametrize(("part", "how"), [(Layers, "in place"), (Python, "wrapped")])
+def test_parts_compiled_one_by_one_give_the_eager_values(part, how):
+    cfg = {nn.Linear: ["InputAbsMax", "OutputGradAbsMax"]}
+    model = Deep(part)
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    for i, inner in enumerate(compiled.parts):
+        if how == "in place":
+            inner.compile(fullgraph=True, backend="eager")
+        else:
+            compiled.parts[i] = torch.compile(inner, fullgraph=True, backend="eager")
+    xs = [torch.randn(4, 8) for _ in range(2)]
+    for a, b in zip(train(eager, eager, xs), train(compiled, compiled, xs), strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():
+    model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
+    cfg = {"0": ["InputCovMaxEig", "OutputGradCovMaxEig"]}
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run = torch.compile(compiled, fullgraph=True, backend="eager", dynamic=True)
+    xs = [torch.randn(n, 4) for n in (6, 9)]
+    train(eager, eager, xs)
+    train(compiled, run, xs)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def test_compiled_and_eager_calls_of_one_model_are_joined():
+    cfg = {nn.Linear: ["InputSndNorm", "InputCovMaxEig", "OutputGradCovMaxEig"]}
+    model = nn.Sequential(nn.Linear(8, 4), nn.Tanh())
+    eager, mixed = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run = torch.compile(mixed, fullgraph=True, backend="aot_eager")
+    ways = [(run, mixed), (mixed,), (run,), (mixed, run), (mixed, mixed)]
+    for step, calls in enumerate(ways):
+        for call in calls:
+            x = torch.randn(3, 8)
+            for forward in (eager, call):
+                forward(x).square().sum().backward()
+        eager.monitor.track(step)
+        mixed.monitor.track(step)
+    assert_same_records(eager.monitor.records, mixed.monitor.records)
+
+
+def test_what_compiled_code_writes_into_has_a_fixed_address():
+    """Else torch.compile(mode="reduce-overhead") would give up CUDA graphs, and say so."""
+    kinds = []
+
+    def backend(graph_module, _):
+        inputs = graph_module.graph.find_nodes(op="placeholder")
+        written = [n for n in inputs if any(user.target in ("copy_", "add_") for user in n.users)]
+        kinds.extend(n.meta["tensor_dict"].get("_dynamo_static_input_type") for n in written)
+        return graph_module
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"0": ["InputSndNorm"]})
+    torch.compile(model, backend=backend, fullgraph=True)(torch.ones(2, 4)).sum().backward()
+    assert kinds
+    assert set(kinds) == {"unguarded"}
+
+
+class Checkpointed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def body(self, x):
+        return self.a(x).tanh()
+
+    def forward(self, x):
+        return self.b(checkpoint(self.body, x, use_reentrant=False))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
+@pytest.mark.parametrize("is_one_graph", [True, False])
+def test_a_checkpoint_counts_once_in_compiled_code_too(is_one_graph):
+    cfg = {nn.Linear: ["InputAbsMax", "InputSndNorm", "OutputGradSndNorm"]}
+    model = Checkpointed()
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    setting = {"skip_fwd_side_effects_in_bwd_under_checkpoint": is_one_graph}
+    xs = [torch.randn(3, 4) for _ in range(2)]
+    with torch._dynamo.config.patch(setting):
+        run = torch.compile(compiled, fullgraph=is_one_graph, backend="aot_eager")
+        for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)

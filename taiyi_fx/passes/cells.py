@@ -22,7 +22,8 @@ _SMALL = 16
 
 def kinds_of(state: State) -> tuple[Kind, ...]:
     """The kinds of a statistic's parts."""
-    return tuple((tuple(int(n) for n in part.shape), part.dtype) for part in state)
+    # A size that the compiler left open is fixed: `range` asks it for a number, `int` does not.
+    return tuple((tuple(len(range(n)) for n in part.shape), part.dtype) for part in state)
 
 
 def new_cells(kinds: Sequence[Kind], device: torch.device) -> State:

@@ -172,6 +172,7 @@ class RootDispatcher(Dispatcher):
         followed: The forwards that stayed Python.
         flow: The data flow of what stayed Python, once it was seen.
         is_observing: Whether the next forward shows it.
+        begin: What is left to do when the first forward begins.
     """
 
     table: SlotTable
@@ -179,6 +180,7 @@ class RootDispatcher(Dispatcher):
     followed: Collection[str] = ()
     flow: Flow | None = None
     is_observing = False
+    begin: Callable[[], None] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self.run
@@ -192,6 +194,9 @@ class RootDispatcher(Dispatcher):
             counter.count = 0
         if torch.compiler.is_compiling():
             return self._within(mode, self._probed, args, kwargs)
+        if self.begin is not None:
+            self.begin, begin = None, self.begin
+            begin()
         before = self.table.states()
         try:
             forward = self._observed if self.is_observing else self._probed
@@ -268,6 +273,9 @@ class Installation:
         # Following a flow takes frames of Python's stack at each level.
         depth = max(name.count(".") for name in modules)
         self.root_dispatcher.is_observing = not capture.is_whole and depth < _OBSERVED_DEPTH
+        self.root_dispatcher.begin = self._meet_compiled_parts
+        self._frames: list[Stand] = []
+        self._compiled: list[Stand] = [self.root_dispatcher]
         self._standing: list[Stand] = []
         self._shortcuts = _with_shortcuts(modules, self._edited)
         self._stand()
@@ -311,11 +319,30 @@ class Installation:
         counted = (calls for name, calls in self._calls.items() if name in names)
         self.root_dispatcher.counters = tuple(counted)
         dispatchers = [root, *(part for part in parts if not names.isdisjoint(part.sites))]
-        self._standing = [*islands, *dispatchers]
+        # What stands there for another reason is put over a mere frame.
+        self._standing = [*self._frames, *islands, *dispatchers]
+        for stand in self._compiled:
+            stand.take_own_code(self.run.due_key)
         for stand in self._standing:
             vars(stand.module)["forward"] = stand
         for module in self._shortcuts:
             vars(module)[_SHORTCUT] = 0
+
+    def _meet_compiled_parts(self) -> None:
+        """Gives parts that are compiled one by one frames of their own, of whatever class.
+
+        Such parts run the same code in the plain model, where torch.compile takes one for the
+        other. Here each has statistics of its own, and is compiled for itself.
+        """
+        compiled = _compiled_parts(self.root) & self._own.keys()
+        if not compiled:
+            return
+        self._take_off()
+        self._frames = [Stand(module) for module in self._own if module in compiled]
+        every = (*self._frames, *self._islands.values(), *self.dispatchers.values())
+        self._compiled += [stand for stand in every if stand.module in compiled]
+        self._stand()
+        self.root_dispatcher.is_observing = False  # what is compiled cannot be followed
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""
@@ -346,6 +373,19 @@ class Installation:
             vars(module).pop("forward", None)
         else:
             vars(module)["forward"] = own
+
+
+def _compiled_parts(root: nn.Module) -> set[nn.Module | None]:
+    """The modules that torch.compile was called with."""
+    return {
+        module
+        for module in root.modules()
+        if getattr(module, "_compiled_call_impl", None) is not None
+    } | {
+        module._modules["_orig_mod"]
+        for module in root.modules()
+        if "_orig_mod" in module._modules and type(module).__module__.startswith("torch._dynamo")
+    }
 
 
 def _with_shortcuts(

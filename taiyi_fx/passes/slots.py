@@ -106,6 +106,8 @@ class Slot:
         if self.state is None:
             return state, count
         merged = self.reading.reduction.merge(self.state, state)
+        if any(m.shape != s.shape for m, s in zip(merged, self.state, strict=True)):
+            return (merged if count > 0 else self.state), None  # the host has to ask
         return where(count > 0, merged, self.state), None
 
 
@@ -200,4 +202,7 @@ def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
     if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
         slot.kinds, slot.cells = kinds, new_cells(kinds, device)
         _Allocations.count += 1
+        for cell in slot.cells:
+            # CUDA graphs are given up where they would write into what may move.
+            torch._dynamo.mark_static_address(cell)
     return True

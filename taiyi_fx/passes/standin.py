@@ -124,7 +124,8 @@ class Standin:
         starts = self._count_calls() if mode else ()
         counts = "_".join(f"{i}x{count}" for i, count in starts)
         place = f"{mode}_{self.run.due_key}_{counts}" if mode else "edited"
-        if not hasattr(self, place):
+        # The compiler may trace this twice, and insists on going the same way both times.
+        if torch.compiler.is_compiling() or not hasattr(self, place):
             _make_function(self.key, mode, starts, place)
         return getattr(self, place)
 
@@ -134,9 +135,10 @@ class Standin:
         The compiler sees one that was set while it traced, but not a new entry of a dictionary
         that it has read before.
         """
-        graph = self.probed_graph(mode, starts)
-        due = self.run.due if mode else frozenset()
-        setattr(self, place, compile_due(graph, due, self.forwards))
+        if not hasattr(self, place):
+            graph = self.probed_graph(mode, starts)
+            due = self.run.due if mode else frozenset()
+            setattr(self, place, compile_due(graph, due, self.forwards))
 
     def _count_calls(self) -> Starts:
         """Counts the calls that the graph makes; returns how often targets were called before."""
