@@ -1,10 +1,11 @@
 # One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all,
-# `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few), `make pages`
-# writes the pages of the documentation that are made of the code.
+# `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few), `make overhead`
+# measures what watching costs (`OPTIONS=--quick`: a look), `make pages` writes the pages of the
+# documentation that are made of the code.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test zoo pages clean
+.PHONY: demo test zoo overhead pages clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -22,6 +23,13 @@ pages: .venv/installed
 
 zoo: .venv/zoo-installed
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)
+
+overhead: .venv/bench-installed
+	$(BIN)/python -m benchmarks.overhead $(OPTIONS)
+
+.venv/bench-installed: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	touch $@
 
 # Both ask for the torch that they were built with; the models themselves don't need it.
 .venv/zoo-installed: .venv/installed

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.evaluate import Outcome, Work
+from taiyi_fx.arriving import Outcome
+from taiyi_fx.evaluate import Work
 from taiyi_fx.finish import Found, Inputs
 from taiyi_fx.passes.ir import State
 

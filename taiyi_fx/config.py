@@ -19,6 +19,7 @@ from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name
 from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
+from taiyi_fx.reductions import NonFinites
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
 
 Key = str | Function | type[nn.Module] | Callable[[str, nn.Module], bool]
@@ -76,6 +77,12 @@ class Subscription:
     def is_costly(self) -> bool:
         """Whether finishing one of its readings takes a decomposition."""
         return any(getattr(r.reduction, "is_costly", False) for r in self.readings.values())
+
+    @functools.cached_property
+    def counts_non_finite(self) -> Reading | None:
+        """Its reading that counts NaN and Inf, if it has one."""
+        readings = self.readings.values()
+        return next((r for r in readings if isinstance(r.reduction, NonFinites)), None)
 
     @functools.cached_property
     def is_of_weight_gradients(self) -> bool:

@@ -9,8 +9,11 @@ from typing import Literal, Protocol
 import torch
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Record
+from taiyi_fx.record import Block, Record
 from taiyi_fx.reductions import Quantiles
+
+_WAITING = 256
+"""How many blocks wait to be folded, where they are not kept anyway."""
 
 Statistics = Literal["exact", "streaming"]
 """Whether an epoch's values are kept until its end, for quantiles, or folded one by one."""
@@ -58,20 +61,38 @@ class Epochs:
 
     def __init__(self, statistics: Statistics) -> None:
         self._make: type[_Kept] = _Values if statistics == "exact" else _Running
+        self._may_wait = math.inf if statistics == "exact" else _WAITING
         self._series: dict[tuple[str, str, Mode], _Kept] = {}
+        self._blocks: list[Block] = []
         self._next = 0
 
     def add(self, record: Record) -> None:
         """Takes in a record; those of vectors are passed over."""
         if isinstance(record.value, torch.Tensor):
             return
-        key = record.module, record.quantity, record.mode
+        self._add(record.module, record.quantity, record.mode, record.value)
+
+    def add_block(self, block: Block) -> None:
+        """Takes in the numbers of a block."""
+        self._blocks.append(block)
+        if len(self._blocks) >= self._may_wait:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        for _, mode, series, values in self._blocks:
+            for (module, quantity), value in zip(series, values, strict=True):
+                self._add(module, quantity, mode, value)
+        self._blocks.clear()
+
+    def _add(self, module: str, quantity: str, mode: Mode, value: float) -> None:
+        key = module, quantity, mode
         if key not in self._series:
             self._series[key] = self._make()
-        self._series[key].add(float(record.value))
+        self._series[key].add(float(value))
 
     def close(self, epoch: int | None) -> list[EpochSummary]:
         """Ends an epoch, by default the one after the last; what comes next is the next one's."""
+        self._take_in()
         number = self._next if epoch is None else epoch
         self._next = number + 1
         closed = [kept.summary(number, *key) for key, kept in self._series.items()]
@@ -80,6 +101,7 @@ class Epochs:
 
     def clear(self) -> None:
         """Forgets the epoch under way."""
+        self._blocks.clear()
         self._series.clear()
 
 

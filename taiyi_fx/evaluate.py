@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from taiyi_fx.arriving import Arriving, Column, Outcome, Pending
 from taiyi_fx.config import Subscription
 from taiyi_fx.finish import Finished, Inputs
-from taiyi_fx.host import Pending, to_host
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.pipeline import add_note
 from taiyi_fx.quantity import NoValue
-from taiyi_fx.record import NonFiniteSite, Record
-
-Series = tuple[str, str]
-"""A module, with its call, and a quantity's label."""
+from taiyi_fx.record import Series
 
 
 class Work(NamedTuple):
@@ -47,23 +43,6 @@ class Work(NamedTuple):
         return self.subscription.module + (f"@{self.call}" if self.call else "")
 
 
-@dataclass
-class Outcome:
-    """What became of some work.
-
-    Attributes:
-        records: The values, on the host, each with its series.
-        failures: What went wrong, by series: to be told.
-        reasons: Why else there is no value, by series.
-        sites: Where in the step the first NaN or Inf was seen.
-    """
-
-    records: list[tuple[Series, Record]] = field(default_factory=list)
-    failures: dict[Series, str] = field(default_factory=dict)
-    reasons: dict[Series, str] = field(default_factory=dict)
-    sites: list[NonFiniteSite] = field(default_factory=list)
-
-
 class Evaluator:
     """Computes quantities; keeps what those that span steps need from one to the next."""
 
@@ -77,9 +56,15 @@ class Evaluator:
         self._windows.clear()
         self._previous.clear()
 
-    @torch.no_grad()
-    def run(self, works: Sequence[Work], also: Sequence[Pending] = ()) -> Outcome:
-        """Computes everything and brings it to the host, with what else is on its way there.
+    def start(
+        self,
+        works: Sequence[Work],
+        columns: Sequence[Column] = (),
+        also: Sequence[Pending] = (),
+    ) -> Arriving:
+        """Computes everything and sends it to the host, with what else is on its way there.
+
+        Where it is called, autograd takes no notes.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
@@ -93,17 +78,16 @@ class Evaluator:
         for series, together in _over_all(works).items():
             make = functools.partial(_computed_over_all, together, finished)
             pending += self._guarded(series, make, outcome)
-        values = self._to_host(pending, outcome)
-        for result, value in zip(pending, values, strict=True):
-            series = result.module, result.label
-            if value is None:
-                if result.mode == "train":
-                    outcome.failures[series] = result.absence
-                continue
-            label = result.label + (f".{result.suffix}" if result.suffix else "")
-            record = Record(result.step, result.module, label, value, result.mode)
-            outcome.records.append((series, record))
-        return outcome
+        return Arriving(outcome, columns, pending, strict=self._strict)
+
+    @torch.no_grad()
+    def run(self, works: Sequence[Work]) -> Outcome:
+        """Computes everything and waits for it.
+
+        Raises:
+            Exception: Whatever a quantity raised, if strict.
+        """
+        return self.start(works).outcome()
 
     def _guarded(
         self, series: Series, make: Callable[[], Iterator[Pending]], outcome: Outcome
@@ -158,25 +142,6 @@ class Evaluator:
         del self._windows[key]  # whatever comes of it, the next is new
         stacked = {name: _stack([step[name] for step in window]) for name in window[0]}
         return {**inputs, **stacked}
-
-    def _to_host(self, pending: list[Pending], outcome: Outcome) -> list[Any]:
-        try:
-            return to_host(pending)
-        except Exception:
-            if self._strict:
-                raise
-        # One cannot go: each goes alone, and that one is told.
-        values: list[Any] = []
-        arrived: list[Pending] = []
-        for result in pending:
-            try:
-                values += to_host([result])
-                arrived.append(result)
-            except Exception as error:  # noqa: BLE001 - monitoring never ends a run
-                text = f"{type(error).__name__} on the way to the host: {error}"
-                outcome.failures[result.module, result.label] = text
-        pending[:] = arrived
-        return values
 
 
 def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:

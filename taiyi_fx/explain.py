@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from torch import nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.evaluate import Series
 from taiyi_fx.matching import suggestion
 from taiyi_fx.places import Missing
 from taiyi_fx.quantity import find_quantity, quantity_names
-from taiyi_fx.record import Records
+from taiyi_fx.record import Records, Series
 from taiyi_fx.schedule import is_any_due
 
 _HORIZON = 100_000

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, Reduction, State
+from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
 from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.quantity import NoValue
 
@@ -23,6 +25,20 @@ _GRAPH_DID_NOT_RUN = (
     "the graph that shows this call did not run in a training forward: its part was not called, or "
     "the model was changed since instrument"
 )
+
+
+Key = tuple[str, Reading]
+"""A module's name, and what is read of its parameters or buffers."""
+
+
+class OfModules(NamedTuple):
+    """What one reduction reads of parameters and buffers: each key with its row."""
+
+    reduction: Reduction
+    rows: Mapping[Key, int]
+
+
+_OWN = (nn.Parameter, Tensor)
 
 
 class NotThere(NoValue):
@@ -85,33 +101,130 @@ class Inputs(NamedTuple):
 
 
 class Readings:
-    """What the readings of one step left."""
+    """What the readings of one step left on this rank.
 
-    def __init__(self, modules: Mapping[str, nn.Module], table: SlotTable, scale: Scale) -> None:
+    Args:
+        modules: The model's, by name.
+        table: What was read at calls.
+        scale: What gradients have to be multiplied with.
+        members: The ranks whose readings are joined; None for this one alone.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        table: SlotTable,
+        scale: Scale,
+        members: Sequence[int] | None = None,
+    ) -> None:
         self._modules = modules
         self._table = table
         self._scale = scale
-        self._of_modules: dict[tuple[str, Reading], State] = {}
+        self._members = members
+        self._of_modules: dict[Key, State | Exception] = {}
+        self._together: dict[Reduction, tuple[State, Mapping[Key, int]]] = {}
 
-    def measure_modules(self, subscriptions: Iterable[Subscription]) -> None:
-        """Reads parameters and buffers for all of them, equal reductions by one call to torch."""
-        asked: dict[Reduction, dict[tuple[str, Reading], list[Tensor]]] = {}
-        for subscription in subscriptions:
-            for reading in subscription.readings.values():
-                if reading.site.port in CALL_PORTS:
-                    continue
-                try:
-                    tensors = list(_tensors_of(self._modules[subscription.module], reading))
-                except Exception:  # noqa: BLE001 - told where it is missed
-                    continue
-                reduction = cast(Reduction, reading.reduction)  # pairs are read at calls
-                of_reduction = asked.setdefault(reduction, {})
-                of_reduction[subscription.module, reading] = tensors
-        for reduction, tensors_of in asked.items():
-            try:
-                self._of_modules.update(_measured(reduction, tensors_of))
-            except Exception:  # noqa: BLE001 - each is tried alone, and told, in `of`
+    def measure_modules(self, asked: Sequence[OfModules]) -> None:
+        """Reads parameters and buffers; equal reductions that can do it, by one call to torch."""
+        for reduction, rows in asked:
+            can_together = hasattr(reduction, "measure_all")
+            if can_together and (everything := self._own(rows)):
+                self._measure_together(reduction, rows, everything)
                 continue
+            keys: list[Key] = []
+            tensors: list[Tensor] = []
+            for key in rows:
+                found = self._found(key)
+                if can_together and len(found) == 1:
+                    keys.append(key)
+                    tensors.append(found[0])
+                elif found:
+                    self._measure_alone(reduction, key, found)
+            if tensors:
+                there = rows if len(keys) == len(rows) else {k: i for i, k in enumerate(keys)}
+                self._measure_together(reduction, there, tensors)
+
+    def _own(self, rows: Mapping[Key, int]) -> list[Tensor]:
+        """All tensors, if each is an own parameter of its module, or the gradient of one.
+
+        Nearly always they are, and looking up the hundreds of them has to be fast.
+        """
+        found: list[Tensor] = []
+        for module, reading in rows:
+            site = reading.site
+            tensor = self._modules[module]._parameters.get(site.pick)  # pyright: ignore[reportArgumentType]
+            if tensor is not None and site.port == "parameter_grad":
+                tensor = tensor.grad
+            if tensor is None or type(tensor) not in _OWN or tensor.layout is not torch.strided:
+                return []
+            found.append(tensor)
+        return found
+
+    def _found(self, key: Key) -> Sequence[Tensor]:
+        try:
+            module, reading = key
+            tensors = _tensors_of(self._modules[module], reading)
+            held = of_parameters(tensors, reading.reduction, self._members)
+            if not held:
+                raise NotThere("other ranks hold it")
+            return held
+        except Exception as error:  # noqa: BLE001 - raised where it is missed
+            self._of_modules[key] = error.with_traceback(None)
+            return ()
+
+    def _measure_together(
+        self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
+    ) -> None:
+        try:
+            self._together[reduction] = reduction.measure_all(tensors), rows
+        except Exception:  # noqa: BLE001 - whose it is shows when each is read alone
+            for key, tensor in zip(rows, tensors, strict=True):
+                self._measure_alone(reduction, key, [tensor])
+
+    def _measure_alone(self, reduction: Reduction, key: Key, tensors: Sequence[Tensor]) -> None:
+        try:
+            states = [reduction.measure(tensor.detach()) for tensor in tensors]
+            self._of_modules[key] = functools.reduce(reduction.merge, states)
+        except Exception as error:  # noqa: BLE001 - raised where it is missed
+            self._of_modules[key] = error.with_traceback(None)
+
+    def of_module(self, key: Key) -> State:
+        """What was read of one module.
+
+        Raises:
+            Exception: Whatever went wrong.
+        """
+        state, rows = self._together.get(cast(Reduction, key[1].reduction), ((), {}))
+        if key in rows:
+            return tuple(part[rows[key]] for part in state)
+        found = self._of_modules[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def has(self, key: Key) -> bool:
+        """Whether something of a module was read."""
+        return not isinstance(self._of_modules.get(key), Exception)
+
+    def has_all(self, of: OfModules) -> bool:
+        """Whether all that was asked of modules with a reduction was there, and read together."""
+        return self._together.get(of.reduction, (None, None))[1] is of.rows
+
+    def rows(self, of: OfModules, rows: slice) -> State:
+        """Some of what was read together, as vectors."""
+        return tuple(part[rows] for part in self._together[of.reduction][0])
+
+    def finished(self, reading: Reading, state: State) -> Any:
+        """What a quantity's function takes, of one state or of many stacked."""
+        factor = self.factor(reading)
+        reduction = reading.reduction
+        return reduction.finish(state if factor == 1.0 else reduction.scale(state, factor))
+
+    def factor(self, reading: Reading) -> float:
+        """What a reading's statistic has to be multiplied with to be that of the true loss."""
+        if reading.site.port in GRADIENT_PORTS:
+            return self._scale.calls
+        return self._scale.parameters if reading.site.port == "parameter_grad" else 1.0
 
     def of(self, subscription: Subscription, mode: Mode, call: int) -> Inputs:
         """The inputs of a quantity.
@@ -121,17 +234,29 @@ class Readings:
         """
         found, present, weight = {}, None, None
         if subscription.is_of_weight_gradients:
-            weight = self._trained_weight(subscription.module)
+            weight = self.trained_weight(subscription.module)
         for name, reading in subscription.readings.items():
             if reading.site.port in CALL_PORTS:
                 slots = self._table.at(mode, subscription.module, call)
                 found[name], count = self._of_call(slots[reading])
                 present = count if present is None else present
             else:
-                found[name] = self._of_module(subscription.module, reading)
+                state = self.of_module((subscription.module, reading))
+                found[name] = Found(reading, state, self.factor(reading))
         return Inputs(found, present, weight)
 
-    def _trained_weight(self, name: str) -> int:
+    def is_in_parts(self, name: str, reading: Reading) -> bool:
+        """Whether each rank reads its own part of what all hold together."""
+        if self._members is None or not is_over_elements(reading.reduction):
+            return False
+        return any(map(is_spread, _named(self._modules[name], reading)))
+
+    def trained_weight(self, name: str) -> int:
+        """Which weight a module trains.
+
+        Raises:
+            NotThere: It is frozen.
+        """
         weight = self._modules[name].weight
         if isinstance(weight, Tensor) and not weight.requires_grad:
             raise NotThere("weight is frozen (requires_grad is False)")
@@ -144,17 +269,7 @@ class Readings:
         if read is None:
             why = _GRAPH_DID_NOT_RUN if slot.module.endswith("()") else _NOT_CALLED
             raise NotThere(slot.note or why, seen=slot.note is not None)
-        is_gradient = slot.reading.site.port in GRADIENT_PORTS
-        return Found(slot.reading, read[0], self._scale.calls if is_gradient else 1.0), read[1]
-
-    def _of_module(self, name: str, reading: Reading) -> Found:
-        if (name, reading) not in self._of_modules:
-            tensors = list(_tensors_of(self._modules[name], reading))
-            reduction = cast(Reduction, reading.reduction)
-            self._of_modules.update(_measured(reduction, {(name, reading): tensors}))
-        is_gradient = reading.site.port == "parameter_grad"
-        factor = self._scale.parameters if is_gradient else 1.0
-        return Found(reading, self._of_modules[name, reading], factor)
+        return Found(slot.reading, read[0], self.factor(slot.reading)), read[1]
 
 
 class Finished:
@@ -175,33 +290,16 @@ class Finished:
         return self._values[key][1]
 
 
-def _measured(
-    reduction: Reduction, tensors_of: Mapping[tuple[str, Reading], list[Tensor]]
-) -> dict[tuple[str, Reading], State]:
-    """The states of each entry's tensors, taken together."""
-    every = [tensor for tensors in tensors_of.values() for tensor in tensors]
-    measure_all = getattr(reduction, "measure_all", None)
-    states = measure_all(every) if measure_all else [reduction.measure(t) for t in every]
-    remaining, found = iter(states), {}
-    for key, tensors in tensors_of.items():
-        state = next(remaining)
-        for _ in tensors[1:]:
-            state = reduction.merge(state, next(remaining))
-        found[key] = state
-    return found
+def _named(module: nn.Module, reading: Reading) -> list[Tensor]:
+    name = str(reading.site.pick)
+    return list(module.parameters()) if name == "all" else [getattr(module, name)]
 
 
-def _dense(gradient: Tensor) -> Tensor:
-    return gradient if gradient.layout == torch.strided else gradient.to_dense()
-
-
-def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
-    name = reading.site.pick
-    named = list(module.parameters()) if name == "all" else [getattr(module, str(name))]
+def _tensors_of(module: nn.Module, reading: Reading) -> list[Tensor]:
+    name, named = reading.site.pick, _named(module, reading)
     if reading.site.port != "parameter_grad":
-        yield from (tensor.detach() for tensor in named)
-        return
-    gradients = [_dense(p.grad.detach()) for p in named if p.grad is not None]
+        return named
+    gradients = [_dense(p.grad) for p in named if p.grad is not None]
     if not gradients:
         frozen = all(not p.requires_grad for p in named)
         raise NotThere(
@@ -209,4 +307,8 @@ def _tensors_of(module: nn.Module, reading: Reading) -> Iterator[Tensor]:
             if frozen
             else f"no gradient reached {name}"
         )
-    yield from gradients
+    return gradients
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient if gradient.layout == torch.strided else gradient.to_dense()

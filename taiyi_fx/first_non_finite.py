@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from taiyi_fx.evaluate import Series, Work
-from taiyi_fx.passes.ir import GRADIENT_PORTS, Port
+from taiyi_fx.arriving import Outcome
+from taiyi_fx.config import Subscription
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Port
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.record import NonFiniteSite, Record
-from taiyi_fx.reductions import NonFinites
+from taiyi_fx.record import NonFiniteSite, Record, Series
+from taiyi_fx.together import Place, calls_of
 
 
-def first_sites(
-    works: Sequence[Work], records: Iterable[tuple[Series, Record]], table: SlotTable
-) -> list[NonFiniteSite]:
-    """The first such site among values, then the first among gradients, of what was counted."""
-    counting = {
-        (work.module, work.subscription.label, work.mode): work
-        for work in works
-        if _port_of(work) is not None
-    }
-    found: dict[bool, tuple[int, NonFiniteSite]] = {}
-    for series, record in records:
-        work = counting.get((*series, record.mode))
-        if work is None or record.quantity != series[1] or not record.value:
+class Site(NamedTuple):
+    """Where NaN and Inf were counted, and when beside other sites of the step."""
+
+    port: Port
+    order: float
+
+
+Sites = Mapping[tuple[Series, Mode], Site]
+"""By the series of the counts."""
+
+
+def counting_sites(
+    subscriptions: Iterable[Subscription], modes: Iterable[Mode], table: SlotTable
+) -> Sites:
+    """All sites of a step that count."""
+    found: dict[tuple[Series, Mode], Site] = {}
+    for asked in subscriptions:
+        reading = asked.counts_non_finite
+        if reading is None or reading.site.port not in CALL_PORTS:
             continue
-        port = _port_of(work)
-        assert port is not None
-        order = min(
-            slot.order
-            for reading, slot in table.at(work.mode, work.subscription.module, work.call).items()
-            if reading in work.subscription.readings.values()
-        )
-        site = NonFiniteSite(record.step, record.module, port, int(record.value))
-        is_gradient = port in GRADIENT_PORTS
-        if is_gradient not in found or order < found[is_gradient][0]:
-            found[is_gradient] = order, site
-    return [found[is_gradient][1] for is_gradient in (False, True) if is_gradient in found]
+        for mode in modes:
+            for call in calls_of(asked, mode, table):
+                order = table.at(mode, asked.module, call)[reading].order
+                order = order or math.inf  # 0 where only other ranks have read
+                found[Place(asked, mode, call).series, mode] = Site(reading.site.port, order)
+    return found
 
 
-def _port_of(work: Work) -> Port | None:
-    readings = work.subscription.readings.values()
-    return next((r.site.port for r in readings if isinstance(r.reduction, NonFinites)), None)
+def first_sites(sites: Sites, outcome: Outcome) -> list[NonFiniteSite]:
+    """The first site among values, then the first among gradients, of what was counted."""
+    first: dict[bool, tuple[float, NonFiniteSite]] = {}
+    for record in _numbers(outcome):
+        site = sites.get(((record.module, record.quantity), record.mode))
+        if site is None:
+            continue
+        is_gradient = site.port in GRADIENT_PORTS
+        if is_gradient not in first or site.order < first[is_gradient][0]:
+            count = int(record.value)
+            found = NonFiniteSite(record.step, record.module, site.port, count)
+            first[is_gradient] = site.order, found
+    return [first[is_gradient][1] for is_gradient in (False, True) if is_gradient in first]
+
+
+def _numbers(outcome: Outcome) -> Iterator[Record]:
+    """All numbers but zeros."""
+    for step, mode, series, values in outcome.blocks:
+        for name, value in zip(series, values, strict=True):
+            if value:
+                yield Record(step, *name, value, mode)
+    for _, record in outcome.records:
+        if isinstance(record.value, (int, float)) and record.value:
+            yield record

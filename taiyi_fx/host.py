@@ -1,4 +1,4 @@
-"""Results on their way to the host: one copy from each device."""
+"""Tensors on their way to the host: one copy from each device, that nobody waits for."""
 
 from __future__ import annotations
 
@@ -8,70 +8,68 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Value
+
+class Copies:
+    """Tensors of any device as they arrive on the host, by one copy from each device."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self._tensors = list(tensors)
+        by_device: dict[torch.device, list[int]] = {}
+        for i, tensor in enumerate(tensors):
+            if _is_elsewhere(tensor):
+                by_device.setdefault(tensor.device, []).append(i)
+        self._sent = [(_sent([tensors[i] for i in at]), at) for at in by_device.values()]
+
+    @property
+    def are_there(self) -> bool:
+        """Whether all have arrived."""
+        return all(copy.arrival is None or copy.arrival.query() for copy, _ in self._sent)
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors on the host; waits for them."""
+        while self._sent:
+            copy, indices = self._sent.pop()
+            for i, part in zip(indices, _parts(copy), strict=True):
+                self._tensors[i] = part
+        return self._tensors
 
 
-class Pending(NamedTuple):
-    """A result on its way to the host.
-
-    Attributes:
-        step: The step that it belongs to.
-        module: The series' module, with its call.
-        label: The quantity, as it was asked for.
-        suffix: Which of its parts.
-        mode: Of the forward.
-        value: A number or a vector.
-        present: A count on the device that is zero if there is no value.
-        absence: Why there would be none.
-    """
-
-    step: int
-    module: str
-    label: str
-    suffix: str
-    mode: Mode
-    value: Tensor
-    present: Tensor | None = None
-    absence: str = ""
+def _is_elsewhere(x: Tensor) -> bool:
+    return not x.is_cpu
 
 
-def to_host(pending: Sequence[Pending]) -> list[Value | None]:
-    """All values, by one copy from each device; None where the device says there is none."""
-    parts = [part for result in pending for part in _parts(result)]
-    by_device: dict[torch.device, list[int]] = {}
-    for i, part in enumerate(parts):
-        by_device.setdefault(part.device, []).append(i)
-    chunks: list[Tensor] = parts.copy()
-    for device, indices in by_device.items():
-        host = _joined([parts[i] for i in indices], device).cpu()
-        pieces = host.split([parts[i].numel() for i in indices])
-        for i, piece in zip(indices, pieces, strict=True):
-            chunks[i] = piece
-    remaining = iter(chunks)
-    return [_from_host(result, remaining) for result in pending]
+class _Copy(NamedTuple):
+    """One vector of all elements from one device, and what tells of its arrival."""
+
+    joined: Tensor
+    arrival: torch.Event | None
+    originals: Sequence[Tensor]
 
 
-def _joined(parts: list[Tensor], device: torch.device) -> Tensor:
-    """One vector of all elements, in a type wide enough for each."""
-    if all(part.ndim == 0 and part.dtype == parts[0].dtype for part in parts):
-        return torch.stack(parts)
+def _sent(originals: Sequence[Tensor]) -> _Copy:
+    device = originals[0].device
+    # In a type wide enough for each.
     wide = torch.float32 if device.type == "mps" else torch.float64
-    return torch.cat([part.reshape(-1).to(wide) for part in parts])
+    joined = torch.cat([_real(x).reshape(-1).to(wide) for x in originals])
+    if device.type != "cuda":
+        return _Copy(joined.cpu(), None, originals)
+    host = torch.empty(joined.shape, dtype=wide, pin_memory=True)
+    host.copy_(joined, non_blocking=True)
+    return _Copy(host, torch.cuda.current_stream(device).record_event(), originals)
 
 
-def _parts(result: Pending) -> list[Tensor]:
-    value = torch.view_as_real(result.value) if result.value.is_complex() else result.value
-    return [value] if result.present is None else [value, result.present]
-
-
-def _from_host(result: Pending, chunks: Iterator[Tensor]) -> Value | None:
-    like, chunk = result.value, next(chunks)
-    if result.present is not None and next(chunks).item() == 0:
-        return None
-    if like.is_complex():
+def _parts(copy: _Copy) -> Iterator[Tensor]:
+    if copy.arrival is not None:
+        copy.arrival.synchronize()
+    start = 0
+    for original in copy.originals:
+        like = _real(original)
+        piece = copy.joined[start : start + like.numel()].reshape(like.shape)
+        start += like.numel()
         # A copy: in the joined vector it may lie where no complex number can.
-        return torch.view_as_complex(chunk.clone().reshape(*like.shape, 2)).to(like.dtype)
-    if like.ndim:
-        return chunk.to(like.dtype).reshape(like.shape).clone()
-    return chunk.item() if like.is_floating_point() else int(chunk.item())
+        real = piece.clone()
+        yield (torch.view_as_complex(real) if original.is_complex() else real).to(original.dtype)
+
+
+def _real(x: Tensor) -> Tensor:
+    return torch.view_as_real(x) if x.is_complex() else x

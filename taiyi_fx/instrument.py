@@ -9,8 +9,8 @@ import types
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import fx, nn
@@ -23,9 +23,13 @@ from taiyi_fx.passes.clone import slots_of
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.stand import is_probed, with_own_code
 from taiyi_fx.passes.trace import Capture, trace
+from taiyi_fx.ranks import check_groups
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
-def instrument(
+def instrument(  # noqa: PLR0913 - options, which are given by name
     model: nn.Module,
     cfg: Cfg,
     *,
@@ -34,6 +38,8 @@ def instrument(
     strict: bool = False,
     capture: Literal["auto", "whole"] = "auto",
     epoch_statistics: Literal["exact", "streaming"] = "exact",
+    process_group: ProcessGroup | Literal["auto"] | None = "auto",
+    data_group: ProcessGroup | None = None,
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
@@ -52,18 +58,27 @@ def instrument(
         capture: ``"whole"`` insists that the model's forward becomes one graph.
         epoch_statistics: What `Monitor.tick_epoch` summarises from: ``"exact"`` keeps an epoch's
             numbers for quantiles, ``"streaming"`` only folds them.
+        process_group: The ranks whose readings are joined, of which the first one records.
+            ``"auto"`` is the default group, if torch.distributed is initialised at the first
+            `Monitor.track`; ``None`` is each rank for itself. Of them, those are joined that have
+            the same configuration, so that each stage of a pipeline records its own.
+        data_group: Those of them that the data are split over, where others see the same batch,
+            as with tensor parallelism; by default all.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
-        TypeError: The model is no module, or a wrapper that has to come after.
-        ValueError: ``start_step`` is no step; or, with ``capture="whole"``, a part of the model
-            has to stay Python.
+        TypeError: The model is no module, or a wrapper that has to come after; or a group is none.
+        ValueError: ``start_step`` is no step; a data group is given for a rank alone; or, with
+            ``capture="whole"``, a part of the model has to stay Python.
     """
     _check_model(model)
     if not isinstance(start_step, int) or start_step < 0:
         raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
+    check_groups(process_group, data_group)
     with _no_collection():
-        options = _Options(record_eval, strict, capture, epoch_statistics)
+        options = _Options(
+            record_eval, strict, capture, epoch_statistics, process_group, data_group
+        )
         return _instrument(model, cfg, start_step, options)
 
 
@@ -105,6 +120,7 @@ def _instrument(
         start_step=start_step,
         strict=options.strict,
         epoch_statistics=options.epoch_statistics,
+        groups=(options.process_group, options.data_group),
     )
     return _facade(_Instrumented(compiled, monitor, cfg, options))
 
@@ -115,6 +131,8 @@ class _Options:
     strict: bool
     capture: Literal["auto", "whole"]
     epoch_statistics: Literal["exact", "streaming"]
+    process_group: ProcessGroup | Literal["auto"] | None
+    data_group: ProcessGroup | None
 
 
 def _check_model(model: Any) -> None:
@@ -217,14 +235,18 @@ class InstrumentedModule(fx.GraphModule):
         return _rebuild(self._plain(), *self._arguments())
 
     def __reduce__(self) -> Any:  # pickle's own untyped protocol
-        return _rebuild, (self._plain(), *self._arguments())
+        cfg, options = self._arguments()
+        # A process group cannot travel: the default one is taken instead, as torch's wrappers do.
+        is_alone = options["process_group"] is None
+        options.update(process_group=None if is_alone else "auto", data_group=None)
+        return _rebuild, (self._plain(), cfg, options)
 
     def _plain(self) -> nn.Module:
         return self._instrumented.compiled.installation.plain()
 
     def _arguments(self) -> tuple[Cfg, dict[str, Any]]:
         made = self._instrumented
-        return made.cfg, {**asdict(made.options), "start_step": self.monitor.next_step}
+        return made.cfg, {**vars(made.options), "start_step": self.monitor.next_step}
 
 
 @dataclass(frozen=True)

@@ -7,62 +7,31 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.aside import Aside, Job
+from taiyi_fx.agenda import Agenda, Agendas
+from taiyi_fx.arriving import Arriving, Outcome, Pending
+from taiyi_fx.collect import Collected, Collector
 from taiyi_fx.config import Config, Subscription
 from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
-from taiyi_fx.evaluate import Evaluator, Outcome, Series, Work
 from taiyi_fx.explain import Known, explain
-from taiyi_fx.finish import NotThere, Readings, Scale
+from taiyi_fx.finish import Scale
 from taiyi_fx.first_non_finite import first_sites
-from taiyi_fx.host import Pending
-from taiyi_fx.passes.install import Due, Installation
-from taiyi_fx.passes.ir import CALL_PORTS, Mode
+from taiyi_fx.passes.install import Installation
+from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.record import NonFiniteSite, Records, Value
-from taiyi_fx.schedule import Schedule, is_any_due, is_over
+from taiyi_fx.ranks import Join, form
+from taiyi_fx.record import NonFiniteSite, Records, Series, Value
 
-_NOT_ANNOUNCED = (
-    "the forward had been prepared for another step than the one tracked; call track at every "
-    "optimizer step, or run the forward inside `with monitor.at(step):`"
-)
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 
 class MonitorWarning(UserWarning):
     """Something asked for has no value, or could not be computed."""
-
-
-@dataclass(frozen=True)
-class _Agenda:
-    """What one combination of due schedules asks for.
-
-    Attributes:
-        work: What `track` has to look at, in the model's order, and whether it emits a value or
-            only adds to a window.
-        readings: What the forwards before it have to read.
-    """
-
-    work: tuple[tuple[Subscription, bool], ...]
-    readings: Due
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A tracked step whose records are not all there yet.
-
-    Attributes:
-        prompt: What was computed in `track`.
-        costly: What is being computed aside.
-        order: The place of each series among the step's records.
-    """
-
-    prompt: Outcome
-    costly: Job | None
-    order: dict[Series, int]
 
 
 class Monitor:
@@ -86,6 +55,7 @@ class Monitor:
         start_step: int = 0,
         strict: bool = False,
         epoch_statistics: Statistics = "exact",
+        groups: tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None] = (None, None),
     ) -> None:
         self.missing: dict[Series, str] = {}
         self.epochs: list[EpochSummary] = []
@@ -97,18 +67,17 @@ class Monitor:
         self._table = table
         self._installation = installation
         self._strict = strict
-        # Many quantities share few schedules: each is asked once a step.
-        self._schedules = tuple(dict.fromkeys(s.schedules for s in config.subscriptions))
-        self._agendas: dict[tuple[bool | None, ...], _Agenda] = {}
-        self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
-        self._aside = Aside(self._costly.run)
-        self._steps: deque[_Step] = deque()
+        self._agendas = Agendas(config.subscriptions)
+        modes: tuple[Mode, ...] = ("train", "eval") if installation.run.record_eval else ("train",)
+        self._collector = Collector(self._modules, table, modes, strict=strict)
+        self._steps: deque[Collected] = deque()
         self._logged: list[Pending] = []
         self._epoch = Epochs(epoch_statistics)
-        self._modes: tuple[Mode, ...] = (
-            ("train", "eval") if installation.run.record_eval else ("train",)
-        )
         self._paused = False
+        self._groups = groups
+        self._is_formed = False
+        if groups[0] is not None:
+            table.join()
         self._prepare(start_step)
 
     @property
@@ -125,8 +94,7 @@ class Monitor:
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
-            logged, self._logged = self._logged, []
-            self._steps.append(_Step(self._prompt.run([], logged), None, {}))
+            self._steps.append(Collected(Arriving(Outcome(), pending=self._take_logged())))
         self._take_in(all_of_it=True)
         return self._records
 
@@ -148,12 +116,16 @@ class Monitor:
         """
         if self._paused:
             return
-        agenda = self._agenda(step)
+        if not self._is_formed:
+            self._form()
+        agenda = self._agendas.at(step)
         failures: dict[Series, str] = {}
-        if agenda.work or self._logged:
-            self._steps.append(self._collect(agenda, step, Scale.of(grad_scale), failures))
-        self._installation.end_step()
-        self._prepare(step + 1)
+        try:
+            if agenda.work or self._logged:
+                failures = self._collect(agenda, step, Scale.of(grad_scale))
+        finally:  # what a quantity raised, if strict: the next step is a new one all the same
+            self._installation.end_step()
+            self._prepare(step + 1)
         self._report(failures)
         self._take_in(all_of_it=self._strict)
 
@@ -213,6 +185,8 @@ class Monitor:
         records = self.records  # first: what is still being computed may be missing
         known = Known(self._modules, self.subscriptions, records, self.missing, self._step)
         text = explain(module, quantity, known)
+        if self._writer is not None:
+            text += f" (records are kept by rank {self._writer})"
         return f"{text} (the monitor is paused)" if self._paused else text
 
     @contextmanager
@@ -252,8 +226,7 @@ class Monitor:
         self.epochs.clear()
         self.non_finite.clear()
         self._epoch.clear()
-        self._prompt.clear()
-        self._costly.clear()
+        self._collector.clear()
         self._table.clear()
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
@@ -264,96 +237,69 @@ class Monitor:
         self._step = step
         self._announced: set[int] = {step}
         if not self._paused:
-            self._installation.set_due(self._agenda(step).readings)
+            self._installation.set_due(self._agendas.at(step).readings)
 
-    def _agenda(self, step: int) -> _Agenda:
-        due = tuple(_state(schedules, step) for schedules in self._schedules)
-        if due not in self._agendas:
-            self._agendas[due] = _agenda(
-                self.subscriptions, dict(zip(self._schedules, due, strict=True))
-            )
-        return self._agendas[due]
+    def _collect(self, agenda: Agenda, step: int, scale: Scale) -> dict[Series, str]:
+        collected = self._collector.collect(
+            agenda, step, scale, self._take_logged(), is_announced=step in self._announced
+        )
+        self._steps.append(collected)
+        for waiting in self._steps:
+            self._tell_non_finite(waiting)
+        return collected.failures
 
-    def _collect(
-        self, agenda: _Agenda, step: int, scale: Scale, failures: dict[Series, str]
-    ) -> _Step:
-        readings = Readings(self._modules, self._table, scale)
-        with torch.no_grad():
-            readings.measure_modules(subscription for subscription, _ in agenda.work)
-            works = list(self._works(agenda, step, readings, failures))
-            costly = [work for work in works if work.subscription.is_costly]
-            prompt = [work for work in works if not work.subscription.is_costly]
-            job = self._put(costly, failures)
+    def _form(self) -> None:
+        """Agrees with other ranks, if there are any, on who is joined."""
+        self._is_formed = True
+        told = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
+        ranks = form(*self._groups, repr(told))
+        self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
+
+    @property
+    def _writer(self) -> int | None:
+        """The rank that records, if that is another than this."""
+        join = self._collector.join
+        return None if join is None or join.ranks.is_writer else join.ranks.members[0]
+
+    def _take_logged(self) -> list[Pending]:
         logged, self._logged = self._logged, []
-        outcome = self._prompt.run(prompt, logged)
-        failures.update(outcome.failures)
-        outcome.failures.clear()
-        self._tell_non_finite(first_sites(prompt, outcome.records, self._table))
-        order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
-        return _Step(outcome, job, order)
+        return logged if self._writer is None else []
 
-    def _put(self, works: list[Work], failures: dict[Series, str]) -> Job | None:
-        try:
-            return self._aside.put(works) if works else None
-        except Exception as error:  # Monitoring never ends a run: reported by name.
-            if self._strict:
-                raise
-            text = f"{type(error).__name__}: {error}"
-            failures.update({(w.module, w.subscription.label): text for w in works})
-            return None
-
-    def _works(
-        self, agenda: _Agenda, step: int, readings: Readings, failures: dict[Series, str]
-    ) -> Iterator[Work]:
-        for subscription, is_emitted in agenda.work:
-            for mode, call in self._calls(subscription):
-                try:
-                    inputs = readings.of(subscription, mode, call)
-                    yield Work(subscription, step, mode, call, inputs, is_emitted)
-                except NotThere as why:
-                    if is_emitted and subscription.quantity.looks_back:
-                        yield Work(subscription, step, mode, call, None, is_emitted)
-                    if (call == 0 or why.seen) and mode == "train" and is_emitted:
-                        text = str(why) if step in self._announced else _NOT_ANNOUNCED
-                        failures[_series(subscription, call)] = text
-                except Exception as error:  # Monitoring never ends a run: reported by name.
-                    if self._strict:
-                        raise
-                    text = f"{type(error).__name__}: {error}"
-                    failures[_series(subscription, call)] = text
-
-    def _calls(self, subscription: Subscription) -> Iterator[tuple[Mode, int]]:
-        if not subscription.is_at_calls:
-            yield "train", 0
+    def _tell_non_finite(self, step: Collected) -> None:
+        """Tells of a step's first NaN or Inf as soon as its counts are there."""
+        if not step.sites or not step.prompt.is_there:
             return
-        for mode in self._modes:
-            calls = self._table.calls(mode, subscription.module)
-            for call in range(max(calls, mode == "train")):
-                yield mode, call
-
-    def _tell_non_finite(self, sites: list[NonFiniteSite]) -> None:
-        if sites and not self.non_finite:
-            _warn("\n".join(map(str, sites)))
-        self.non_finite += sites
+        found, step.sites = first_sites(step.sites, step.prompt.outcome()), {}
+        if found and not self.non_finite:
+            _warn("\n".join(map(str, found)))
+        self.non_finite += found
 
     def _take_in(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them."""
         while self._steps:
             step = self._steps[0]
-            if step.costly is not None and not all_of_it and not step.costly.is_done:
+            if not (all_of_it or step.is_there):
                 return
-            outcomes = [step.prompt]
+            outcomes = [step.prompt.outcome()]
             try:
                 if step.costly is not None:
                     outcomes.append(step.costly.outcome())
             except Exception:  # what a quantity raised, if strict: the step's other records stay
                 self._steps.popleft()
-                self._record(outcomes, step.order)
+                self._record(step, outcomes)
                 raise
             self._steps.popleft()
-            self._record(outcomes, step.order)
+            self._record(step, outcomes)
 
-    def _record(self, outcomes: list[Outcome], order: dict[Series, int]) -> None:
+    def _record(self, step: Collected, outcomes: list[Outcome]) -> None:
+        self._tell_non_finite(step)
+        order = step.order
+        for block in (block for outcome in outcomes for block in outcome.blocks):
+            self._records.append_block(block)
+            self._epoch.add_block(block)
+            if self.missing:
+                for series in block.series:
+                    self.missing.pop(series, None)
         records = [pair for outcome in outcomes for pair in outcome.records]
         for series, record in sorted(records, key=lambda pair: order.get(pair[0], len(order))):
             self._records.append(record)
@@ -384,10 +330,6 @@ def _warn(text: str) -> None:
     warnings.warn(text, MonitorWarning, stacklevel=level)
 
 
-def _series(subscription: Subscription, call: int) -> Series:
-    return subscription.module + (f"@{call}" if call else ""), subscription.label
-
-
 def _scalar(name: str, value: float | Tensor) -> Tensor:
     if isinstance(value, Tensor):
         if value.numel() != 1:
@@ -399,26 +341,3 @@ def _scalar(name: str, value: float | Tensor) -> Tensor:
     if isinstance(value, (bool, int, float)) or hasattr(value, "__float__"):
         return torch.tensor(float(value), dtype=torch.float64)
     raise TypeError(f"{name!r}: a number belongs here, not {value!r}")
-
-
-def _state(schedules: tuple[Schedule, ...], step: int) -> bool | None:
-    """Whether something is due; None where it never will be again."""
-    return None if is_over(schedules, step) else is_any_due(schedules, step)
-
-
-def _agenda(
-    subscriptions: tuple[Subscription, ...], due: Mapping[tuple[Schedule, ...], bool | None]
-) -> _Agenda:
-    states = ((subscription, due[subscription.schedules]) for subscription in subscriptions)
-    work = tuple(
-        (subscription, is_due)
-        for subscription, is_due in states
-        if is_due or (is_due is not None and subscription.quantity.window)
-    )
-    readings = frozenset(
-        (subscription.module, reading)
-        for subscription, _ in work
-        for reading in subscription.readings.values()
-        if reading.site.port in CALL_PORTS
-    )
-    return _Agenda(work, readings)

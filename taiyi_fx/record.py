@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from torch import Tensor
 
@@ -12,6 +12,10 @@ from taiyi_fx.passes.ir import Mode, Port
 
 Value = float | int | Tensor
 """A number, or for vectors and raw access a tensor on the CPU."""
+
+
+Series = tuple[str, str]
+"""A module, with its call, and a quantity's name."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,15 @@ class Record:
     quantity: str
     value: Value
     mode: Mode = "train"
+
+
+class Block(NamedTuple):
+    """Numbers of one step, one of each of many series."""
+
+    step: int
+    mode: Mode
+    series: tuple[Series, ...]
+    values: Sequence[float | int]
 
 
 @dataclass(frozen=True)
@@ -63,11 +76,25 @@ class Records(Sequence[Record]):
     """A table of records, in the order they were made."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._records = list(records)
+        self._made = list(records)
+        self._blocks: list[Block] = []
+
+    @property
+    def _records(self) -> list[Record]:
+        # Made when first looked at: a step's numbers come by the hundred.
+        blocks, self._blocks = self._blocks, []
+        for step, mode, series, values in blocks:
+            names_and_values = zip(series, values, strict=True)
+            self._made += (Record(step, *name, value, mode) for name, value in names_and_values)
+        return self._made
 
     def append(self, record: Record) -> None:
         """Adds a record at the end."""
         self._records.append(record)
+
+    def append_block(self, block: Block) -> None:
+        """Adds the numbers of a block at the end."""
+        self._blocks.append(block)
 
     def clear(self) -> None:
         """Forgets all records."""

@@ -23,24 +23,31 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Callable[..., Any]]) -> Callabl
         forwards: The forward of each module that the graph calls, by name.
     """
     graph = copy.deepcopy(graph)
+    meant: dict[int, Callable[..., Any]] = {}  # by the identity of what stands for it
     for node in graph.nodes:
+        function = None
         if node.op == "call_module":
-            node.op, node.target = "call_function", _named(node.name, forwards[node.target])
+            function = forwards[node.target]
         elif node.target in IN_PLACE_OPERATORS:
             # Written as `a += b`, it would change what `a` stands for where that is a number.
-            node.target = _named(node.name, node.target)
+            function = node.target
+        if function is not None:
+            node.op, node.target = "call_function", _named(node.name)
+            meant[id(node.target)] = function
     code = graph.python_code("self")
-    scope = dict(code.globals)
+    scope: dict[str, Any] = {
+        name: meant.get(id(value), value) for name, value in code.globals.items()
+    }
     exec(compile(code.src, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)
     return scope["forward"]
 
 
-def _named(name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
-    # torch.fx writes a torch function by its path, which for a bound method would be wrong: a
-    # function of our own is put among the globals.
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return forward(*args, **kwargs)
+def _named(name: str) -> Callable[..., Any]:
+    # torch.fx writes a torch function by its path, which for a bound method would be wrong: so it
+    # is given a name among the globals, to stand for what is meant.
+    def meant(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
 
-    call.__name__ = call.__qualname__ = name
-    call.__module__ = "taiyi_fx"
-    return call
+    meant.__name__ = meant.__qualname__ = name
+    meant.__module__ = "taiyi_fx"
+    return meant

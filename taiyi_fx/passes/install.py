@@ -348,7 +348,7 @@ class Installation:
         """Forgets what was read, if anything was, and counts calls from the first again."""
         if self.run.due:
             self.table.clear()
-            for calls in self._calls.values():
+            for calls in self.root_dispatcher.counters:
                 calls.count = 0
 
     @contextmanager

@@ -30,7 +30,9 @@ class Foldable(Protocol):
 
     One whose state depends in its shape on the number of rows says so by an attribute
     ``has_fixed_shape = False``; compiled code cannot fold its gradients. One whose ``finish``
-    takes long says so by ``is_costly = True``; it is then computed beside the training.
+    takes long says so by ``is_costly = True``; it is then computed beside the training. One that
+    takes the elements of a tensor in any arrangement says so by ``is_over_elements = True``; of a
+    tensor that several ranks hold in parts each then reduces its own.
     """
 
     def merge(self, a: State, b: State) -> State:

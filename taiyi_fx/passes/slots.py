@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
+from taiyi_fx.passes.cells import Kind, new_cells, unpacked
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Plan, Reading, State
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 CLOCK = itertools.count()
 """The order in which slots are folded into."""
+
+
+Touched = dict["Slot", None]
+"""The slots that a step has left something in."""
 
 
 class Slot:
@@ -26,53 +32,89 @@ class Slot:
 
     Attributes:
         state: What eager folds left, or None.
-        cells: A count of folds and the state, for compiled code, or None.
-        shape: The shape last seen.
+        cells: The state in compiled code, or None.
+        kinds: Of the state's parts there.
+        shape: The shape first seen.
         module: The module's name.
         failure: Why a fold did not succeed in this step, or None.
         handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
+        is_joined: Whether it becomes one with those of other ranks.
+        ranks: Those that hold parts of what was folded, or None where each has its own.
     """
 
-    def __init__(self, module: str, reading: Reading) -> None:
+    def __init__(
+        self,
+        module: str,
+        reading: Reading,
+        touched: Touched | None = None,
+        *,
+        is_joined: bool = False,
+    ) -> None:
         self.module = module
         self.reading = reading
         self.key = f"{next(_KEYS)}"
+        self._touched: Touched = {} if touched is None else touched
         self.state: State | None = None
         self.cells: State | None = None
+        self.kinds: tuple[Kind, ...] = ()
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
         self.note: str | None = None
         self.order = 0
+        self.is_joined = is_joined
+        self.ranks: tuple[int, ...] | None = None
         self.handles: list[RemovableHandle] = []
         _SLOTS[self.key] = self
 
     def fold(self, measured: State) -> None:
-        """Takes in the statistic of one more tensor."""
-        merge = self.reading.reduction.merge
-        self.state = measured if self.state is None else merge(self.state, measured)
+        """Takes in the statistic of one more tensor, unless one before it failed."""
+        if self.state is not None:
+            self.state = self.reading.reduction.merge(self.state, measured)
+        elif self.failure is None:
+            self.state = measured
+            self._touched[self] = None
+        self.order = next(CLOCK)
+
+    def fail(self, error: Exception) -> None:
+        """Takes in that a fold did not succeed: the step's statistic would not be whole."""
+        # A traceback would keep the tensors of its frames alive.
+        error.__context__ = error.__cause__ = None
+        self.failure, self.state = error.with_traceback(None), None
+        self._touched[self] = None
+
+    def leave(self, note: str) -> None:
+        """Notes why nothing may come here."""
+        self.note = note
+        self._touched[self] = None
 
     def clear(self) -> None:
         """Forgets the step."""
         self.state = self.failure = self.note = None
-        for handle in self.handles:
-            handle.remove()
-        self.handles.clear()
-        if self.cells is not None:
-            self.cells[0].zero_()
+        if self.handles:
+            for handle in self.handles:
+                handle.remove()
+            self.handles.clear()
 
     def read(self) -> tuple[State, Tensor | None] | None:
         """The state, and where only the device knows whether there is one, the count of folds."""
         if self.cells is None:
             return None if self.state is None else (self.state, None)
-        count, *cells = (cell[0].clone() for cell in self.cells)  # the next step writes there
+        copied = tuple(cell.clone() for cell in self.cells)  # the next step writes there
+        count, state = unpacked(copied, self.kinds)
         if self.state is None:
-            return tuple(cells), count
-        merged = self.reading.reduction.merge(self.state, tuple(cells))
+            return state, count
+        merged = self.reading.reduction.merge(self.state, state)
         if any(m.shape != s.shape for m, s in zip(merged, self.state, strict=True)):
             return (merged if count > 0 else self.state), None  # the host has to ask
         return where(count > 0, merged, self.state), None
+
+
+class _Allocations:
+    """How often any slot was given cells."""
+
+    count = 0
 
 
 class SlotTable:
@@ -80,18 +122,34 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
+        version: Another number whenever there are more calls than before.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
+        self._touched: Touched = {}
+        self._is_joined = False
+        self._counts: list[Tensor] = []
+        self._allocations = 0
+        self.version = 0
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
         """The slots of one call, made when first asked for."""
         key = mode, module, call
         if key not in self._slots:
-            self._slots[key] = {r: Slot(module, r) for r in self.plan[module].at(*CALL_PORTS)}
+            readings = self.plan[module].at(*CALL_PORTS)
+            self.version += 1
+            self._slots[key] = {
+                r: Slot(module, r, self._touched, is_joined=self._is_joined) for r in readings
+            }
         return self._slots[key]
+
+    def join(self) -> None:
+        """What is read becomes one with what other ranks read."""
+        self._is_joined = True
+        for slot in self._every():
+            slot.is_joined = True
 
     def calls(self, mode: Mode, module: str) -> int:
         """How many calls of the module in one forward have been seen so far."""
@@ -99,28 +157,35 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State]]:
         """What the step has brought so far."""
-        every = (slot for slots in self._slots.values() for slot in slots.values())
-        return [(slot, slot.state) for slot in every if slot.state is not None]
+        return [(slot, slot.state) for slot in self._touched if slot.state is not None]
 
     def restore(self, states: list[tuple[Slot, State]]) -> None:
         """Takes the step back to what it had brought then."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.state = slot.failure = None
+        for slot in self._touched:
+            slot.state = slot.failure = None
         for slot, state in states:
             slot.state = state
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.clear()
+        for slot in self._touched:
+            slot.clear()
+        self._touched.clear()
+        if self._allocations != _Allocations.count:
+            self._allocations = _Allocations.count
+            self._counts = [s.cells[0][:1] for s in self._every() if s.cells is not None]
+        if self._counts:
+            torch._foreach_zero_(self._counts)  # pyright: ignore[reportPrivateImportUsage]
 
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
-        for slots in self._slots.values():
-            for slot in slots.values():
-                slot.state = slot.cells = None
+        for slot in self._every():
+            slot.state = slot.cells = None
+            slot.kinds = ()
+        self._counts = []
+
+    def _every(self) -> Iterator[Slot]:
+        return (slot for slots in self._slots.values() for slot in slots.values())
 
 
 def where(condition: Tensor, a: State, b: State) -> State:
@@ -129,23 +194,14 @@ def where(condition: Tensor, a: State, b: State) -> State:
 
 
 @torch.compiler.assume_constant_result
-def allocate(
-    key: str,
-    shapes: tuple[tuple[int, ...], ...],
-    dtypes: tuple[torch.dtype, ...],
-    device: torch.device,
-) -> bool:
+def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
     """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
     slot = _SLOTS[key]
     # Compiled code runs in the order that it is traced in, and its backward in reverse.
     slot.order = next(CLOCK) * (-1 if slot.reading.site.port in GRADIENT_PORTS else 1)
-    # Of at least one axis: compiled code takes a float64 without any for a Python number, and
-    # loses what is written into it.
-    kinds = zip(((), *shapes), (torch.int64, *dtypes), strict=True)
-    wanted = [((1, *shape), dtype) for shape, dtype in kinds]
-    have = [(tuple(c.shape), c.dtype) for c in slot.cells or ()]
-    if have != wanted or (slot.cells and slot.cells[0].device != device):
-        slot.cells = tuple(torch.zeros(s, dtype=d, device=device) for s, d in wanted)
+    if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
+        slot.kinds, slot.cells = kinds, new_cells(kinds, device)
+        _Allocations.count += 1
         for cell in slot.cells:
             # CUDA graphs are given up where they would write into what may move.
             torch._dynamo.mark_static_address(cell)

@@ -73,8 +73,11 @@ class Standin:
         parents = [m for m in modules.values() if m._modules or isinstance(m, containers)]
         self.parts = [(m._modules, list(m._modules.values())) for m in parents]
         self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
-        self.called = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
-        self.own = [(m, type(m), type(m).forward, vars(m).get("forward")) for m in self.called]
+        every = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
+        self.kinds = [(m, type(m)) for m in every]
+        self.forwards_of_kinds = [(kind, kind.forward) for kind in {type(m) for m in every}]
+        self.own = [(vars(m), vars(m).get("forward")) for m in every]
+        self.hooks = [*_GLOBAL_HOOKS, *(hooks for m in every for hooks in _hooks_of(m))]
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
         self.key = f"{next(_KEYS)}"
         _STANDINS[self.key] = self
@@ -90,9 +93,28 @@ class Standin:
                 return False
         if any(_present(kept) != expected for kept, expected in self.tensors):
             return False
-        if any(_GLOBAL_HOOKS) or not all(_is_as_it_was(*forward) for forward in self.own):
+        if torch.compiler.is_compiling():
+            # The compiler itself asks these things while it traces, and not at each call.
+            return _ran_the_same(self.key)
+        return self.runs_the_same()
+
+    def runs_the_same(self) -> bool:
+        """Whether there are no hooks, and each module's forward is what was captured."""
+        if any(self.hooks):
             return False
-        return not any(map(_has_hooks, self.called))
+        for module, kind in self.kinds:
+            if type(module) is not kind:
+                return False
+        for kind, forward in self.forwards_of_kinds:
+            if kind.forward is not forward:
+                return False
+        for attributes, own in self.own:
+            forward = attributes.get("forward")
+            if forward is not own and not isinstance(forward, Stand):
+                return False
+            if attributes.get("_compiled_call_impl") is not None:
+                return False
+        return True
 
     def function(self, mode: Mode | None) -> Callable[..., Any]:
         """The graph as a function that makes the due readings; made once for each set.
@@ -143,6 +165,11 @@ def _make_function(key: str, mode: Mode | None, starts: Starts, place: str) -> b
     return True
 
 
+@torch.compiler.assume_constant_result
+def _ran_the_same(key: str) -> bool:
+    return _STANDINS[key].runs_the_same()
+
+
 def _forward_of(module: nn.Module) -> Callable[..., Any]:
     plain: Callable[..., Any] = module.forward
     if next(module.children(), None) is None:
@@ -172,18 +199,10 @@ def _present(kept: Any) -> list[str]:
     return [name for name, tensor in kept.items() if tensor is not None]
 
 
-def _is_as_it_was(module: nn.Module, kind: Any, of_kind: Any, own: Any) -> bool:
-    """Whether a module's forward is the one that was captured, or a probed one around it."""
-    forward = vars(module).get("forward")
-    is_own = forward is own or isinstance(forward, Stand)
-    return is_own and type(module) is kind and kind.forward is of_kind
-
-
-def _has_hooks(module: nn.Module) -> bool:
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-        or module._compiled_call_impl is not None
+def _hooks_of(module: nn.Module) -> tuple[Any, ...]:
+    return (
+        module._forward_hooks,
+        module._forward_pre_hooks,
+        module._backward_hooks,
+        module._backward_pre_hooks,
     )

@@ -14,7 +14,7 @@ from taiyi_fx.quantity import NoValue, quantity
 from taiyi_fx.reductions import MatrixSingularValues, Norm, accumulated, ratio
 
 
-@quantity("ParameterNorm", norm=parameter.norm)
+@quantity("ParameterNorm", elementwise=True, norm=parameter.norm)
 def parameter_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of each named parameter.
 
@@ -24,7 +24,7 @@ def parameter_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("ParameterRMS", norm=parameter.norm, n=parameter.count)
+@quantity("ParameterRMS", elementwise=True, norm=parameter.norm, n=parameter.count)
 def parameter_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of each named parameter.
 
@@ -34,7 +34,7 @@ def parameter_rms(norm: Tensor, n: Tensor) -> Tensor:
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("ParameterGradNorm", norm=parameter_grad.norm)
+@quantity("ParameterGradNorm", elementwise=True, norm=parameter_grad.norm)
 def parameter_grad_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of each parameter's gradient; none where no gradient came.
 
@@ -44,7 +44,7 @@ def parameter_grad_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("ParameterGradRMS", norm=parameter_grad.norm, n=parameter_grad.count)
+@quantity("ParameterGradRMS", elementwise=True, norm=parameter_grad.norm, n=parameter_grad.count)
 def parameter_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of each parameter's gradient.
 

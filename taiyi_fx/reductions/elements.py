@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import norm, norms, square_sums, wide
+from taiyi_fx.reductions.sums import norm, norm_as_found, norms, square_sums, wide
 
 
 @dataclass(frozen=True)
@@ -21,21 +21,23 @@ class Norm:
     Cost: one pass
     """
 
-    def measure(self, x: Tensor) -> State:
-        return (norm(accumulated(x)),)
+    is_over_elements: ClassVar[bool] = True
 
-    def measure_all(self, tensors: Sequence[Tensor]) -> list[State]:
-        """The same of many tensors at once."""
-        return [(found,) for found in norms([accumulated(x) for x in tensors])]
+    def measure(self, x: Tensor) -> State:
+        return (norm_as_found(x),)
+
+    def measure_all(self, tensors: Sequence[Tensor]) -> State:
+        """The same of many tensors at once, as a vector."""
+        return (norms(list(tensors)),)
 
     def merge(self, a: State, b: State) -> State:
-        return (torch.hypot(a[0], b[0]),)
+        return (torch.hypot(a[0].to(wide(a[0].device)), b[0].to(wide(b[0].device))),)
 
     def scale(self, state: State, factor: float) -> State:
-        return (state[0] * abs(factor),)
+        return (state[0].to(wide(state[0].device)) * abs(factor),)
 
     def finish(self, state: State) -> Tensor:
-        return state[0]
+        return state[0].to(wide(state[0].device))
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class SquareSum:
 
     Cost: one pass
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         return (norm(accumulated(x)).square(),)
@@ -64,6 +68,8 @@ class AbsMax:
 
     Cost: one pass
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
@@ -132,6 +138,8 @@ class Count:
     Cost: nothing
     """
 
+    is_over_elements: ClassVar[bool] = True
+
     def measure(self, x: Tensor) -> State:
         return (count(x.numel(), x),)
 
@@ -158,6 +166,8 @@ class NonFinites:
 
     Cost: one pass
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         # Not through float32: what is finite in the tensor's own type stays so.

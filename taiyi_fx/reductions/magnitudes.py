@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -53,6 +53,8 @@ class Histogram:
 
     Cost: four passes
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         x = _as_float32(x).reshape(-1)
@@ -99,6 +101,8 @@ class Quantiles:
 
     q: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
     exact: bool = False
+
+    is_over_elements: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.q or not all(0 <= share <= 1 for share in self.q):
@@ -152,6 +156,8 @@ class OutOfRange:
 
     format: Format = "float16"
     loss_scaled: bool = False
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         x = _as_float32(x).reshape(-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,6 +47,11 @@ class Moments:
     def __post_init__(self) -> None:
         if self.reduce not in ("all", "feature"):
             raise ValueError(f"reduce must be 'all' or 'feature', not {self.reduce!r}")
+
+    @property
+    def is_over_elements(self) -> bool:
+        """Whether all elements are taken together."""
+        return self.reduce == "all"
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
@@ -93,6 +98,8 @@ class FourthMoment:
 
     Cost: five passes
     """
+
+    is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x).reshape(-1)

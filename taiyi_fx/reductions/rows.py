@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+_REAL = (torch.float32, torch.float64)
+
 FeatureAxis = int | Literal["auto"]
 """The axis that holds the features; ``"auto"`` is resolved by the module's class."""
 
@@ -17,12 +19,13 @@ def accumulated(x: Tensor) -> Tensor:
     Half precision becomes float32, float64 stays, integers and booleans become float32,
     complex numbers are replaced by their absolute value.
     """
+    # Nearly always there is nothing to do; the compiler takes no such question.
+    if x.dtype in _REAL and not torch.compiler.is_compiling() and not x.is_neg():
+        return x
     if x.is_complex():
         x = x.abs()
     x = x.resolve_neg()
-    if x.dtype in (torch.float32, torch.float64):
-        return x
-    return x.to(torch.float32)
+    return x if x.dtype in _REAL else x.to(torch.float32)
 
 
 def as_matrix(x: Tensor, feature_axis: FeatureAxis) -> Tensor:

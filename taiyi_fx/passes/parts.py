@@ -1,0 +1,138 @@
+"""Tensors that several ranks hold together (DTensor): what of one is to be reduced here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+from torch import distributed as dist
+from torch.nn import Parameter
+
+from taiyi_fx.passes.ir import Foldable
+
+
+def is_spread(x: Tensor) -> bool:
+    """Whether a tensor is one of torch.distributed.tensor, held by the ranks of a mesh."""
+    if type(x) is Tensor or type(x) is Parameter:
+        return False
+    module = sys.modules.get("torch.distributed.tensor")  # else nobody has made one
+    return module is not None and isinstance(x, module.DTensor)
+
+
+def is_over_elements(reduction: Foldable) -> bool:
+    """Whether a reduction takes elements in any arrangement, so that parts may be any."""
+    return bool(getattr(reduction, "is_over_elements", False))
+
+
+def of_parameters(
+    tensors: list[Tensor], reduction: Foldable, members: Sequence[int] | None
+) -> list[Tensor]:
+    """What this rank has to reduce of some tensors that all ranks have together.
+
+    Where the reduction allows it, that is the part that it holds, if no other rank that counts
+    holds the same; else the whole, made by a collective, on the first of the ranks.
+
+    Args:
+        tensors: Parameters or their gradients, detached.
+        reduction: What becomes of them.
+        members: The ranks whose results are joined; None if this one's is not.
+
+    Raises:
+        RuntimeError: A part is held by a rank that is not joined.
+    """
+    if not any(map(is_spread, tensors)):
+        return tensors
+    if members is None:
+        return [whole(x) if is_spread(x) else x for x in tensors]
+    held = [_held(x, is_over_elements(reduction), members) for x in tensors]
+    return [x for x in held if x is not None]
+
+
+def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None:
+    """What this rank has to reduce of a tensor that passes it; None if others have the same.
+
+    Args:
+        x: A tensor that is spread.
+        reduction: What becomes of it.
+        is_joined: Whether the results of the ranks are joined.
+    """
+    if not is_joined:
+        return whole(x)
+    if _is_partial(x) or not _may_be_parts(x, reduction):
+        return whole(x) if _is_first(x, every_dimension=True) else _after(whole(x))
+    return _local(x) if _is_first(x) else None
+
+
+def ranks_of(x: Tensor) -> tuple[int, ...]:
+    """The ranks that hold a spread tensor together."""
+    return tuple(_spread(x).device_mesh.mesh.flatten().tolist())
+
+
+def whole(x: Tensor) -> Tensor:
+    """All of a spread tensor, by a collective of the ranks of its mesh."""
+    return _plain(_spread(x).full_tensor())
+
+
+def _held(x: Tensor, parts: bool, members: Sequence[int]) -> Tensor | None:
+    is_first = dist.get_rank() == members[0]
+    if not is_spread(x):
+        return x if is_first else None
+    ranks = ranks_of(x)
+    if members[0] not in ranks:  # a copy, as with data parallel groups of tensor parallel ranks
+        return None
+    if not parts or _is_partial(x):
+        return whole(x) if is_first else _after(whole(x))
+    strangers = sorted(set(ranks).difference(members))
+    if strangers:
+        raise RuntimeError(f"the ranks {strangers} hold parts of it and are not joined")
+    return _local(x) if _is_first(x) else None
+
+
+def _after(_: Tensor) -> None:
+    """Nothing, once a collective is made that other ranks need."""
+
+
+def _may_be_parts(x: Tensor, reduction: Foldable) -> bool:
+    """Whether the parts of a tensor that passes a call are rows to a reduction."""
+    if is_over_elements(reduction):
+        return True
+    if x.ndim < 2 or getattr(reduction, "takes_whole", False):
+        return False
+    sharded = {placement.dim % x.ndim for placement in _placements(x) if placement.is_shard()}
+    axis = getattr(reduction, "feature_axis", None)
+    if axis is None:
+        return sharded <= {0}  # of samples
+    return isinstance(axis, int) and axis % x.ndim not in sharded
+
+
+def _is_partial(x: Tensor) -> bool:
+    return any(placement.is_partial() for placement in _placements(x))
+
+
+def _is_first(x: Tensor, *, every_dimension: bool = False) -> bool:
+    """Whether no rank before this one holds the same."""
+    coordinate = _spread(x).device_mesh.get_coordinate()
+    return coordinate is not None and all(
+        at == 0
+        for at, placement in zip(coordinate, _placements(x), strict=True)
+        if every_dimension or placement.is_replicate()
+    )
+
+
+def _local(x: Tensor) -> Tensor:
+    return _plain(_spread(x).to_local())
+
+
+def _plain(x: Any) -> Tensor:
+    # What a collective is still bringing.
+    return x.wait() if hasattr(x, "wait") else x
+
+
+def _placements(x: Tensor) -> Sequence[Any]:
+    return _spread(x).placements
+
+
+def _spread(x: Tensor) -> Any:  # DTensor: importing it for its type would take seconds
+    return x

@@ -1,0 +1,113 @@
+"""What can be computed on this rank becomes what can be of all, on the one that records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from taiyi_fx.config import Subscription
+from taiyi_fx.evaluate import Work
+from taiyi_fx.finish import Readings
+from taiyi_fx.passes.ir import CALL_PORTS, Mode
+from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.ranks.bucket import Key, Offer
+from taiyi_fx.ranks.exchange import Exchange
+from taiyi_fx.ranks.group import Ranks
+from taiyi_fx.ranks.union import Asked, Union
+from taiyi_fx.record import Series
+
+_MODES: tuple[Mode, ...] = ("train", "eval")
+
+
+class Join:
+    """Joins the readings of several ranks, by one collective at each step that asks for some.
+
+    Args:
+        ranks: Which.
+        subscriptions: All that is ever asked for, the same on all of them.
+        table: What was read at calls.
+    """
+
+    def __init__(
+        self, ranks: Ranks, subscriptions: Sequence[Subscription], table: SlotTable
+    ) -> None:
+        self.ranks = ranks
+        self._table = table
+        # Readings may not travel; their numbers are the same on all ranks.
+        every = dict.fromkeys((s.module, r) for s in subscriptions for r in s.readings.values())
+        self._numbers = {of: i for i, of in enumerate(every)}
+        self._exchanges: dict[int, Exchange] = {}
+
+    def joined(
+        self,
+        works: list[Work],
+        asked: Asked,
+        step: int,
+        readings: Readings,
+        failures: dict[Series, str],
+    ) -> list[Work]:
+        """The work of all ranks on the one that records, none on the others.
+
+        All ranks call it together at each step that asks for something.
+
+        Args:
+            works: What this rank could compute of what it has read.
+            asked: What the step asks for: the same object whenever it asks for the same.
+            step: The step.
+            readings: What this rank has read.
+            failures: Why there is nothing, by series. What failed on this rank stays and, where
+                records are kept, what no rank has.
+        """
+        failed = dict(self._failed(works, asked))
+        offers = {key: Offer(None) for key in failed} | dict(self._offered(works, readings))
+        if id(asked) not in self._exchanges:
+            is_needed = any(_is_of_ranks(subscription, readings) for subscription, _ in asked)
+            self._exchanges[id(asked)] = Exchange(self.ranks, offers, is_needed=is_needed)
+        rows = self._exchanges[id(asked)].rows(offers)
+        if not self.ranks.is_writer:
+            for series in failures.keys() - failed.values():
+                del failures[series]
+            return []
+        if rows is None:
+            return works
+        return list(Union(rows, self._numbers, self.ranks, readings).works(asked, step, failures))
+
+    def _failed(self, works: Sequence[Work], asked: Asked) -> Iterator[tuple[Key, Series]]:
+        """The readings that raised on this rank, each with a series that lacks it."""
+        have = {(id(work.subscription), work.mode, work.call) for work in works}
+        for subscription, _ in asked:
+            if not subscription.is_at_calls:
+                continue
+            for mode in _MODES:
+                for call in range(self._table.calls(mode, subscription.module)):
+                    if (id(subscription), mode, call) not in have:
+                        yield from self._failed_at(subscription, mode, call)
+
+    def _failed_at(
+        self, asked: Subscription, mode: Mode, call: int
+    ) -> Iterator[tuple[Key, Series]]:
+        name = asked.module + (f"@{call}" if call else "")
+        for reading in asked.readings.values():
+            slot = self._table.at(mode, asked.module, call).get(reading)
+            if slot is not None and slot.failure is not None:
+                key = mode, self._numbers[asked.module, reading], call
+                yield key, (name, asked.label)
+
+    def _offered(self, works: Sequence[Work], readings: Readings) -> Iterator[tuple[Key, Offer]]:
+        for work in works:
+            asked, inputs = work.subscription, work.inputs
+            for found in inputs.found.values() if inputs else ():
+                key = work.mode, self._numbers[asked.module, found.reading], work.call
+                if found.reading.site.port not in CALL_PORTS:
+                    if readings.is_in_parts(asked.module, found.reading):
+                        yield key, Offer(found.state)
+                    continue
+                slot = self._table.at(work.mode, asked.module, work.call)[found.reading]
+                if slot.ranks is not None or self.ranks.brings_rows:
+                    yield key, Offer(found.state, inputs.present if inputs else None)
+
+
+def _is_of_ranks(asked: Subscription, readings: Readings) -> bool:
+    """Whether a quantity is of anything that each rank reads its own of."""
+    return asked.is_at_calls or any(
+        readings.is_in_parts(asked.module, reading) for reading in asked.readings.values()
+    )

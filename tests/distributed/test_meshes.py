@@ -1,0 +1,317 @@
+"""Four ranks: stages of a pipeline, sharded parameters, tensor parallelism."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
+
+import taiyi_fx
+from taiyi_fx import MonitorWarning
+from tests.distributed.models import (
+    Collectives,
+    batches,
+    differences,
+    recorded,
+    share,
+    small,
+    train,
+)
+from tests.distributed.processes import run
+from tests.distributed.test_union import every_quantity
+
+
+def alone(cfg, data, model=small):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonitorWarning)
+        made = taiyi_fx.instrument(model(), cfg)
+        return train(made, made.monitor, data)
+
+
+def of_stages(rank, ranks):
+    """Two stages of a pipeline, each on two ranks that share its data."""
+    _ = [dist.new_group(of) for of in ([0], [0, 1])]  # ranks know different numbers of groups
+    stage = rank // 2
+    torch.manual_seed(stage)
+    part = nn.Sequential()
+    part.add_module(f"stage{stage}", nn.Linear(3, 3))
+    model = taiyi_fx.instrument(part, {f"stage{stage}": ["InputMean", "WeightNorm"]})
+    for step in range(2):
+        rows = torch.full((2, 3), float(rank))
+        model(rows).sum().backward()
+        model.monitor.track(step)
+    return recorded(model.monitor), model.monitor.explain(f"stage{stage}", "InputMean")
+
+
+def of_a_lone_stage(rank, ranks):
+    """Four stages: each records its own."""
+    part = nn.Sequential()
+    part.add_module(f"stage{rank}", nn.Linear(3, 3))
+    model = taiyi_fx.instrument(part, {nn.Linear: ["InputMean"]})
+    model(torch.full((2, 3), float(rank)))
+    model.monitor.track(0)
+    return recorded(model.monitor)
+
+
+def sharded(rank, ranks, mesh, **options):
+    model = taiyi_fx.instrument(small(), every_quantity(), **options)
+    for part in (model.conv, model.fc):
+        fully_shard(part, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    records = train(model, model.monitor, share(batches(2), rank, ranks))
+    assert isinstance(model.fc.weight, DTensor)
+    return records
+
+
+def of_fsdp(rank, ranks):
+    return sharded(rank, ranks, init_device_mesh("cpu", (ranks,)))
+
+
+def of_hsdp(rank, ranks):
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    return sharded(rank, ranks, mesh)
+
+
+def of_fsdp_alone(rank, ranks):
+    return sharded(rank, ranks, init_device_mesh("cpu", (ranks,)), process_group=None)
+
+
+def of_fsdp_collectives(rank, ranks):
+    cfg = {nn.Linear: ["WeightNorm", "WeightGradNorm", "InputMean"]}
+    model = taiyi_fx.instrument(small(), cfg)
+    fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+    seen = []
+    for step, (x, y) in enumerate(share(batches(), rank, ranks)):
+        F.cross_entropy(model(x), y).backward()
+        with Collectives() as collectives:
+            model.monitor.track(step)
+        seen.append(len(collectives.names))
+    return seen
+
+
+class Perceptron(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.act, self.down = nn.Linear(4, 6), nn.GELU(), nn.Linear(6, 4)
+        self.norm = nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm(self.down(self.act(self.up(x))))
+
+
+def perceptron():
+    torch.manual_seed(0)
+    return Perceptron().double()
+
+
+PLAN = {"up": ColwiseParallel(use_local_output=False), "down": RowwiseParallel()}
+SEQUENCE = {
+    "up": ColwiseParallel(input_layouts=Replicate(), use_local_output=False),
+    "down": RowwiseParallel(output_layouts=Shard(1), use_local_output=False),
+    "norm": SequenceParallel(use_local_output=False),
+}
+
+
+def samples(steps=2):
+    g = torch.Generator().manual_seed(1)
+    return torch.randn(steps, 4, 3, 4, generator=g, dtype=torch.float64)
+
+
+def descend(model, monitor, data, between=lambda: None):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, x in enumerate(data):
+        optimizer.zero_grad()
+        y = model(x)
+        y = y.full_tensor() if isinstance(y, DTensor) else y
+        (y**2 * torch.arange(4.0)).mean().backward()
+        between()
+        monitor.track(step)
+        optimizer.step()
+    return recorded(monitor)
+
+
+def descended_alone():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonitorWarning)
+        model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron))
+        return descend(model, model.monitor, samples())
+
+
+def of_two_dimensions(rank, ranks):
+    """FSDP over two groups of two tensor parallel ranks."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    data = mesh["data"]
+    cfg = every_quantity(perceptron)
+    model = taiyi_fx.instrument(perceptron(), cfg, data_group=data.get_group())
+    parallelize_module(model, mesh["tensor"], PLAN)
+    fully_shard(model, mesh=data)
+    rows = [x.chunk(2)[data.get_local_rank()] for x in samples()]
+    return descend(model, model.monitor, rows)
+
+
+def of_copies_of_tensor_parallel_ranks(rank, ranks):
+    """Two groups of two tensor parallel ranks whose gradients are averaged by hand."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    data = mesh["data"]
+    cfg = every_quantity(perceptron)
+    plain = parallelize_module(perceptron(), mesh["tensor"], PLAN)
+    model = taiyi_fx.instrument(plain, cfg, data_group=data.get_group())
+
+    def average():
+        for p in model.parameters():
+            gradient = p.grad.to_local() if isinstance(p.grad, DTensor) else p.grad
+            dist.all_reduce(gradient, group=data.get_group())
+            gradient /= 2
+
+    rows = [x.chunk(2)[data.get_local_rank()] for x in samples()]
+    return descend(model, model.monitor, rows, average)
+
+
+def of_tensor_parallel_ranks(rank, ranks):
+    own = [dist.new_group([other]) for other in range(ranks)][rank]
+    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), data_group=own)
+    parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
+    return descend(model, model.monitor, samples())
+
+
+def of_tensor_parallel_ranks_alone(rank, ranks):
+    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), process_group=None)
+    parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
+    return descend(model, model.monitor, samples())
+
+
+def of_wrong_groups(rank, ranks):
+    told: list[str] = []
+    pair = [dist.new_group(of) for of in ([0, 1], [2, 3])][rank // 2]
+    half = dist.new_group([0, 1])
+    across = [dist.new_group(of) for of in ([0, 2], [1, 3])][rank % 2]
+    for options in (
+        {"data_group": pair if rank else None},
+        {"process_group": pair, "data_group": across},
+        {"process_group": half},
+        {"process_group": None, "data_group": pair},
+        {"process_group": pair, "cfg": rank},
+    ):
+        cfg = {"": ["WeightNorm"] if options.pop("cfg", 0) % 2 == 0 else ["InputMean"]}
+        try:
+            taiyi_fx.instrument(nn.Linear(2, 2), cfg, **options).monitor.track(0)
+            told.append("")
+        except (TypeError, ValueError) as error:
+            told.append(f"{type(error).__name__}: {error}")
+    return told
+
+
+def of_parts_elsewhere(rank, ranks):
+    """Parameters over all ranks, of which only pairs are joined."""
+    pair = [dist.new_group(of) for of in ([0, 1], [2, 3])][rank // 2]
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["WeightNorm"]}, process_group=pair)
+    fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MonitorWarning)
+        model.monitor.track(0)
+    return dict(model.monitor.missing)
+
+
+CHECKS = {
+    check.__name__: check
+    for check in (
+        of_stages,
+        of_a_lone_stage,
+        of_fsdp,
+        of_hsdp,
+        of_fsdp_alone,
+        of_fsdp_collectives,
+        of_two_dimensions,
+        of_copies_of_tensor_parallel_ranks,
+        of_tensor_parallel_ranks,
+        of_tensor_parallel_ranks_alone,
+        of_wrong_groups,
+        of_parts_elsewhere,
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return run(CHECKS, 4)
+
+
+def test_each_stage_of_a_pipeline_is_joined_with_its_own(answers):
+    (of_first, told), (none, told_first), (of_second, _), (none_too, told_second) = answers(
+        "of_stages"
+    )
+    assert none == none_too == {}
+    for step in (0, 1):
+        assert of_first["stage0", "InputMean", step] == 0.5
+        assert of_second["stage1", "InputMean", step] == 2.5
+    assert {module for module, _, _ in of_second} == {"stage1"}
+    assert "kept by" not in told
+    assert "kept by rank 0" in told_first
+    assert "kept by rank 2" in told_second
+
+
+def test_a_stage_on_one_rank_records_its_own(answers):
+    for rank, records in enumerate(answers("of_a_lone_stage")):
+        assert records == {(f"stage{rank}", "InputMean", 0): rank}
+
+
+@pytest.mark.parametrize("name", ["of_fsdp", "of_hsdp"])
+def test_sharded_parameters_have_the_values_of_the_whole(answers, name):
+    first, *others = answers(name)
+    assert not differences(first, alone(every_quantity(), batches(2)))
+    assert others == [{}, {}, {}]
+
+
+def test_a_rank_for_itself_sees_whole_parameters(answers):
+    expected = alone(every_quantity(), batches(2))
+    for records in answers("of_fsdp_alone"):
+        of_parameters = {k: v for k, v in expected.items() if "Parameter" in k[1]}
+        assert of_parameters
+        assert not differences({k: records[k] for k in of_parameters}, of_parameters)
+
+
+def test_sharded_norms_need_one_collective_too(answers):
+    for _, *others in answers("of_fsdp_collectives"):
+        assert others == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["of_two_dimensions", "of_copies_of_tensor_parallel_ranks", "of_tensor_parallel_ranks"],
+)
+def test_tensor_parallel_ranks_have_the_values_of_one(answers, name):
+    first, *others = answers(name)
+    assert not differences(first, descended_alone())
+    assert others == [{}, {}, {}]
+
+
+def test_tensor_parallel_ranks_for_themselves_see_whole_tensors(answers):
+    expected = descended_alone()
+    for records in answers("of_tensor_parallel_ranks_alone"):
+        assert not differences(records, expected)
+
+
+def test_groups_that_do_not_fit_are_refused_on_all_ranks(answers):
+    for rank, told in enumerate(answers("of_wrong_groups")):
+        partly, strange, foreign, needless, different = told
+        assert "data_group was given on the ranks [1, 2, 3] of [0, 1, 2, 3]" in partly
+        assert "which are not joined with it" in strange
+        assert ("this rank is not in that group" in foreign) == (rank > 1)
+        assert "process_group is None" in needless
+        assert f"those of [{rank // 2 * 2}] and [{rank // 2 * 2 + 1}]" in different
+
+
+def test_parts_that_are_not_joined_are_told(answers):
+    first, *_ = answers("of_parts_elsewhere")
+    assert "hold parts of it and are not joined" in first["", "WeightNorm"]

@@ -1,0 +1,116 @@
+"""The benchmarks run, and their checks find what is wrong. No time is judged."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from benchmarks import scaling
+from benchmarks.overhead.hooks import NORMS, condition
+from benchmarks.overhead.host_copies import HostCopies
+from benchmarks.overhead.models import CASES, probed
+from benchmarks.overhead.ratios import ratio_cell, summed
+from benchmarks.overhead.report import report
+from benchmarks.overhead.tools import available
+from benchmarks.overhead.training import started
+from benchmarks.overhead.values import agreement, reference
+from benchmarks.overhead.work import WORKS
+from benchmarks.overhead.worker import facts, times
+
+EAGER = ["plain again", "hooks by hand", "full backward hooks", "taiyi_fx"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+
+
+@pytest.mark.parametrize("model", CASES)
+def test_values_of_all_tools_are_right(model):
+    case, work = CASES[model], WORKS["q1"]
+    found = times(case, work, available(work, EAGER), rounds=1)
+    assert found["values"]["taiyi_fx"]["worst"] < 1e-5
+    assert found["values"]["hooks by hand"]["worst"] < 1e-3  # sums in float32
+    readings = 4 * len(probed(case.build()))
+    assert all(v["compared"] == readings for v in found["values"].values())
+    crashes = "| full backward hooks | crashes |" in report({("q1", model): found}, {})
+    assert crashes == ("full backward hooks" in found["failed"]) == (model == "resnet")
+
+
+def test_condition_numbers_are_right_and_told():
+    case, work = CASES["mlp"], WORKS["q3"]
+    found = times(case, work, available(work, EAGER), rounds=10)
+    of_ours = found["values"]["taiyi_fx"]
+    assert of_ours["worst"] < 1e-2
+    assert of_ours["missing"] == of_ours["falsely_infinite"] == 0
+    assert of_ours["compared"] + of_ours["infinite"] == len(probed(case.build()))
+    text = report({("q3", "mlp"): json.loads(json.dumps(found))}, {})
+    assert "| taiyi_fx | " in text
+    assert "Wall time" in text
+
+
+def test_every_tenth_step_is_due_and_told_apart():
+    case, work = CASES["mlp"], WORKS["q2"]
+    found = times(case, work, available(work, EAGER), rounds=20)
+    assert found["due"] == [i % 10 == 0 for i in range(20)]
+    text = report({("q2", "mlp"): found}, {})
+    assert "nothing is due" in text
+
+
+def test_facts_count_what_a_tool_holds_and_copies():
+    case, work = CASES["mlp"], WORKS["q1"]
+    found = facts(case, work, ["plain", "hooks by hand", "taiyi_fx"])
+    assert found["plain"]["held"] == found["plain"]["copies"] == 0
+    assert found["hooks by hand"]["copies"] == found["taiyi_fx"]["copies"] == 1
+    assert found["plain"]["peak"] > 20 * 32 * 32 * 4  # the gradients, at least
+    assert "| taiyi_fx | " in report({}, {("q1", "mlp"): found})
+
+
+def test_a_copy_is_counted_once():
+    x = torch.ones(3)
+    with HostCopies() as copies:
+        on_host = x.cpu()
+        assert on_host.tolist() == [1, 1, 1]
+        assert on_host[0].item() == 1
+    assert copies.count == 1
+    with HostCopies() as copies:
+        assert (x + 1)[0].item() == 2
+        assert bool((x + 1).any())
+    assert copies.count == 2
+
+
+def test_a_copy_in_backward_is_counted():
+    x, seen = torch.ones(3, requires_grad=True), []
+    x.register_post_accumulate_grad_hook(lambda x: seen.append(x.grad.sum().item()))
+    with HostCopies() as copies:
+        x.square().sum().backward()
+    assert copies.count == 1
+
+
+def test_disagreement_is_found():
+    expected = {("a", "q"): 2.0, ("b", "q"): 10.0, ("c", "q"): math.inf, ("d", "q"): 1.0}
+    found = agreement({("a", "q"): 3.0, ("b", "q"): math.inf, ("c", "q"): math.inf}, expected)
+    assert found._asdict() == {
+        "worst": 0.5, "compared": 1, "missing": 1, "infinite": 2, "falsely_infinite": 1,
+    }  # fmt: skip
+
+
+def test_the_reference_reads_every_layer():
+    case = CASES["gpt"]
+    training = started(case, WORKS["q1"], "plain")
+    values = reference(training.watched.model, training.batch, WORKS["q1"])
+    assert set(values) == WORKS["q1"].series(case.build())
+    assert {quantity for _, quantity in values} == set(NORMS)
+
+
+def test_condition_by_hand_knows_images():
+    x = torch.randn(4, 3, 8, 8) * torch.tensor([1.0, 10.0, 100.0]).view(1, 3, 1, 1)
+    assert 5e3 < condition(x).item() < 2e4
+
+
+def test_cells():
+    assert ratio_cell([2.0, 4.0, 6.0], [2.0, 2.0, 2.0]) == "2.00 [1.50-2.50]"
+    assert summed([1, 2, 3, 4, 5], 2) == [3, 7]
+
+
+@pytest.mark.parametrize("measure", [scaling.sites, scaling.parameters])
+def test_scaling_runs(measure):
+    assert all(isinstance(line, str) for line in measure(quick=True))

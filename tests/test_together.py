@@ -1,0 +1,116 @@
+"""Quantities of many modules computed at once are what they are one by one."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx import collect
+from taiyi_fx.quantity import find_quantity, quantity_names
+
+ELEMENTWISE = [name for name in quantity_names() if find_quantity(name).elementwise]
+
+
+class Net(nn.Module):
+    """Layers of several sizes, one of them called twice, one frozen, one never called."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.twice = nn.Linear(4, 6), nn.Linear(6, 6)
+        self.last, self.unused = nn.Linear(6, 1, dtype=torch.float64), nn.Linear(2, 2)
+        self.first.weight.requires_grad_(False)
+
+    def forward(self, x):
+        x = self.twice(torch.relu(self.twice(self.first(x))))
+        return self.last(x.double()).sum()
+
+
+def run(names, *, steps=2, compiled=None, scale=4.0):
+    torch.manual_seed(0)
+    cfg = {nn.Linear: [n for n in names if n != "Loss"], "": [n for n in names if n == "Loss"]}
+    model = taiyi_fx.instrument(Net(), {k: v for k, v in cfg.items() if v}, record_eval=True)
+    called = model if compiled is None else torch.compile(model, backend=compiled)
+    for step in range(steps):
+        for rows in (5, 3):
+            (called(torch.randn(rows, 4)) * scale).backward()
+        model.eval()
+        called(torch.randn(2, 4))
+        model.train()
+        model.monitor.track(step, grad_scale=scale)
+        model.zero_grad()
+    return model.monitor
+
+
+def alone(stack, step, readings):
+    return [], list(stack.places)
+
+
+def found(monitor):
+    return {(r.mode, r.step, r.module, r.quantity): r.value for r in monitor.records}
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # of what is frozen or unused
+@pytest.mark.parametrize("compiled", [None, "aot_eager"])
+def test_numbers_together_are_those_one_by_one(monkeypatch, compiled):
+    together = run(ELEMENTWISE, compiled=compiled)
+    monkeypatch.setattr(collect, "computed", alone)
+    torch.compiler.reset()
+    one_by_one = run(ELEMENTWISE, compiled=compiled)
+    values, expected = found(together), found(one_by_one)
+    assert len(expected) > 500
+    assert values.keys() == expected.keys()
+    for key, value in expected.items():
+        assert type(values[key]) is type(value)
+        assert values[key] == pytest.approx(value, rel=1e-12, nan_ok=True), key
+    assert together.missing == one_by_one.missing
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_numbers_together_are_recorded_by_quantity_in_the_model_s_order():
+    monitor = run(["OutputRMS", "InputSndNorm"], steps=1)
+    train = [(r.module, r.quantity) for r in monitor.records if r.mode == "train"]
+    names = ["first", "twice", "twice@1", "last"]
+    assert train == [(n, q) for q in ("OutputRMS", "InputSndNorm") for n in names]
+
+
+def test_what_fails_together_is_told_of_the_one_that_fails():
+    calls = []
+
+    @taiyi_fx.quantity("picky", elementwise=True, norm=taiyi_fx.output.norm)
+    def picky(norm):
+        calls.append(norm.shape)
+        if (norm > 100).any():
+            raise ValueError("too large")
+        return norm
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Identity(), nn.Linear(2, 2)), {"0": ["picky"], "1": ["picky"]})  # fmt: skip
+    with torch.no_grad():
+        model[1].weight.fill_(100)
+    model(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="picky of '1': ValueError: too large"):
+        model.monitor.track(0)
+    assert found(model.monitor) == {("train", 0, "0", "picky"): pytest.approx(math.sqrt(2))}
+    assert calls == [(2,), (), ()]
+
+
+def test_a_quantity_that_is_not_elementwise_after_all_is_right_all_the_same():
+    @taiyi_fx.quantity("pooled", elementwise=True, norm=taiyi_fx.output.norm)
+    def pooled(norm):
+        return norm.sum()
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Identity(), nn.Identity()), {nn.Identity: ["pooled"]})  # fmt: skip
+    model(torch.ones(1, 4, requires_grad=True)).sum().backward()
+    model.monitor.track(0)
+    assert [r.value for r in model.monitor.records] == [2, 2]
+
+
+def test_only_what_is_of_one_call_can_be_elementwise():
+    with pytest.raises(TypeError, match="'moves': elementwise is what is of one step and one call"):
+
+        @taiyi_fx.quantity(
+            "moves", elementwise=True, now=taiyi_fx.weight.norm, before=taiyi_fx.previous(taiyi_fx.weight.norm)
+        )  # fmt: skip
+        def moves(now, before):
+            return now
