@@ -8,6 +8,8 @@ and compiled code, accumulate in float64 at no cost.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -83,21 +85,37 @@ def norm_as_found(x: Tensor) -> Tensor:
 
 def norms(tensors: list[Tensor]) -> Tensor:
     """The Euclidean norm of each tensor, of alike ones by one call, as a vector in float64."""
-    of_all = torch._foreach_norm  # pyright: ignore[reportPrivateImportUsage]
-    if all(map(_is_small_and_fast, tensors)):
-        found = torch.stack(of_all(tensors)).double()
-        for i, size in enumerate(found.tolist()):
-            if not _LOW < size < _HIGH:
-                found[i] = norm(tensors[i])
-        return found
-    tensors = [accumulated(x) for x in tensors]
-    if any(map(_is_fast, tensors)):
-        return torch.stack([norm(x) for x in tensors])
-    return torch.stack(of_all(tensors, 2, dtype=wide(tensors[0].device)))
+    small = [i for i, x in enumerate(tensors) if _is_small_and_fast(x)]
+    if len(small) == len(tensors):
+        return _norms_of_small(tensors)
+    found: dict[int, Tensor] = {}
+    if small:
+        found.update(zip(small, _norms_of_small([tensors[i] for i in small]), strict=True))
+    others = {i: accumulated(x) for i, x in enumerate(tensors) if i not in found}
+    found.update((i, norm(x)) for i, x in others.items() if _is_fast(x))
+    rest = [i for i in others if i not in found]
+    if rest:
+        kind = wide(others[rest[0]].device)
+        found.update(zip(rest, _of_all([others[i] for i in rest], 2, dtype=kind), strict=True))
+    return torch.stack([found[i] for i in range(len(tensors))])
+
+
+def _norms_of_small(tensors: list[Tensor]) -> Tensor:
+    found = torch.stack(_of_all(tensors)).double()
+    for i, size in enumerate(found.tolist()):
+        if not _LOW < size < _HIGH:
+            found[i] = norm(tensors[i])
+    return found
+
+
+def _of_all(tensors: list[Tensor], *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+    return torch._foreach_norm(  # pyright: ignore[reportPrivateImportUsage]
+        tensors, *args, **kwargs
+    )
 
 
 def _is_small_and_fast(x: Tensor) -> bool:
-    return _is_fast(x) and x.numel() <= _PRECISE
+    return _is_fast(x) and x.numel() <= _PRECISE and not x.is_neg()
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
