@@ -66,9 +66,10 @@ def _parts(copy: _Copy) -> Iterator[Tensor]:
         like = _real(original)
         piece = copy.joined[start : start + like.numel()].reshape(like.shape)
         start += like.numel()
-        # A copy: in the joined vector it may lie where no complex number can.
-        real = piece.clone()
-        yield (torch.view_as_complex(real) if original.is_complex() else real).to(original.dtype)
+        if original.is_complex():
+            # Of a copy: in the joined vector it may lie where no complex number can.
+            piece = torch.view_as_complex(piece.clone())
+        yield piece.to(original.dtype)
 
 
 def _real(x: Tensor) -> Tensor:
