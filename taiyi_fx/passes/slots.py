@@ -104,7 +104,7 @@ class Slot:
         copied = tuple(cell.clone() for cell in self.cells)  # the next step writes there
         count, state = unpacked(copied, self.kinds)
         if self.state is None:
-            return state, count
+            return state, count.long()
         merged = self.reading.reduction.merge(self.state, state)
         if any(m.shape != s.shape for m, s in zip(merged, self.state, strict=True)):
             return (merged if count > 0 else self.state), None  # the host has to ask
