@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -125,8 +125,9 @@ class Arriving:
         except Exception:
             if strict:
                 raise
-        # One cannot go: that one is told.
-        self._pending = [result for result in self._pending if self._can_go(result)]
+        # Some cannot go: those are told.
+        self._columns = [c for c in self._columns if self._can_go(c.values, c.series)]
+        self._pending = [r for r in self._pending if self._can_go(r.value, [(r.module, r.label)])]
         return Copies(self._parts())
 
     def _parts(self) -> list[Tensor]:
@@ -134,12 +135,12 @@ class Arriving:
         pairs = [(x.values, x.present) if isinstance(x, Column) else x for x in every]
         return [part for pair in pairs for part in pair if part is not None]
 
-    def _can_go(self, result: Pending) -> bool:
+    def _can_go(self, values: Tensor, series: Iterable[Series]) -> bool:
         try:
-            Copies([result.value]).tensors()
+            Copies([values]).tensors()
         except Exception as error:  # noqa: BLE001 - monitoring never ends a run
             text = f"{type(error).__name__} on the way to the host: {error}"
-            self._outcome.failures[result.module, result.label] = text
+            self._outcome.failures.update(dict.fromkeys(series, text))
             return False
         return True
 

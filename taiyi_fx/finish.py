@@ -85,6 +85,11 @@ class Found(NamedTuple):
     state: State
     factor: float
 
+    def finished(self) -> Any:
+        """What a quantity's function takes, of one state or of many stacked."""
+        reduction, state, factor = self.reading.reduction, self.state, self.factor
+        return reduction.finish(state if factor == 1.0 else reduction.scale(state, factor))
+
 
 class Inputs(NamedTuple):
     """What one quantity of one call is computed from.
@@ -214,12 +219,6 @@ class Readings:
         """Some of what was read together, as vectors."""
         return tuple(part[rows] for part in self._together[of.reduction][0])
 
-    def finished(self, reading: Reading, state: State) -> Any:
-        """What a quantity's function takes, of one state or of many stacked."""
-        factor = self.factor(reading)
-        reduction = reading.reduction
-        return reduction.finish(state if factor == 1.0 else reduction.scale(state, factor))
-
     def factor(self, reading: Reading) -> float:
         """What a reading's statistic has to be multiplied with to be that of the true loss."""
         if reading.site.port in GRADIENT_PORTS:
@@ -284,9 +283,7 @@ class Finished:
         state, factor = found.state, found.factor
         key = id(state), factor
         if key not in self._values:
-            reduction = found.reading.reduction
-            scaled = state if factor == 1.0 else reduction.scale(state, factor)
-            self._values[key] = state, reduction.finish(scaled)
+            self._values[key] = state, found.finished()
         return self._values[key][1]
 
 

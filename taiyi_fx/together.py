@@ -10,8 +10,8 @@ from torch import Tensor
 
 from taiyi_fx.arriving import Column
 from taiyi_fx.config import Subscription
-from taiyi_fx.finish import Key, OfModules, Readings
-from taiyi_fx.passes.ir import CALL_PORTS, Mode, State
+from taiyi_fx.finish import Found, Key, OfModules, Readings
+from taiyi_fx.passes.ir import CALL_PORTS, Mode, Reading, State
 from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.record import Series
 
@@ -144,15 +144,19 @@ def _columns(stack: Stack, step: int, readings: Readings) -> list[Column]:
     present = None
     for name, slots in stack.slots.items():
         state, present = _of_slots(slots)
-        inputs[name] = readings.finished(asked.readings[name], state)
+        inputs[name] = _finished(asked.readings[name], state, readings)
     for name, rows in stack.of_modules.items():
-        inputs[name] = readings.finished(asked.readings[name], _of_rows(rows, readings))
+        inputs[name] = _finished(asked.readings[name], _of_rows(rows, readings), readings)
     value = asked.quantity.compute(**inputs, **asked.arguments)
     parts = value if isinstance(value, Mapping) else {"": value}
     return [
         Column(step, mode, stack.series, suffix, part, present, asked.absence)
         for suffix, part in parts.items()
     ]
+
+
+def _finished(reading: Reading, state: State, readings: Readings) -> Any:
+    return Found(reading, state, readings.factor(reading)).finished()
 
 
 def _of_slots(slots: Sequence[Slot]) -> tuple[State, Tensor | None]:

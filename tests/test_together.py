@@ -114,3 +114,15 @@ def test_only_what_is_of_one_call_can_be_elementwise():
         )  # fmt: skip
         def moves(now, before):
             return now
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_numbers_that_cannot_reach_the_host_are_told_and_the_others_recorded(others):
+    # As where weights are kept elsewhere and are on no device between forwards.
+    layers = [nn.Linear(2, 2, device="meta") for _ in range(2)] + [nn.Linear(2, 2)] * others
+    model = taiyi_fx.instrument(nn.Sequential(*layers), {nn.Linear: ["WeightNorm"]})
+    model.monitor.log("rate", 0.5)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="WeightNorm of '1': NotImplementedError"):
+        model.monitor.track(0)
+    assert [r.quantity for r in model.monitor.records] == ["WeightNorm"] * others + ["rate"]
+    assert set(model.monitor.missing) == {("0", "WeightNorm"), ("1", "WeightNorm")}
