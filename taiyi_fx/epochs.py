@@ -57,6 +57,9 @@ class Epochs:
 
     Args:
         statistics: ``"exact"`` keeps an epoch's values; ``"streaming"`` five numbers a series.
+
+    Attributes:
+        next: The number of the epoch under way.
     """
 
     def __init__(self, statistics: Statistics) -> None:
@@ -64,7 +67,7 @@ class Epochs:
         self._may_wait = math.inf if statistics == "exact" else _WAITING
         self._series: dict[tuple[str, str, Mode], _Kept] = {}
         self._blocks: list[Block] = []
-        self._next = 0
+        self.next = 0
 
     def add(self, record: Record) -> None:
         """Takes in a record; those of vectors are passed over."""
@@ -93,8 +96,8 @@ class Epochs:
     def close(self, epoch: int | None) -> list[EpochSummary]:
         """Ends an epoch, by default the one after the last; what comes next is the next one's."""
         self._take_in()
-        number = self._next if epoch is None else epoch
-        self._next = number + 1
+        number = self.next if epoch is None else epoch
+        self.next = number + 1
         closed = [kept.summary(number, *key) for key, kept in self._series.items()]
         self._series.clear()
         return closed

@@ -7,7 +7,7 @@ import functools
 import gc
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.stand import is_probed, with_own_code
 from taiyi_fx.passes.trace import Capture, trace
 from taiyi_fx.ranks import check_groups
+from taiyi_fx.writers.protocol import Writer
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -40,6 +41,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     epoch_statistics: Literal["exact", "streaming"] = "exact",
     process_group: ProcessGroup | Literal["auto"] | None = "auto",
     data_group: ProcessGroup | None = None,
+    writers: Sequence[Writer] = (),
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
@@ -64,6 +66,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             the same configuration, so that each stage of a pipeline records its own.
         data_group: Those of them that the data are split over, where others see the same batch,
             as with tensor parallelism; by default all.
+        writers: Where records go, besides `Monitor.records`. Copies of the instrumented model,
+            by pickle or ``copy``, have none.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
@@ -79,7 +83,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         options = _Options(
             record_eval, strict, capture, epoch_statistics, process_group, data_group
         )
-        return _instrument(model, cfg, start_step, options)
+        return _instrument(model, cfg, start_step, options, writers)
 
 
 @contextmanager
@@ -99,6 +103,7 @@ def _instrument(
     cfg: Cfg,
     start_step: int,
     options: _Options,
+    writers: Sequence[Writer],
 ) -> InstrumentedModule:
     config = check(model, cfg)
     captured = trace(model, config.targets(evaluation=options.record_eval))
@@ -121,6 +126,7 @@ def _instrument(
         strict=options.strict,
         epoch_statistics=options.epoch_statistics,
         groups=(options.process_group, options.data_group),
+        writers=writers,
     )
     return _facade(_Instrumented(compiled, monitor, cfg, options))
 

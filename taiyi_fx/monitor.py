@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import warnings
+import weakref
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 
 from taiyi_fx.agenda import Agenda, Agendas
 from taiyi_fx.arriving import Arriving, Outcome, Pending
@@ -20,14 +23,21 @@ from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.explain import Known, explain
 from taiyi_fx.finish import Scale
 from taiyi_fx.first_non_finite import first_sites
+from taiyi_fx.outlets import Outlets
 from taiyi_fx.passes.install import Installation
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import NonFiniteSite, Records, Series, Value
+from taiyi_fx.run_info import run_info
+from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, Writer
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+
+_KEPT_NUMBERS = 5_000_000
+"""How many numbers `Monitor.records` holds: some 200 MB."""
 
 
 class MonitorWarning(UserWarning):
@@ -45,7 +55,7 @@ class Monitor:
             order of execution, then the first gradient in order of backward.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made by instrument alone
         self,
         config: Config,
         root: nn.Module,
@@ -56,6 +66,7 @@ class Monitor:
         strict: bool = False,
         epoch_statistics: Statistics = "exact",
         groups: tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None] = (None, None),
+        writers: Sequence[Writer] = (),
     ) -> None:
         self.missing: dict[Series, str] = {}
         self.epochs: list[EpochSummary] = []
@@ -76,8 +87,16 @@ class Monitor:
         self._paused = False
         self._groups = groups
         self._is_formed = False
+        self._start_step = start_step
+        self._events: list[Event] = []
+        self._outlets = Outlets(strict=strict)
+        self._outlets.add(writers)
         if groups[0] is not None:
             table.join()
+        weakref.finalize(self, self._outlets.close).atexit = False  # as _close_all does it better
+        _MONITORS.add(self)
+        if writers:
+            self._open_alone()
         self._prepare(start_step)
 
     @property
@@ -128,6 +147,8 @@ class Monitor:
             self._prepare(step + 1)
         self._report(failures)
         self._take_in(all_of_it=self._strict)
+        if self._outlets:
+            self._hand_over()
 
     def log(
         self,
@@ -168,9 +189,29 @@ class Monitor:
             epoch: Its number, by default one more than the last.
         """
         _ = self.records  # all that belongs to the epoch is there
+        expected = self._epoch.next
         closed = self._epoch.close(epoch)
         self.epochs += closed
+        if self._outlets:
+            number = self._epoch.next - 1
+            ended = EpochEnd(expected, number, closed)
+            self._hand_over(Batch(expected, ended=ended))
         return closed
+
+    def add_writer(self, writer: Writer) -> None:
+        """Sends all records from here on to a writer as well.
+
+        Raises:
+            TypeError: It is no writer.
+            Exception: What the writer raises when it is opened.
+        """
+        self._outlets.add([writer])
+        self._open_alone()
+
+    def flush(self) -> None:
+        """Has all writers make durable what they have; waits for what is being computed."""
+        _ = self.records
+        self._hand_over(at_once=True)
 
     def explain(self, module: str, quantity: str) -> str:
         """Says why a series has no value, when it is next due, and when it last had one.
@@ -216,9 +257,13 @@ class Monitor:
         self._prepare(self._step)
 
     def close(self) -> None:
-        """Ends monitoring: the model runs its own forward from here on. Records stay."""
+        """Ends monitoring, with its writers: the model runs its own forward. Records stay."""
         self.pause()
         _ = self.records
+        self._hand_over()
+        self._outlets.close()
+        _MONITORS.discard(self)
+        _warn_of(self._outlets.told())
 
     def clean_mem(self) -> None:
         """Forgets all records and everything kept for quantities that span steps."""
@@ -254,6 +299,20 @@ class Monitor:
         told = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
         ranks = form(*self._groups, repr(told))
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
+        if self._writer is not None:
+            self._outlets.drop()
+        elif self._outlets:
+            self._outlets.open(self._run_info(), may_fail=True)
+
+    def _open_alone(self) -> None:
+        """Opens the writers, if it is sure that this rank is the one that records."""
+        may_be_joined = self._groups[0] is not None and dist.is_initialized()
+        if self._is_formed or not may_be_joined:
+            self._outlets.open(self._run_info())
+
+    def _run_info(self) -> RunInfo:
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        return run_info(self._root, self._modules, self.subscriptions, self._start_step, rank)
 
     @property
     def _writer(self) -> int | None:
@@ -273,6 +332,7 @@ class Monitor:
         if found and not self.non_finite:
             _warn("\n".join(map(str, found)))
         self.non_finite += found
+        self._events += (Event(s.step, "non_finite", s.module, str(s)) for s in found)
 
     def _take_in(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them."""
@@ -305,6 +365,10 @@ class Monitor:
             self._records.append(record)
             self._epoch.add(record)
             self.missing.pop(series, None)
+        if self._outlets:
+            blocks = [block for outcome in outcomes for block in outcome.blocks]
+            self._outlets.write(Batch(self._epoch.next, blocks, [r for _, r in records]))
+        self._bound()
         for outcome in outcomes:
             self.missing.update(outcome.reasons)
             self._report(outcome.failures)
@@ -315,11 +379,46 @@ class Monitor:
         for (module, label), text in failures.items():
             if self.missing.get((module, label)) != text:
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
+                self._events.append(Event(self._step, "warning", module, f"{label}: {text}"))
             self.missing[module, label] = text
         if news:
             shown = "\n".join(f"  - {line}" for line in news[:10])
             more = f"\n  and {len(news) - 10} more (see monitor.missing)" if len(news) > 10 else ""
             _warn(f"no value for\n{shown}{more}")
+
+    def _hand_over(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
+        """Gives the writers what was told, then a batch, and flushes them when it is time."""
+        if self._events:
+            events, self._events = self._events, []
+            self._outlets.write(Batch(self._epoch.next, events=events))
+        if batch is not None:
+            self._outlets.write(batch)
+        self._outlets.flush(at_once=at_once)
+        _warn_of(self._outlets.told())
+
+    def _bound(self) -> None:
+        """Keeps the records in memory within bounds."""
+        dropped = self._records.dropped
+        self._records.keep(_KEPT_NUMBERS)
+        if self._records.dropped and not dropped and not self._outlets:
+            _warn(
+                f"{_KEPT_NUMBERS:,} numbers are in memory: from here on the oldest are dropped. "
+                "instrument(..., run='runs/name') keeps all of them in a file"
+            )
+
+
+_MONITORS: weakref.WeakSet[Monitor] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for monitor in list(_MONITORS):
+        monitor.close()
+
+
+def _warn_of(failures: Sequence[str]) -> None:
+    if failures:
+        _warn("\n".join(failures))
 
 
 def _warn(text: str) -> None:

@@ -73,10 +73,16 @@ class NonFiniteSite:
 
 
 class Records(Sequence[Record]):
-    """A table of records, in the order they were made."""
+    """A table of records, in the order they were made.
+
+    Attributes:
+        dropped: How many of the oldest were dropped, to keep the table within its bound.
+    """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.dropped = 0
         self._made = list(records)
+        self._numbers = sum(map(_size, self._made))
         self._blocks: list[Block] = []
 
     @property
@@ -90,15 +96,30 @@ class Records(Sequence[Record]):
 
     def append(self, record: Record) -> None:
         """Adds a record at the end."""
+        self._numbers += _size(record)
         self._records.append(record)
 
     def append_block(self, block: Block) -> None:
         """Adds the numbers of a block at the end."""
+        self._numbers += len(block.values)
         self._blocks.append(block)
+
+    def keep(self, numbers: int) -> None:
+        """Drops the oldest tenth or more if there are more numbers, in tensors too, than these."""
+        if self._numbers <= numbers:
+            return
+        records = self._records
+        allowed, last = numbers * 9 // 10, len(records)
+        while last and (allowed := allowed - _size(records[last - 1])) >= 0:
+            last -= 1
+        self.dropped += last
+        del records[:last]
+        self._numbers = sum(map(_size, records))
 
     def clear(self) -> None:
         """Forgets all records."""
         self._records.clear()
+        self._numbers = 0
 
     def __len__(self) -> int:
         return len(self._records)
@@ -155,6 +176,10 @@ class Records(Sequence[Record]):
         by_module = sorted(series.items(), key=lambda item: order.index(item[0][0]))
         rows = [_row(key, values) for key, values in by_module]
         return _table(("module", "quantity", "steps", "first", "last"), rows)
+
+
+def _size(record: Record) -> int:
+    return record.value.numel() if isinstance(record.value, Tensor) else 1
 
 
 def _row(key: tuple[str, str], values: dict[int, Value]) -> tuple[str, ...]:

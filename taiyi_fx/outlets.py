@@ -1,0 +1,103 @@
+"""A monitor's writers: opened once, flushed by the clock, and never in the way of training."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from taiyi_fx.writers.protocol import Batch, RunInfo, Writer
+
+FLUSH_SECONDS = 5.0
+"""How long a batch waits until the next `track` makes it durable."""
+
+
+class Outlets:
+    """The writers of one run.
+
+    Args:
+        strict: Raise what a writer raises.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+        self._is_elsewhere = False
+        self._waiting: list[Writer] = []
+        self._open: list[Writer] = []
+        self._told: set[tuple[int, str]] = set()
+        self._failures: list[str] = []
+        self._flushed = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._open)
+
+    def add(self, writers: Iterable[Writer]) -> None:
+        """Takes writers, which wait to be opened.
+
+        Raises:
+            TypeError: One is no writer.
+        """
+        for writer in writers:
+            lacking = [m for m in ("open", "write", "flush", "close") if not hasattr(writer, m)]
+            if isinstance(writer, type):
+                raise TypeError(f"a writer belongs here, not its class: {writer.__name__}(...)")
+            if lacking:
+                raise TypeError(f"no writer: {writer!r} has no {', no '.join(lacking)}")
+            if not self._is_elsewhere:
+                self._waiting.append(writer)
+
+    def open(self, run: RunInfo, *, may_fail: bool = False) -> None:
+        """Opens those that wait; one that cannot be opened is left out, and raises unless told."""
+        while self._waiting:
+            writer = self._waiting.pop(0)
+            if may_fail and not self._do(writer, lambda writer=writer: writer.open(run)):
+                continue
+            if not may_fail:
+                writer.open(run)
+            self._open.append(writer)
+
+    def drop(self) -> None:
+        """Forgets the writers: another rank records."""
+        self._is_elsewhere = True
+        self._waiting.clear()
+        self.close()
+
+    def write(self, batch: Batch) -> None:
+        """Gives a batch to all."""
+        for writer in self._open:
+            self._do(writer, lambda writer=writer: writer.write(batch))
+
+    def flush(self, *, at_once: bool = False) -> None:
+        """Flushes all, if it is time."""
+        now = time.monotonic()
+        if not at_once and now - self._flushed < FLUSH_SECONDS:
+            return
+        for writer in self._open:
+            self._do(writer, writer.flush)
+        self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Flushes and closes all, each once."""
+        open_ones, self._open = self._open, []
+        for writer in open_ones:
+            self._do(writer, writer.flush)
+            self._do(writer, writer.close)
+
+    def told(self) -> list[str]:
+        """What went wrong since last asked, each thing once."""
+        failures, self._failures = self._failures, []
+        return failures
+
+    def _do(self, writer: Writer, action: Callable[[], None]) -> bool:
+        """Whether an action of a writer went well."""
+        try:
+            action()
+            return True
+        except Exception as error:
+            if self._strict:
+                raise
+            kind = type(error).__name__
+            if (id(writer), kind) not in self._told:
+                self._told.add((id(writer), kind))
+                name = type(writer).__name__
+                self._failures.append(f"the writer {name} failed: {kind}: {error}")
+            return False
