@@ -21,7 +21,7 @@ class Agenda:
 
     Attributes:
         work: What `track` has to look at, in the model's order.
-        alike: Those of it that can be computed together, as vectors, in groups.
+        alike: Those of it that are computed together at once, as vectors, in groups.
         others: Those that are computed one by one.
         counting: Those that count NaN and Inf.
         of_modules: What is read of parameters and buffers.
@@ -96,7 +96,7 @@ def _alike(work: Sequence[Asked]) -> tuple[tuple[Subscription, ...], ...]:
     """Groups that differ only in where they are read."""
     groups: dict[Any, list[Subscription]] = {}
     for subscription, _ in work:
-        if subscription.quantity.elementwise:
+        if subscription.quantity.batched and not subscription.is_costly:
             read = tuple((k, r.site.port, r.reduction) for k, r in subscription.readings.items())
             options = tuple((k, v) for k, v in subscription.options if k in subscription.arguments)
             groups.setdefault((subscription.quantity, options, read), []).append(subscription)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -70,9 +70,7 @@ class Aside:
 
     def put(self, works: Sequence[Work]) -> Job:
         """Hands over work; its states may be on any device and are decomposed on the host."""
-        read = [work.inputs for work in works if work.inputs is not None]
-        states = {id(f.state): f.state for inputs in read for f in inputs.found.values()}
-        size = sum(part.nbytes for state in states.values() for part in state)
+        size = sum(part.nbytes for state in _states(works) for part in state)
         self._make_room(size)
         moved, arrival = _on_host(works)
         job = Job(_submitted(self._run, moved, arrival), works, size)
@@ -113,6 +111,8 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
 
     On the device a decomposition would stand in the way of the next step.
     """
+    if all(part.is_cpu for state in _states(works) for part in state):
+        return list(works), []
     copies: dict[int, State] = {}
     devices: set[torch.device] = set()
     moved: list[Work] = []
@@ -131,6 +131,12 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
         on_host = None if present is None else _to_host(present)
         moved.append(work._replace(inputs=Inputs(found, on_host)))
     return moved, [torch.cuda.current_stream(device).record_event() for device in devices]
+
+
+def _states(works: Sequence[Work]) -> Iterable[State]:
+    """What was read, each once."""
+    read = (work.inputs.found.values() for work in works if work.inputs is not None)
+    return {id(found.state): found.state for every in read for found in every}.values()
 
 
 def _to_host(x: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.arriving import Arriving, Column, Outcome, Pending
+from taiyi_fx.batches import computed
 from taiyi_fx.config import Subscription
 from taiyi_fx.finish import Finished, Inputs
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
@@ -70,8 +71,9 @@ class Evaluator:
             Exception: Whatever a quantity raised, if strict.
         """
         outcome, finished = Outcome(), Finished()
-        pending = list(also)
-        for work in works:
+        together, alone = computed(works)
+        columns, pending = [*columns, *together], list(also)
+        for work in alone:
             series = work.module, work.subscription.label
             make = functools.partial(self._computed, work, finished)
             pending += self._guarded(series, make, outcome)

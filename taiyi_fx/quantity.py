@@ -38,8 +38,8 @@ class Quantity:
         requires: Says what a module lacks, or None.
         documentation: What it is, with lines such as ``Formula: ...`` that `quantities` lists.
         over_all: Computes the whole model's value from the reading at each call of each module.
-        elementwise: Whether the function acts on each number alone, so that it can be given
-            those of many calls as vectors.
+        batched: Whether the function acts on the reading of each call alone, so that it can be
+            given those of many, stacked along leading axes.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Quantity:
     requires: Callable[[nn.Module], str | None] | None = None
     documentation: str = ""
     over_all: Callable[[Sequence[Any]], Any] | None = None
-    elementwise: bool = False
+    batched: bool = False
 
     def __repr__(self) -> str:
         return f"<quantity {self.name}>"
@@ -150,7 +150,7 @@ def quantity(
     window: bool = False,
     requires: Callable[[nn.Module], str | None] | None = None,
     over_all: Callable[[Sequence[Any]], Any] | None = None,
-    elementwise: bool = False,
+    batched: bool = False,
     **sources: Source,
 ) -> Callable[[Callable[..., Any]], Quantity]:
     """Declares a quantity: the decorated function of the named readings.
@@ -165,8 +165,9 @@ def quantity(
         requires: Takes a module, returns what it lacks, or None.
         over_all: Takes what the only source gave at each call of each module that the quantity is
             asked of, and returns what is recorded for the model itself, the module ``""``.
-        elementwise: The readings are numbers, and the function acts on each alone, as a root
-            does: it is then called once for many modules, with vectors.
+        batched: The function acts on the reading of each call alone, as a root does: it is then
+            called once for many modules, with readings stacked along leading axes (numbers come
+            as vectors), and returns as many numbers.
         **sources: What each parameter is made of, such as ``output.square_sum``.
 
     Raises:
@@ -182,7 +183,7 @@ def quantity(
     def declare(function: Callable[..., Any]) -> Quantity:
         text = inspect.getdoc(function) or ""
         called = name or function.__name__
-        made = Quantity(called, function, sources, window, requires, text, over_all, elementwise)
+        made = Quantity(called, function, sources, window, requires, text, over_all, batched)
         _check_declaration(made)
         _REGISTRY[made.name] = made
         return made
@@ -264,8 +265,8 @@ def _check_declaration(made: Quantity) -> None:
             raise TypeError(
                 f"quantity {made.name!r}: {source!r} is no reading, such as output.norm"
             )
-    if made.elementwise and (made.window or made.over_all or made.looks_back):
-        raise TypeError(f"quantity {made.name!r}: elementwise is what is of one step and one call")
+    if made.batched and (made.window or made.over_all or made.looks_back):
+        raise TypeError(f"quantity {made.name!r}: batched is what is of one step and one call")
     known = _REGISTRY.get(made.name)
     if known and _origin(known) != _origin(made):
         raise ValueError(f"a quantity named {made.name!r} exists already ({_origin(known)})")

@@ -10,7 +10,7 @@ import taiyi_fx
 from taiyi_fx import collect
 from taiyi_fx.quantity import find_quantity, quantity_names
 
-ELEMENTWISE = [name for name in quantity_names() if find_quantity(name).elementwise]
+BATCHED = [name for name in quantity_names() if find_quantity(name).batched]
 
 
 class Net(nn.Module):
@@ -54,10 +54,10 @@ def found(monitor):
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # of what is frozen or unused
 @pytest.mark.parametrize("compiled", [None, "aot_eager"])
 def test_numbers_together_are_those_one_by_one(monkeypatch, compiled):
-    together = run(ELEMENTWISE, compiled=compiled)
+    together = run(BATCHED, compiled=compiled)
     monkeypatch.setattr(collect, "computed", alone)
     torch.compiler.reset()
-    one_by_one = run(ELEMENTWISE, compiled=compiled)
+    one_by_one = run(BATCHED, compiled=compiled)
     values, expected = found(together), found(one_by_one)
     assert len(expected) > 500
     assert values.keys() == expected.keys()
@@ -78,7 +78,7 @@ def test_numbers_together_are_recorded_by_quantity_in_the_model_s_order():
 def test_what_fails_together_is_told_of_the_one_that_fails():
     calls = []
 
-    @taiyi_fx.quantity("picky", elementwise=True, norm=taiyi_fx.output.norm)
+    @taiyi_fx.quantity("picky", batched=True, norm=taiyi_fx.output.norm)
     def picky(norm):
         calls.append(norm.shape)
         if (norm > 100).any():
@@ -95,8 +95,8 @@ def test_what_fails_together_is_told_of_the_one_that_fails():
     assert calls == [(2,), (), ()]
 
 
-def test_a_quantity_that_is_not_elementwise_after_all_is_right_all_the_same():
-    @taiyi_fx.quantity("pooled", elementwise=True, norm=taiyi_fx.output.norm)
+def test_a_quantity_that_is_not_batched_after_all_is_right_all_the_same():
+    @taiyi_fx.quantity("pooled", batched=True, norm=taiyi_fx.output.norm)
     def pooled(norm):
         return norm.sum()
 
@@ -106,11 +106,11 @@ def test_a_quantity_that_is_not_elementwise_after_all_is_right_all_the_same():
     assert [r.value for r in model.monitor.records] == [2, 2]
 
 
-def test_only_what_is_of_one_call_can_be_elementwise():
-    with pytest.raises(TypeError, match="'moves': elementwise is what is of one step and one call"):
+def test_only_what_is_of_one_call_can_be_batched():
+    with pytest.raises(TypeError, match="'moves': batched is what is of one step and one call"):
 
         @taiyi_fx.quantity(
-            "moves", elementwise=True, now=taiyi_fx.weight.norm, before=taiyi_fx.previous(taiyi_fx.weight.norm)
+            "moves", batched=True, now=taiyi_fx.weight.norm, before=taiyi_fx.previous(taiyi_fx.weight.norm)
         )  # fmt: skip
         def moves(now, before):
             return now

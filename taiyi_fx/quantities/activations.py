@@ -9,7 +9,7 @@ from taiyi_fx.quantity import Elsewhere, also_at, quantity
 from taiyi_fx.reductions import MomentsValue, SampleNormsValue
 
 
-@quantity("InputSndNorm", elementwise=True, norm=input.norm)
+@quantity("InputSndNorm", batched=True, norm=input.norm)
 def input_snd_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the input over all its elements.
 
@@ -19,7 +19,7 @@ def input_snd_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("InputMean", elementwise=True, moments=input.moments)
+@quantity("InputMean", batched=True, moments=input.moments)
 def input_mean(moments: MomentsValue) -> Tensor:
     """Mean of the input: one number, or with ``reduce="feature"`` one per feature.
 
@@ -29,7 +29,7 @@ def input_mean(moments: MomentsValue) -> Tensor:
     return moments.mean
 
 
-@quantity("InputStd", elementwise=True, moments=input.moments)
+@quantity("InputStd", batched=True, moments=input.moments)
 def input_std(moments: MomentsValue) -> Tensor:
     """Standard deviation of the input over all elements, or per feature.
 
@@ -41,7 +41,7 @@ def input_std(moments: MomentsValue) -> Tensor:
     return moments.std
 
 
-@quantity("OutputNorm", elementwise=True, norms=output.sample_norms)
+@quantity("OutputNorm", batched=True, norms=output.sample_norms)
 def output_norm(norms: SampleNormsValue) -> Tensor:
     """Mean over the samples (axis 0) of the output's Euclidean norm.
 
@@ -53,7 +53,7 @@ def output_norm(norms: SampleNormsValue) -> Tensor:
     return norms.mean
 
 
-@quantity("OutputRMS", elementwise=True, norm=output.norm, n=output.count)
+@quantity("OutputRMS", batched=True, norm=output.norm, n=output.count)
 def output_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of the output over all its elements.
 
@@ -63,7 +63,7 @@ def output_rms(norm: Tensor, n: Tensor) -> Tensor:
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("OutputAbsMax", elementwise=True, largest=output.abs_max)
+@quantity("OutputAbsMax", batched=True, largest=output.abs_max)
 def output_abs_max(largest: Tensor) -> Tensor:
     """Largest absolute value of the output.
 

@@ -9,7 +9,7 @@ from taiyi_fx.quantities.similarity import cosine
 from taiyi_fx.quantity import NoValue, quantity
 
 
-@quantity("OutputGradSndNorm", elementwise=True, norm=output_grad.norm)
+@quantity("OutputGradSndNorm", batched=True, norm=output_grad.norm)
 def output_grad_snd_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the loss's gradient with respect to the output.
 
@@ -19,7 +19,7 @@ def output_grad_snd_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("OutputGradNorm", elementwise=True, norm=output_grad.norm)
+@quantity("OutputGradNorm", batched=True, norm=output_grad.norm)
 def output_grad_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the output's gradient: another name of OutputGradSndNorm.
 
@@ -29,7 +29,7 @@ def output_grad_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("OutputGradRMS", elementwise=True, norm=output_grad.norm, n=output_grad.count)
+@quantity("OutputGradRMS", batched=True, norm=output_grad.norm, n=output_grad.count)
 def output_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of the output's gradient over its elements.
 
@@ -39,7 +39,7 @@ def output_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("OutputGradAbsMax", elementwise=True, largest=output_grad.abs_max)
+@quantity("OutputGradAbsMax", batched=True, largest=output_grad.abs_max)
 def output_grad_abs_max(largest: Tensor) -> Tensor:
     """Largest absolute value in the output's gradient.
 

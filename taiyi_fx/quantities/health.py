@@ -24,7 +24,7 @@ _WEIGHT = Elsewhere(weight, "the weight", "W")
 _WEIGHT_GRAD = Elsewhere(weight_grad, "the weight's gradient", "g_W")
 
 
-@quantity("NonFinite", elementwise=True, found=output.non_finites)
+@quantity("NonFinite", batched=True, found=output.non_finites)
 def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
     """How many elements of the output are NaN or infinite.
 
@@ -37,7 +37,7 @@ def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
     return {"": found.nan + found.inf, "NaN": found.nan, "Inf": found.inf}
 
 
-@quantity("UnderflowRate", elementwise=True, counts=output.out_of_range)
+@quantity("UnderflowRate", batched=True, counts=output.out_of_range)
 def underflow_rate(counts: OutOfRangeValue) -> Tensor:
     """Share of the non-zero elements of the output that are too small for a ``format``.
 
@@ -50,7 +50,7 @@ def underflow_rate(counts: OutOfRangeValue) -> Tensor:
     return ratio(counts.below, counts.n)
 
 
-@quantity("OverflowRate", elementwise=True, counts=output.out_of_range)
+@quantity("OverflowRate", batched=True, counts=output.out_of_range)
 def overflow_rate(counts: OutOfRangeValue) -> Tensor:
     """Share of the non-zero elements of the output that are too large for a ``format``.
 
@@ -63,7 +63,7 @@ def overflow_rate(counts: OutOfRangeValue) -> Tensor:
     return ratio(counts.above, counts.n)
 
 
-@quantity("Kurtosis", elementwise=True, found=output.fourth_moment)
+@quantity("Kurtosis", batched=True, found=output.fourth_moment)
 def kurtosis(found: KurtosisValue) -> Tensor:
     """Kurtosis of all elements of the output: 3 for a normal distribution, large with outliers.
 

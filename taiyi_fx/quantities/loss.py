@@ -9,7 +9,7 @@ from taiyi_fx.quantity import quantity
 from taiyi_fx.reductions import ScalarValue
 
 
-@quantity("Loss", elementwise=True, scalar=output.scalar)
+@quantity("Loss", batched=True, scalar=output.scalar)
 def loss(scalar: ScalarValue) -> Tensor:
     """What a loss module, or a model that returns its loss, returns: a scalar.
 

@@ -14,7 +14,7 @@ from taiyi_fx.quantity import NoValue, quantity
 from taiyi_fx.reductions import MatrixSingularValues, Norm, accumulated, ratio
 
 
-@quantity("ParameterNorm", elementwise=True, norm=parameter.norm)
+@quantity("ParameterNorm", batched=True, norm=parameter.norm)
 def parameter_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of each named parameter.
 
@@ -24,7 +24,7 @@ def parameter_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("ParameterRMS", elementwise=True, norm=parameter.norm, n=parameter.count)
+@quantity("ParameterRMS", batched=True, norm=parameter.norm, n=parameter.count)
 def parameter_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of each named parameter.
 
@@ -34,7 +34,7 @@ def parameter_rms(norm: Tensor, n: Tensor) -> Tensor:
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("ParameterGradNorm", elementwise=True, norm=parameter_grad.norm)
+@quantity("ParameterGradNorm", batched=True, norm=parameter_grad.norm)
 def parameter_grad_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of each parameter's gradient; none where no gradient came.
 
@@ -44,7 +44,7 @@ def parameter_grad_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("ParameterGradRMS", elementwise=True, norm=parameter_grad.norm, n=parameter_grad.count)
+@quantity("ParameterGradRMS", batched=True, norm=parameter_grad.norm, n=parameter_grad.count)
 def parameter_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of each parameter's gradient.
 
@@ -150,7 +150,7 @@ def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
     return torch.where(size == 0, torch.nan, moved / size)
 
 
-@quantity("ParameterCondition", singular=parameter.matrix_singular)
+@quantity("ParameterCondition", batched=True, singular=parameter.matrix_singular)
 def parameter_condition(singular: MatrixSingularValues) -> Tensor:
     """Condition number of each parameter as a matrix, axis 0 by the rest.
 
@@ -160,8 +160,8 @@ def parameter_condition(singular: MatrixSingularValues) -> Tensor:
     Accuracy: 1e-4 where well conditioned
     """
     values = singular.values
-    smallest = values[-1]
-    ratio = torch.where(smallest <= singular.zero, torch.inf, values[0] / smallest)
+    smallest = values[..., -1]
+    ratio = torch.where(smallest <= singular.zero, torch.inf, values[..., 0] / smallest)
     return torch.where(smallest.isnan(), torch.nan, ratio)
 
 

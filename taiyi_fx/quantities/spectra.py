@@ -28,13 +28,14 @@ def condition(spectrum: SpectrumValue, p: float | None = None) -> Tensor:
     rescaling the data changes nothing.
     """
     eigenvalues = spectrum.eigenvalues
-    chosen = eigenvalues[-1 if p is None else min(int(p * len(eigenvalues)), len(eigenvalues) - 1)]
-    ratio = eigenvalues[0] / chosen
+    features = eigenvalues.shape[-1]
+    chosen = eigenvalues[..., -1 if p is None else min(int(p * features), features - 1)]
+    ratio = eigenvalues[..., 0] / chosen
     infinite = torch.where(chosen <= spectrum.zero, torch.inf, ratio)
     return torch.where(chosen.isnan(), torch.nan, infinite)
 
 
-@quantity("InputCovMaxEig", spectrum=input.spectrum)
+@quantity("InputCovMaxEig", batched=True, spectrum=input.spectrum)
 def input_cov_max_eig(spectrum: SpectrumValue) -> Tensor:
     """Largest eigenvalue of the covariance of the input; with one feature, its variance.
 
@@ -44,7 +45,7 @@ def input_cov_max_eig(spectrum: SpectrumValue) -> Tensor:
     return spectrum.largest
 
 
-@quantity("InputCovStableRank", spectrum=input.spectrum)
+@quantity("InputCovStableRank", batched=True, spectrum=input.spectrum)
 def input_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
     """Stable rank of the covariance of the input; NaN where its largest eigenvalue is zero.
 
@@ -54,7 +55,7 @@ def input_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
     return spectrum.trace / spectrum.largest
 
 
-@quantity("InputCovCondition", spectrum=input.spectrum)
+@quantity("InputCovCondition", batched=True, spectrum=input.spectrum)
 def input_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
     """Condition number of the covariance of the input.
 
@@ -67,7 +68,7 @@ def input_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
     return condition(spectrum, p)
 
 
-@quantity("InputCovCondition20", spectrum=input.spectrum)
+@quantity("InputCovCondition20", batched=True, spectrum=input.spectrum)
 def input_cov_condition_20(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 20 % eigenvalue of the covariance of the input.
 
@@ -78,7 +79,7 @@ def input_cov_condition_20(spectrum: SpectrumValue) -> Tensor:
     return condition(spectrum, 0.2)
 
 
-@quantity("InputCovCondition50", spectrum=input.spectrum)
+@quantity("InputCovCondition50", batched=True, spectrum=input.spectrum)
 def input_cov_condition_50(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 50 % eigenvalue of the covariance of the input.
 
@@ -89,7 +90,7 @@ def input_cov_condition_50(spectrum: SpectrumValue) -> Tensor:
     return condition(spectrum, 0.5)
 
 
-@quantity("InputCovCondition80", spectrum=input.spectrum)
+@quantity("InputCovCondition80", batched=True, spectrum=input.spectrum)
 def input_cov_condition_80(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 80 % eigenvalue of the covariance of the input.
 
@@ -112,7 +113,7 @@ for _made in (
     also_at(_made, {_name: _OUTPUT_GRAD}, instead_of=("the input", "x"))
 
 
-@quantity("ParticipationRatio", spectrum=output.spectrum)
+@quantity("ParticipationRatio", batched=True, spectrum=output.spectrum)
 def participation_ratio(spectrum: SpectrumValue) -> Tensor:
     """How many directions the variance of the output is spread over, from 1 to C.
 
@@ -136,6 +137,7 @@ also_at(
 
 @quantity(
     "FisherCondition",
+    batched=True,
     inputs=input.spectrum(centered=False),
     gradients=output_grad.spectrum(centered=False),
 )
@@ -151,7 +153,7 @@ def fisher_condition(inputs: SpectrumValue, gradients: SpectrumValue) -> Tensor:
     return condition(inputs) * condition(gradients)
 
 
-@quantity("RankMe", singular=output.singular)
+@quantity("RankMe", batched=True, singular=output.singular)
 def rank_me(singular: SingularValues) -> dict[str, Tensor]:
     """Effective rank of the output as a representation: exp of its singular values' entropy.
 
@@ -162,8 +164,8 @@ def rank_me(singular: SingularValues) -> dict[str, Tensor]:
     Accuracy: 1e-4
     """
     values, n = singular
-    values = values.double() / values.amax()
-    p = values / values.sum() + 1e-7
-    counted = torch.arange(len(p), device=p.device) < n
-    entropy = -torch.where(counted, p * p.log(), 0).sum()
+    values = values.double() / values.amax(-1, keepdim=True)
+    p = values / values.sum(-1, keepdim=True) + 1e-7
+    counted = torch.arange(p.shape[-1], device=p.device) < n.unsqueeze(-1)
+    entropy = -torch.where(counted, p * p.log(), 0).sum(-1)
     return {"": entropy.exp(), "N": n}

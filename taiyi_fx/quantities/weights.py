@@ -9,7 +9,7 @@ from taiyi_fx.places import previous, weight, weight_grad
 from taiyi_fx.quantity import quantity
 
 
-@quantity("WeightNorm", elementwise=True, norm=weight.norm)
+@quantity("WeightNorm", batched=True, norm=weight.norm)
 def weight_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the weight.
 
@@ -19,7 +19,7 @@ def weight_norm(norm: Tensor) -> Tensor:
     return norm
 
 
-@quantity("WeightGradNorm", elementwise=True, norm=weight_grad.norm)
+@quantity("WeightGradNorm", batched=True, norm=weight_grad.norm)
 def weight_grad_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the weight's gradient as it is at ``track``; none for a frozen weight.
 

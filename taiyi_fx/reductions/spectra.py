@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
@@ -20,45 +21,50 @@ from taiyi_fx.reductions.sums import centred, in_unit, power_of_two, wide
 class SpectrumValue:
     """Finished `Spectrum`: a covariance, whose eigenvalues are computed when first asked for.
 
+    Those of many calls together have leading axes, written ``...`` here.
+
     Attributes:
-        matrix: The product behind it: of features, C x C, or of rows, N x N, where there are
-            fewer. Both have the same non-zero eigenvalues. NaN where the data had NaN or Inf.
-        unit: What the matrix has to be multiplied with, a scalar in float64.
-        n: The number of rows.
+        matrix: The product behind it, ... x C x C of features, or ... x N x N of rows where there
+            are fewer. Both have the same non-zero eigenvalues. NaN where the data had NaN or Inf.
+        unit: What the matrix has to be multiplied with, ... in float64.
+        n: The number of rows, ....
         features: C.
+        eps: The relative rounding of the data's type.
     """
 
     matrix: Tensor
     unit: Tensor
     n: Tensor
     features: int
+    eps: float
 
     @functools.cached_property
     def eigenvalues(self) -> Tensor:
-        """All C eigenvalues in descending order, in float64; NaN where the data was broken."""
+        """All C eigenvalues, ... x C, descending, in float64; NaN where the data was broken."""
         safe, broken = _guarded(self.matrix)
         found = _eigenvalues(safe)
-        values = self.unit.new_zeros(self.features)
-        values[: len(found)] = found
-        return torch.where(broken, torch.nan, values * self.unit)
+        values = functional.pad(found, (0, self.features - found.shape[-1]))
+        return torch.where(broken, torch.nan, values * self.unit.unsqueeze(-1))
 
     @functools.cached_property
     def largest(self) -> Tensor:
         """lambda_1: exact up to 512 features, else by Lanczos to a relative 1e-5."""
-        if len(self.matrix) <= _SMALL:
-            return self.eigenvalues[0]
+        if self.matrix.shape[-1] <= _SMALL:
+            return self.eigenvalues[..., 0]
         safe, broken = _guarded(self.matrix)
-        return torch.where(broken, torch.nan, largest_eigenvalue(safe) * self.unit)
+        found = torch.stack([largest_eigenvalue(m) for m in safe.reshape(-1, *safe.shape[-2:])])
+        return torch.where(broken[..., 0], torch.nan, found.reshape(self.n.shape) * self.unit)
 
     @property
     def trace(self) -> Tensor:
         """The sum of all eigenvalues, without computing them."""
-        return self.matrix.diagonal().sum(dtype=self.unit.dtype) * self.unit
+        diagonal = self.matrix.diagonal(dim1=-2, dim2=-1)
+        return diagonal.sum(-1, dtype=self.unit.dtype) * self.unit
 
     @property
     def square_sum(self) -> Tensor:
         """The sum of the squares of all eigenvalues, without computing them."""
-        return self.matrix.to(self.unit.dtype).square().sum() * self.unit.square()
+        return self.matrix.to(self.unit.dtype).square().sum((-2, -1)) * self.unit.square()
 
     @property
     def zero(self) -> Tensor:
@@ -68,20 +74,23 @@ class SpectrumValue:
         errors that grow with the root of N, not with N (Higham and Mary 2019).
         """
         size = self.n.to(self.eigenvalues.dtype).sqrt().clamp(min=self.features)
-        return self.eigenvalues[0] * size * torch.finfo(self.matrix.dtype).eps
+        return self.eigenvalues[..., 0] * size * self.eps
 
 
 _SMALL = 512
+_FEW = 8192
+"""So many numbers are kept as they are: a copy is ten times cheaper than their covariance, and
+many calls' covariances are computed together."""
 
 
 @dataclass(frozen=True)
 class Spectrum:
     """Eigenvalues of the covariance of the features (N - 1), or of X^T X / N when not centred.
 
-    The state is count, mean, and either the deviations' C x C product or, while there are fewer
-    rows than features, the rows themselves: then the N x N Gram matrix has the same non-zero
-    eigenvalues for less work. Both are kept in a unit, a power of two, in which products neither
-    overflow nor underflow.
+    The state is count, mean, unit, the deviations' C x C product, and rows. Few numbers, and fewer
+    rows than features, are kept as the rows that they are (the N x N Gram matrix then has the same
+    non-zero eigenvalues for less work), with mean and product empty; else the rows are. The
+    product is kept in a unit, a power of two, in which it neither overflows nor underflows.
 
     Cost: one C x C product; eigenvalues are computed aside
 
@@ -99,59 +108,99 @@ class Spectrum:
             raise TypeError(f"centered must be True or False, not {self.centered!r}")
 
     def measure(self, x: Tensor) -> State:
-        with torch.autocast(x.device.type, enabled=False):
-            rows = as_matrix(accumulated(x), self.feature_axis)
-            n, c = rows.shape
-            mean = torch.zeros(c, dtype=wide(x.device), device=x.device)
-            if self.centered and n:
+        rows = as_matrix(accumulated(x), self.feature_axis)
+        n, c = rows.shape
+        # Compiled code needs a state of one shape, whatever the size of the batch.
+        if not torch.compiler.is_compiling() and _stays_rows(n, c):
+            nothing, one = rows.new_empty(0), rows.new_ones((), dtype=wide(x.device))
+            return count(n, x), nothing, one, nothing, rows.clone()  # no view of the tensor itself
+        return count(n, x), *self._product(rows), rows.new_empty(0, c)
+
+    def _product(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The mean of some rows, a unit, and the product of their deviations in it."""
+        with torch.autocast(rows.device.type, enabled=False):
+            mean = torch.zeros(rows.shape[1], dtype=wide(rows.device), device=rows.device)
+            if self.centered and len(rows):
                 mean, rows = centred(rows, (0,))
             rows, unit = in_unit(rows)
-            unit = unit.to(mean.dtype)
-            # Compiled code needs a state of one shape, whatever the size of the batch.
-            if not torch.compiler.is_compiling() and n < c:
-                kept = rows if self.centered else rows.clone()  # no view of the tensor itself
-                return count(n, x), mean, unit, rows.new_empty(0, 0), kept
-            return count(n, x), mean, unit, rows.T @ rows, rows.new_empty(0, c)
+            return mean, unit.to(mean.dtype), rows.T @ rows
 
     def merge(self, a: State, b: State) -> State:
-        with torch.autocast(a[1].device.type, enabled=False):
-            return self._merged(a, b)
+        (n_a, _, unit_a, _, rows_a), (n_b, _, unit_b, _, rows_b) = a, b
+        if _is_rows(a) and _is_rows(b):
+            unit = torch.maximum(unit_a, unit_b)
+            rows = torch.cat([_in(unit, rows_a, unit_a), _in(unit, rows_b, unit_b)])
+            joined = n_a + n_b, a[1], unit, a[3], rows
+            return joined if _stays_rows(*rows.shape) else self._with_product(joined)
+        return _merged(self._with_product(a), self._with_product(b))
 
-    def _merged(self, a: State, b: State) -> State:
-        (n_a, mean_a, unit_a, product_a, rows_a), (n_b, mean_b, unit_b, product_b, rows_b) = a, b
-        n = n_a + n_b
-        delta, share = mean_b - mean_a, share_of(n_b, n, mean_b)
-        bridge = (delta * (n_a * share).sqrt()).unsqueeze(0)
-        mean = mean_a + delta * share
-        # In one unit, in which all three are in range.
-        of_bridge = power_of_two(bridge) * (bridge.abs().amax() > 0)
-        unit = torch.maximum(torch.maximum(unit_a, unit_b), of_bridge)
-        kind = rows_a.dtype
-        down_a, down_b = (unit_a / unit).to(kind), (unit_b / unit).to(kind)
-        rows = torch.cat([rows_a * down_a, rows_b * down_b, (bridge / unit).to(kind)])
-        if product_a.numel() == 0 and product_b.numel() == 0 and len(rows) < len(mean):
-            return n, mean, unit, product_a, rows
-        product = rows.T @ rows
-        for part, down in ((product_a, down_a), (product_b, down_b)):
-            if part.numel():
-                product = product + part * down.square()
-        return n, mean, unit, product, rows.new_empty(0, len(mean))
+    def _with_product(self, state: State) -> State:
+        """The same rows, as their product."""
+        if not _is_rows(state):
+            return state
+        n, _, scale, _, rows = state
+        mean, unit, product = self._product(rows)
+        return n, mean * scale, unit * scale, product, rows.new_empty(0, rows.shape[1])
 
     def scale(self, state: State, factor: float) -> State:
         n, mean, unit, product, rows = state
         return n, mean * factor, unit * abs(factor), product, rows
 
     def finish(self, state: State) -> SpectrumValue:
-        n, mean, unit, product, rows = state
-        matrix = product if product.numel() else rows @ rows.T
+        n, _, unit, product, rows = state
+        if _is_rows(state):
+            product, of_rows = self._product_of_few(rows)
+            unit = unit * of_rows
         per_row = (n - 1 if self.centered else n).clamp(min=0).to(unit.dtype)
-        return SpectrumValue(matrix, unit.square() / per_row, n, len(mean))
+        eps = torch.finfo(rows.dtype).eps
+        return SpectrumValue(product, unit.square() / per_row, n, rows.shape[-1], eps)
+
+    def _product_of_few(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The smaller product of rows, ... x N x C, or of many calls', and its unit, ...."""
+        with torch.autocast(rows.device.type, enabled=False):
+            n, c = rows.shape[-2:]
+            if self.centered and n:
+                _, rows = centred(rows, (-2,))
+            rows, unit = in_unit(rows, (-2, -1))
+            product = rows.mT @ rows if n >= c else rows @ rows.mT
+            return product, unit[..., 0, 0].to(wide(rows.device))
+
+
+def _stays_rows(n: int, c: int) -> bool:
+    return n < c or n * c <= _FEW
+
+
+def _is_rows(state: State) -> bool:
+    _, mean, _, _, rows = state
+    return mean.shape[-1] < rows.shape[-1]
+
+
+def _in(unit: Tensor, rows: Tensor, of_rows: Tensor) -> Tensor:
+    return rows if of_rows is unit else rows * (of_rows / unit).to(rows.dtype)
+
+
+def _merged(a: State, b: State) -> State:
+    (n_a, mean_a, unit_a, product_a, rows), (n_b, mean_b, unit_b, product_b, _) = a, b
+    with torch.autocast(mean_a.device.type, enabled=False):
+        n = n_a + n_b
+        delta, share = mean_b - mean_a, share_of(n_b, n, mean_b)
+        bridge = (delta * (n_a * share).sqrt()).unsqueeze(0)
+        # In one unit, in which all three are in range.
+        of_bridge = power_of_two(bridge) * (bridge.abs().amax() > 0)
+        unit = torch.maximum(torch.maximum(unit_a, unit_b), of_bridge)
+        kind = product_a.dtype
+        product = (bridge / unit).to(kind)
+        product = product.T @ product
+        for part, of_part in ((product_a, unit_a), (product_b, unit_b)):
+            product = product + part * (of_part / unit).to(kind).square()
+        return n, mean_a + delta * share, unit, product, rows
 
 
 class SingularValues(NamedTuple):
-    """Finished `Singular`: singular values in descending order, and the number of rows.
+    """Finished `Singular`: singular values, ... x min(N, C), descending, and the number of rows.
 
-    There are min(N, C) of them; where compiled code kept C, those past N are zero.
+    Where compiled code kept C of them, those past N are zero. Those of many calls together have
+    leading axes, written ``...``.
     """
 
     values: Tensor
@@ -186,7 +235,7 @@ class Singular:
 
     def finish(self, state: State) -> SingularValues:
         rows, broken = _guarded(state[1])
-        if rows.shape[0] > rows.shape[1]:
+        if rows.shape[-2] > rows.shape[-1]:
             rows = _factor(rows)
         values = torch.linalg.svdvals(rows)
         return SingularValues(torch.where(broken, torch.nan, values), state[0])
@@ -197,7 +246,7 @@ class Singular:
         if n > (c if is_compiling else 4 * c):
             # LAPACK may return garbage, or nothing, for NaN: it goes through as NaN everywhere.
             safe, broken = _guarded(rows)
-            rows = torch.where(broken, torch.nan, _factor(safe))
+            rows = _factor(safe).masked_fill(broken, torch.nan)
         if not is_compiling:
             return rows.clone()
         # Compiled code needs a state of one shape: rows of zeros change no singular value but 0.
@@ -207,7 +256,10 @@ class Singular:
 
 
 class MatrixSingularValues(NamedTuple):
-    """Finished `MatrixSingular`: all singular values, descending, and what counts as zero."""
+    """Finished `MatrixSingular`: all singular values, ... x K, descending, and what counts as zero.
+
+    Those of many parameters together have leading axes, written ``...``.
+    """
 
     values: Tensor
     zero: Tensor
@@ -235,15 +287,15 @@ class MatrixSingular:
     def finish(self, state: State) -> MatrixSingularValues:
         safe, broken = _guarded(state[0])
         values = torch.where(broken, torch.nan, torch.linalg.svdvals(safe))
-        zero = values[0] * max(safe.shape) * torch.finfo(safe.dtype).eps
+        zero = values[..., 0] * max(safe.shape[-2:]) * torch.finfo(safe.dtype).eps
         return MatrixSingularValues(values, zero)
 
 
 def _eigenvalues(matrix: Tensor) -> Tensor:
-    """Those of a symmetric positive semidefinite matrix, descending, in float64."""
+    """Those of symmetric positive semidefinite matrices, descending, in float64."""
     matrix = matrix.to(wide(matrix.device))
     try:
-        return torch.linalg.eigvalsh(matrix).flip(0).clamp(min=0)
+        return torch.linalg.eigvalsh(matrix).flip(-1).clamp(min=0)
     except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]
         # LAPACK's iteration may not converge, with rows of zeros for one.
         return torch.linalg.svdvals(matrix)
@@ -254,6 +306,11 @@ def _factor(rows: Tensor) -> Tensor:
 
 
 def _guarded(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """The matrix with NaN and Inf taken out, so that LAPACK takes it, and whether it had any."""
-    broken = ~torch.isfinite(matrix).all()
-    return torch.where(broken, torch.zeros_like(matrix), matrix), broken
+    """Matrices with NaN and Inf taken out, so that LAPACK takes them, and whether each had any.
+
+    The answer has an axis of one for their rows.
+    """
+    # Finite ones have a finite sum: products in a unit, and float32 in float64, are far from Inf.
+    total = matrix.sum((-2, -1), dtype=wide(matrix.device)).unsqueeze(-1)
+    broken = ~torch.isfinite(total)
+    return matrix.masked_fill(broken.unsqueeze(-1), 0), broken

@@ -135,16 +135,21 @@ def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return found
 
 
-def in_unit(x: Tensor) -> tuple[Tensor, Tensor]:
+def in_unit(x: Tensor, axes: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
     """``x`` divided by a power of two, so that products of it stay in range, and that power.
 
     On the CPU, what is in range as it is stays as it is: the pass over all elements is saved.
+
+    Args:
+        x: The numbers.
+        axes: Those that share a power of two, all by default; they are kept with a size of 1.
     """
-    if _is_fast(x) and x.numel():
-        low, high = torch.aminmax(x)
-        if _LOW < max(-low.item(), high.item()) < _HIGH:
-            return x, torch.ones_like(low)
-    unit = power_of_two(x)
+    largest = _largest(x, axes)
+    if _is_fast(x):
+        low, high = torch.aminmax(largest)
+        if low.item() > _LOW and high.item() < _HIGH:
+            return x, torch.ones_like(largest)
+    unit = _power_at_or_below(largest)
     return x / unit, unit
 
 
@@ -154,7 +159,18 @@ def power_of_two(x: Tensor) -> Tensor:
     Dividing by it is exact, and the products of what is left stay in range. It is the smallest
     normal number for zeros, 1 where something is not finite.
     """
-    largest = x.abs().amax() if x.numel() else x.new_zeros(())
+    return _power_at_or_below(_largest(x, ()))
+
+
+def _largest(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    if not x.numel():
+        return x.new_zeros([1 if i - x.ndim in axes else n for i, n in enumerate(x.shape)])
+    # Without an axis torch has both in one pass; neither way makes a copy for absolute values.
+    low, high = (x.amin(axes, True), x.amax(axes, True)) if axes else torch.aminmax(x)
+    return torch.maximum(-low, high)
+
+
+def _power_at_or_below(largest: Tensor) -> Tensor:
     exponent = torch.where(largest > 0, torch.frexp(largest).exponent - 1, -126).clamp(-126, 126)
     exponent = torch.where(torch.isfinite(largest), exponent, 0)
     return torch.ldexp(torch.ones_like(largest), exponent)
