@@ -8,8 +8,6 @@ and compiled code, accumulate in float64 at no cost.
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -19,6 +17,7 @@ _BLOCK = 1024
 _SMALL = 4096
 _PRECISE = 2048
 """So many squares, added one by one in float32, leave an error of 2e-6 (of constants)."""
+_TOGETHER = 64
 _FAR = 1e30
 _LOW, _HIGH = 1e-15, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-30 and 1e30."""
@@ -85,37 +84,50 @@ def norm_as_found(x: Tensor) -> Tensor:
 
 def norms(tensors: list[Tensor]) -> Tensor:
     """The Euclidean norm of each tensor, of alike ones by one call, as a vector in float64."""
-    small = [i for i, x in enumerate(tensors) if _is_small_and_fast(x)]
-    if len(small) == len(tensors):
-        return _norms_of_small(tensors)
+    small = _small_by_shape(tensors)
+    order = [i for alike in small for i in alike]
     found: dict[int, Tensor] = {}
-    if small:
-        found.update(zip(small, _norms_of_small([tensors[i] for i in small]), strict=True))
+    if order:
+        of_small = _norms_of_small([[tensors[i] for i in alike] for alike in small])
+        if len(order) == len(tensors):
+            return torch.empty_like(of_small).index_copy_(0, torch.tensor(order), of_small)
+        found.update(zip(order, of_small, strict=True))
     others = {i: accumulated(x) for i, x in enumerate(tensors) if i not in found}
     found.update((i, norm(x)) for i, x in others.items() if _is_fast(x))
     rest = [i for i in others if i not in found]
     if rest:
         kind = wide(others[rest[0]].device)
-        found.update(zip(rest, _of_all([others[i] for i in rest], 2, dtype=kind), strict=True))
+        of_rest = torch._foreach_norm(  # pyright: ignore[reportPrivateImportUsage]
+            [others[i] for i in rest], 2, dtype=kind
+        )
+        found.update(zip(rest, of_rest, strict=True))
     return torch.stack([found[i] for i in range(len(tensors))])
 
 
-def _norms_of_small(tensors: list[Tensor]) -> Tensor:
-    found = torch.stack(_of_all(tensors)).double()
-    for i, size in enumerate(found.tolist()):
-        if not _LOW < size < _HIGH:
-            found[i] = norm(tensors[i])
+def _small_by_shape(tensors: list[Tensor]) -> list[list[int]]:
+    """Where those are whose norms are precise in float32, in groups that are small together."""
+    found: dict[torch.Size, list[int]] = {}
+    for i, x in enumerate(tensors):
+        if x.dtype is torch.float32 and x.is_cpu and x.numel() <= _PRECISE and not x.is_neg():
+            found.setdefault(x.shape, []).append(i)
+    return [
+        alike[start : start + _TOGETHER]
+        for alike in found.values()
+        for start in range(0, len(alike), _TOGETHER)
+    ]
+
+
+def _norms_of_small(groups: list[list[Tensor]]) -> Tensor:
+    # torch's own norm of a list takes them one by one on the CPU: twice the time.
+    stacks = (torch.stack(alike).reshape(len(alike), -1) for alike in groups)
+    found = torch.cat([torch.linalg.vector_norm(rows, dim=1) for rows in stacks]).double()
+    sizes = found.tolist()
+    if not (min(sizes) > _LOW and max(sizes) < _HIGH):
+        every = [x for alike in groups for x in alike]
+        for i, size in enumerate(sizes):
+            if not _LOW < size < _HIGH:
+                found[i] = norm(every[i])
     return found
-
-
-def _of_all(tensors: list[Tensor], *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    return torch._foreach_norm(  # pyright: ignore[reportPrivateImportUsage]
-        tensors, *args, **kwargs
-    )
-
-
-def _is_small_and_fast(x: Tensor) -> bool:
-    return _is_fast(x) and x.numel() <= _PRECISE and not x.is_neg()
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
