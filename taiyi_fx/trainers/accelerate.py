@@ -23,18 +23,19 @@ class MonitorTracker(GeneralTracker):
 
     Args:
         monitor: That of the instrumented model.
-
-    Attributes:
-        tracker: The monitor, as `Accelerator.get_tracker` gives it with ``unwrap=True``.
     """
 
     name = "taiyi_fx"
     requires_logging_directory = False
-    tracker: Monitor  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, monitor: Monitor) -> None:
         super().__init__()
-        self.tracker = monitor
+        self._monitor = monitor
+
+    @property
+    def tracker(self) -> Monitor:
+        """The monitor, for `Accelerator.get_tracker`."""
+        return self._monitor
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **kwargs: Any) -> None:
         """Records numbers; text is left to other trackers.
@@ -46,8 +47,8 @@ class MonitorTracker(GeneralTracker):
         """
         for name, value in values.items():
             if not isinstance(value, str):
-                self.tracker.log(name, value, step=step)
+                self._monitor.log(name, value, step=step)
 
     def finish(self) -> None:
         """Makes durable what the writers have."""
-        self.tracker.flush()
+        self._monitor.flush()
