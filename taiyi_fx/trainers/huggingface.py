@@ -12,8 +12,9 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.trainers.begin import begin
 from taiyi_fx.writers.protocol import Writer
 
+# CI's type checker has no such package.
 try:
-    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise ImportError(
         "taiyi_fx.trainers.huggingface needs transformers: pip install 'taiyi-fx[transformers]'"

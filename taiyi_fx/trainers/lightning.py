@@ -11,9 +11,10 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.trainers.begin import begin
 from taiyi_fx.writers.protocol import Writer
 
+# CI's type checker has no such package.
 try:
-    from lightning.pytorch import Callback, LightningModule, Trainer
-    from lightning.pytorch.loggers import Logger
+    from lightning.pytorch import Callback, LightningModule, Trainer  # pyright: ignore[reportMissingImports]
+    from lightning.pytorch.loggers import Logger  # pyright: ignore[reportMissingImports]
 except ImportError as error:
     raise ImportError(
         "taiyi_fx.trainers.lightning needs Lightning: pip install 'taiyi-fx[lightning]'"

@@ -38,12 +38,15 @@ def own_state():
     AcceleratorState._reset_state(reset_partial_state=True)
 
 
-def train(model, monitor, data, *, accumulate=1, epochs=(0,), folder=None, start=0, **options):
+def train(
+    model, monitor, data, *, accumulate=1, epochs=(0,), folder=None, start=0, scaler=None, **options
+):
     """What a user writes."""
     tracker = MonitorTracker(monitor) if monitor else None
     accelerator = Accelerator(
         cpu=True, gradient_accumulation_steps=accumulate, log_with=tracker, **options
     )
+    accelerator.scaler = scaler
     accelerator.init_trackers("digits")
     wrapped, optimizer, data = accelerator.prepare(model, sgd(model), data)
     if start:
@@ -90,6 +93,15 @@ def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
     train(second, second.monitor, loader(6), accumulate=2, folder=tmp_path, start=3)
     assert_same_tensors(second, whole)
     assert values(second.monitor) == values(whole.monitor, start=3)
+
+
+def test_the_factor_of_a_scaler_is_taken_out():
+    without, scaled = watched(net()), watched(net())
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0)
+    train(without, without.monitor, loader(4), accumulate=2)
+    train(scaled, scaled.monitor, loader(4), accumulate=2, scaler=scaler)
+    assert_same_tensors(without, scaled)
+    assert values(scaled.monitor) == pytest.approx(values(without.monitor), rel=1e-9)
 
 
 @pytest.mark.parametrize("schedule", ["every(1)", "linear(2, 1)"])

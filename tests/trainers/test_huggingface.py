@@ -49,7 +49,7 @@ def watched(model):
     return taiyi_fx.instrument(copy.deepcopy(model), CFG)
 
 
-def trained(model, folder, *, rows, callbacks=(), resumes=False, trainer=InOrder, **options):
+def trained(model, folder, *, rows, callbacks=(), resumes=False, scaler=None, **options):
     options = {"num_train_epochs": 1, "logging_steps": 1, "save_strategy": "no", **options}
     arguments = transformers.TrainingArguments(
         str(folder),
@@ -61,7 +61,8 @@ def trained(model, folder, *, rows, callbacks=(), resumes=False, trainer=InOrder
         dataloader_pin_memory=False,
         **options,
     )
-    made = trainer(model, arguments, train_dataset=Text(rows), callbacks=[*callbacks])
+    made = InOrder(model, arguments, train_dataset=Text(rows), callbacks=[*callbacks])
+    made.accelerator.scaler = scaler
     made.train(resume_from_checkpoint=resumes)
     return made
 
@@ -71,7 +72,9 @@ def train_plainly(model, rows, accumulate):
     optimizer = torch.optim.AdamW(model.parameters(), 5e-5, weight_decay=0.0)
     model.train()
     for i, x in enumerate(text.split(4), 1):
-        (model(input_ids=x, labels=x).loss / accumulate).backward()
+        # As the Trainer has it: the sum over all tokens of a step, by the number of its labels.
+        labels = accumulate * x.numel()
+        model(input_ids=x, labels=x, num_items_in_batch=labels).loss.backward()
         if i % accumulate == 0:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             model.monitor.track(i // accumulate - 1)
@@ -103,6 +106,15 @@ def test_the_records_are_those_of_a_plain_loop(accumulate, tmp_path):
     assert values(called.monitor) == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_factor_of_a_scaler_is_taken_out(tmp_path):
+    without, scaled = watched(gpt(drop=0.0)), watched(gpt(drop=0.0))
+    for model, scaler in ((without, None), (scaled, torch.amp.GradScaler("cpu", init_scale=64.0))):
+        options = {"scaler": scaler, "max_grad_norm": 0.0, "gradient_accumulation_steps": 2}
+        trained(model, tmp_path, rows=32, callbacks=[MonitorCallback()], **options)
+    assert_same_tensors(without, scaled)
+    assert values(scaled.monitor) == pytest.approx(values(without.monitor), rel=1e-9)
+
+
 def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
     whole, first, second = (watched(gpt(drop=0.0)) for _ in range(3))
     writer = Noting()
@@ -128,12 +140,7 @@ def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
 
 def test_what_the_trainer_logs_is_recorded(tmp_path):
     model = watched(gpt())
-    made = trained(
-        model,
-        tmp_path,
-        rows=12,
-        callbacks=[MonitorCallback()],
-    )
+    made = trained(model, tmp_path, rows=12, callbacks=[MonitorCallback()])
     logged = {mode: model.monitor.get_output(mode).get("", {}) for mode in ("train", "eval")}
     history = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
     assert logged["train"]["loss"] == dict(enumerate(history))
