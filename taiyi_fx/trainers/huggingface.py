@@ -12,7 +12,7 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.trainers.begin import begin
 from taiyi_fx.writers.protocol import Writer
 
-# CI's type checker has no such package.
+# Types are checked without so large a package.
 try:
     from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # pyright: ignore[reportMissingImports]
 except ImportError as error:

@@ -11,7 +11,7 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.trainers.begin import begin
 from taiyi_fx.writers.protocol import Writer
 
-# CI's type checker has no such package.
+# Types are checked without so large a package.
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer  # pyright: ignore[reportMissingImports]
     from lightning.pytorch.loggers import Logger  # pyright: ignore[reportMissingImports]
