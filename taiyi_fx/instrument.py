@@ -24,6 +24,7 @@ from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.stand import is_probed, with_own_code
 from taiyi_fx.passes.trace import Capture, trace
 from taiyi_fx.ranks import check_groups
+from taiyi_fx.schedule import check_step
 from taiyi_fx.writers.protocol import Writer
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             ``capture="whole"``, a part of the model has to stay Python.
     """
     _check_model(model)
-    if not isinstance(start_step, int) or start_step < 0:
-        raise ValueError(f"start_step is a whole number of at least 0, not {start_step!r}")
+    check_step("start_step", start_step)
     check_groups(process_group, data_group)
     with _no_collection():
         options = _Options(
@@ -274,10 +274,10 @@ def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> Instrumente
 
 def _facade(made: _Instrumented) -> InstrumentedModule:
     root = made.compiled.root
-    own = made.compiled.installation.root_dispatcher.plain
+    installation = made.compiled.installation
 
     def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return own(*args, **kwargs)
+        return installation.forward(*args, **kwargs)
 
     named = functools.wraps(type(root).forward)(with_own_code(forward, type(root)))
     body = {"forward": named, "_instrumented": made, "__module__": type(root).__module__}

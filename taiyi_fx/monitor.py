@@ -30,6 +30,7 @@ from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import NonFiniteSite, Records, Series, Value
 from taiyi_fx.run_info import run_info
+from taiyi_fx.schedule import check_step
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, Writer
 
 if TYPE_CHECKING:
@@ -108,6 +109,11 @@ class Monitor:
     def next_step(self) -> int:
         """The step that the next forward is read for."""
         return self._step
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether writers are open: they have begun at the first step."""
+        return self._outlets.are_open
 
     @property
     def records(self) -> Records:
@@ -243,6 +249,22 @@ class Monitor:
             if self._step == step:
                 self._prepare(before)
                 self._announced.add(step)
+
+    def start_at(self, step: int) -> None:
+        """Makes this the next step, as after a checkpoint was loaded.
+
+        What was read since the last `track` is forgotten, and at another step than the next one
+        also what quantities keep of earlier steps. Writers that are added later begin here.
+
+        Raises:
+            ValueError: It is no step.
+        """
+        check_step("step", step)
+        if step != self._step:
+            self._collector.clear()
+        self._start_step = step
+        self._installation.end_step()
+        self._prepare(step)
 
     def pause(self) -> None:
         """Reads and records nothing until `resume`; the model runs its own forward."""

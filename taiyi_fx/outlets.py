@@ -30,6 +30,11 @@ class Outlets:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._open)
 
+    @property
+    def are_open(self) -> bool:
+        """Whether any were opened."""
+        return bool(self._open)
+
     def add(self, writers: Iterable[Writer]) -> None:
         """Takes writers, which wait to be opened.
 

@@ -84,6 +84,16 @@ def at_steps(*steps: int) -> AtSteps:
     return AtSteps(frozenset(steps))
 
 
+def check_step(name: str, step: object) -> None:
+    """Checks the number of a step.
+
+    Raises:
+        ValueError: It is negative or not whole.
+    """
+    if not isinstance(step, int) or step < 0:
+        raise ValueError(f"{name} is a whole number of at least 0, not {step!r}")
+
+
 _PARSERS = {"linear": linear, "every": every, "at_steps": at_steps}
 
 

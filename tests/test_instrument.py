@@ -136,6 +136,22 @@ def test_a_forward_patched_later_stays():
     assert torch.equal(model(x), x * 14)
 
 
+@pytest.mark.parametrize("schedule", ["linear(2, 0)", "linear(2, 1)"])
+def test_a_forward_put_around_the_models_stays_whatever_is_due(schedule):
+    """As trainers put one under autocast there."""
+    model = taiyi_fx.instrument(traced(), {"fc": [["InputSndNorm", schedule]]})
+    inner, x = model.forward, torch.ones(2, 3)
+    model.forward = lambda x: inner(2 * x) + 1
+    for step in range(4):
+        y = model(x)
+        assert torch.equal(y, 2 * nn.functional.linear(2 * x, model.fc.weight, model.fc.bias) + 1)
+        y.sum().backward()
+        model.monitor.track(step)
+    due = [step for step in range(4) if step % 2 == int(schedule[-2])]
+    norm = pytest.approx((2 * x).norm().item())
+    assert model.monitor.get_output() == {"fc": {"InputSndNorm": dict.fromkeys(due, norm)}}
+
+
 def test_the_models_own_forward_runs_again_once_nothing_is_due():
     callers = []
 

@@ -292,6 +292,46 @@ def test_start_step_prepares_the_first_forward():
     assert list(model.monitor.get_output()["0"]["InputSndNorm"]) == [7]
 
 
+def test_start_at_prepares_the_next_forward_and_forgets_what_was_read():
+    probed = taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: [["InputSndNorm", "at_steps(0, 7)"]]})
+    probed(torch.ones(4, 2)).sum().backward()
+    probed.monitor.start_at(7)
+    assert probed.monitor.next_step == 7
+    probed(torch.ones(2, 2)).sum().backward()
+    probed.monitor.track(7)
+    assert [(r.step, r.value) for r in probed.monitor.records] == [(7, 2.0)]
+
+
+@pytest.mark.parametrize("at", [1, 5])
+def test_start_at_another_step_forgets_what_spans_steps(at):
+    probed = taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: ["ParameterUpdateNorm"]})
+    for step in (0, at):
+        probed.monitor.start_at(step)
+        probed(torch.ones(2, 2)).sum().backward()
+        probed.monitor.track(step)
+    steps = {r.step for r in probed.monitor.records}
+    assert steps == ({1} if at == 1 else set())
+
+
+def test_start_at_leaves_a_paused_monitor_paused():
+    probed = taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: ["InputSndNorm"]})
+    probed.monitor.pause()
+    probed.monitor.start_at(3)
+    for step in (3, 4):
+        probed(torch.ones(2, 2)).sum().backward()
+        probed.monitor.track(step)
+        probed.monitor.resume()
+        probed.monitor.start_at(4)
+    assert {r.step for r in probed.monitor.records} == {4}
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, None])
+def test_a_step_to_start_at_that_is_none_is_said(step):
+    probed = taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: ["InputSndNorm"]})
+    with pytest.raises(ValueError, match="step is a whole number of at least 0, not"):
+        probed.monitor.start_at(step)
+
+
 def test_pause_reads_nothing_and_resume_goes_on():
     model = taiyi_fx.instrument(mlp(), {"0": ["InputSndNorm", "WeightNorm"]})
     model.monitor.pause()

@@ -109,7 +109,14 @@ def test_testing_is_imported_by_name():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/how-it-works.md", "docs/testing.md", "examples/README.md"]
+    "page",
+    [
+        "README.md",
+        "docs/how-it-works.md",
+        "docs/testing.md",
+        "docs/trainers.md",
+        "examples/README.md",
+    ],
 )
 def test_links_and_files_that_are_named_exist(page):
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -244,6 +244,7 @@ class Installation:
         run: What a forward is read as.
         dispatchers: By name, the parts that graphs may stand in for; the root first.
         root_dispatcher: The root's.
+        forward: The root's forward as things stand, for one who kept it from when nothing was due.
     """
 
     def __init__(
@@ -277,6 +278,7 @@ class Installation:
         self._frames: list[Stand] = []
         self._compiled: list[Stand] = [self.root_dispatcher]
         self._standing: list[Stand] = []
+        self.forward = self.root_dispatcher.plain
         self._shortcuts = _with_shortcuts(modules, self._edited)
         self._stand()
 
@@ -309,6 +311,7 @@ class Installation:
         for module, usual in self._shortcuts.items():
             vars(module)[_SHORTCUT] = usual
         self._standing = []
+        self.forward = self.root_dispatcher.plain
 
     def _stand(self) -> None:
         names = {module for module, _ in self.run.due} | self._edited
@@ -323,10 +326,20 @@ class Installation:
         self._standing = [*self._frames, *islands, *dispatchers]
         for stand in self._compiled:
             stand.take_own_code(self.run.due_key)
+        self.forward = self.root_dispatcher
         for stand in self._standing:
-            vars(stand.module)["forward"] = stand
+            if not self._is_wrapped(stand.module):
+                vars(stand.module)["forward"] = stand
         for module in self._shortcuts:
             vars(module)[_SHORTCUT] = 0
+
+    def _is_wrapped(self, module: nn.Module) -> bool:
+        """Whether someone has put another forward there since, such as one under autocast.
+
+        That stays. It holds what it found, the stand or the forward of the instrumented model,
+        and both know what is due when they are called.
+        """
+        return not is_probed(module) and vars(module).get("forward") is not self._own[module]
 
     def _meet_compiled_parts(self) -> None:
         """Gives parts that are compiled one by one frames of their own, of whatever class.
@@ -367,7 +380,7 @@ class Installation:
 
     def _restore(self, module: nn.Module) -> None:
         if not is_probed(module):
-            return  # someone has put another forward there since
+            return
         own = self._own[module]
         if own is None:
             vars(module).pop("forward", None)

@@ -76,7 +76,8 @@ class Standin:
         every = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
         self.kinds = [(m, type(m)) for m in every]
         self.forwards_of_kinds = [(kind, kind.forward) for kind in {type(m) for m in every}]
-        self.own = [(vars(m), vars(m).get("forward")) for m in every]
+        # Whoever has wrapped the part's own forward has called this one.
+        self.own = [(vars(m), vars(m).get("forward")) for m in every if m is not self.part]
         self.hooks = [*_GLOBAL_HOOKS, *(hooks for m in every for hooks in _hooks_of(m))]
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
         self.key = f"{next(_KEYS)}"

@@ -1,0 +1,1 @@
+"""Callbacks, handlers and trackers: one file a framework, which it imports."""

@@ -1,0 +1,57 @@
+"""How a training begins: its monitor is found, and told of the step and the writers."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from taiyi_fx.instrument import InstrumentedModule
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.writers.protocol import Writer
+
+
+def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
+    """The monitor of what is trained, with the step that training begins at as its next one.
+
+    Args:
+        model: What is trained, wrapped or not.
+        step: How many optimizer steps were made, before a checkpoint that is resumed from.
+        writers: What it records to from here on; a list that is emptied, as each begins once.
+
+    Raises:
+        LookupError: No part of the model is instrumented.
+        ValueError: Several are; or writers are open that expect another step.
+        Exception: What a writer raises when it is opened.
+    """
+    monitor = monitor_of(model)
+    if monitor.is_writing and monitor.next_step != step:
+        raise ValueError(
+            f"training begins at step {step}, but the monitor's writers are open and expect step "
+            f"{monitor.next_step}: give writers to the trainer's callback instead of instrument, "
+            f"or instrument with start_step={step}"
+        )
+    monitor.start_at(step)
+    while writers:
+        monitor.add_writer(writers.pop(0))
+    return monitor
+
+
+def monitor_of(model: nn.Module) -> Monitor:
+    """The monitor of a model, or of the one part of it that is instrumented.
+
+    Raises:
+        LookupError: None is.
+        ValueError: Several are.
+    """
+    found = {n: m for n, m in model.named_modules() if isinstance(m, InstrumentedModule)}
+    if not found:
+        raise LookupError(
+            f"no part of the {type(model).__name__} is instrumented: give the trainer "
+            "taiyi_fx.instrument(model, cfg) in place of the model, or of a part of it"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"several parts are instrumented, {', '.join(map(repr, found))}: instrument "
+            "the one module that holds them instead"
+        )
+    (instrumented,) = found.values()
+    return instrumented.monitor

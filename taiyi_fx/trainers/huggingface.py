@@ -1,0 +1,103 @@
+"""The Trainer of Hugging Face's transformers: a callback that tracks each optimizer step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.trainers.begin import begin
+from taiyi_fx.writers.protocol import Writer
+
+# Types are checked without so large a package.
+try:
+    from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # pyright: ignore[reportMissingImports]
+except ImportError as error:
+    raise ImportError(
+        "taiyi_fx.trainers.huggingface needs transformers: pip install 'taiyi-fx[transformers]'"
+    ) from error
+
+
+class MonitorCallback(TrainerCallback):
+    """Tracks the instrumented model of a `Trainer` at each optimizer step.
+
+    Steps are those of ``state.global_step``, also after a checkpoint. Gradients are read when all
+    micro-batches are accumulated, and of parameters after they are clipped, as the `Trainer` has
+    no event before; the scaler of ``fp16`` is taken into account. What the `Trainer` logs is
+    recorded beside the quantities, and each epoch is one of `Monitor.epochs`.
+
+    Args:
+        writers: Where records go, from the step that training begins at.
+
+    Attributes:
+        monitor: Schedules and records; None before training begins.
+    """
+
+    def __init__(self, *, writers: Sequence[Writer] = ()) -> None:
+        self.monitor: Monitor | None = None
+        self._writers = list(writers)
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        model: nn.Module,
+        **kwargs: Any,
+    ) -> None:
+        """Finds the monitor.
+
+        Raises:
+            LookupError: No part of the model is instrumented.
+            ValueError: Several are; or writers are open that expect another step.
+        """
+        self.monitor = begin(model, state.global_step, self._writers)
+
+    def on_pre_optimizer_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        optimizer: Optimizer,
+        **kwargs: Any,
+    ) -> None:
+        """Records what is due at the step."""
+        assert self.monitor is not None  # training has begun
+        self.monitor.track(state.global_step, getattr(optimizer, "scaler", None))
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        *,
+        logs: Mapping[str, object],
+        **kwargs: Any,
+    ) -> None:
+        """Records numbers as series of the model itself, at the last step that was made."""
+        if self.monitor is None:
+            return  # an evaluation before any training
+        step = max(state.global_step - 1, 0)
+        for name, value in logs.items():
+            if isinstance(value, (int, float)):
+                mode = "eval" if name.startswith("eval_") else "train"
+                self.monitor.log(name, value, step=step, mode=mode)
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Closes the epoch."""
+        assert self.monitor is not None
+        self.monitor.tick_epoch(max(round(state.epoch or 0) - 1, 0))
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Makes durable what the writers have."""
+        assert self.monitor is not None
+        self.monitor.flush()

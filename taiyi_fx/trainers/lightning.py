@@ -1,0 +1,106 @@
+"""PyTorch Lightning: a callback that tracks each optimizer step, and a logger of its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch.optim import Optimizer
+
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.trainers.begin import begin
+from taiyi_fx.writers.protocol import Writer
+
+# Types are checked without so large a package.
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer  # pyright: ignore[reportMissingImports]
+    from lightning.pytorch.loggers import Logger  # pyright: ignore[reportMissingImports]
+except ImportError as error:
+    raise ImportError(
+        "taiyi_fx.trainers.lightning needs Lightning: pip install 'taiyi-fx[lightning]'"
+    ) from error
+
+
+class MonitorCallback(Callback):
+    """Tracks the instrumented part of a `LightningModule` at each optimizer step.
+
+    Steps are those of ``trainer.global_step``, also after a checkpoint. Gradients are read when all
+    micro-batches are accumulated and before they are clipped; the scaler of ``"16-mixed"`` is taken
+    into account. Each epoch of training is one of `Monitor.epochs`.
+
+    Args:
+        writers: Where records go, from the step that training begins at.
+
+    Attributes:
+        monitor: Schedules and records; None before training begins.
+    """
+
+    def __init__(self, *, writers: Sequence[Writer] = ()) -> None:
+        self.monitor: Monitor | None = None
+        self._writers = list(writers)
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Finds the monitor.
+
+        Raises:
+            LookupError: No part of the module is instrumented.
+            ValueError: Several are; or writers are open that expect another step.
+        """
+        self.monitor = begin(pl_module, trainer.global_step, self._writers)
+
+    def on_before_optimizer_step(
+        self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
+    ) -> None:
+        """Records what is due at the step."""
+        assert self.monitor is not None  # training has begun
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        self.monitor.track(trainer.global_step, scaler)
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Closes the epoch."""
+        assert self.monitor is not None
+        self.monitor.tick_epoch(trainer.current_epoch)
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Makes durable what the writers have."""
+        self._flush()
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        """Makes durable what the writers have."""
+        self._flush()
+
+    def _flush(self) -> None:
+        if self.monitor is not None:
+            self.monitor.flush()
+
+
+class MonitorLogger(Logger):
+    """Records what a `LightningModule` logs, beside the quantities: ``Trainer(logger=...)``.
+
+    Args:
+        monitor: That of the instrumented part.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        super().__init__()
+        self._monitor = monitor
+
+    @property
+    def name(self) -> str:
+        """For the folder of checkpoints."""
+        return "taiyi_fx"
+
+    @property
+    def version(self) -> str:
+        """For the folder of checkpoints."""
+        return ""
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Records numbers as series of the model itself."""
+        for name, value in metrics.items():
+            self._monitor.log(name, value, step=step)
+
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:  # of Lightning's own protocol
+        """Leaves hyperparameters to other loggers: a monitor has numbers over steps alone."""
