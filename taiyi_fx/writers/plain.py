@@ -1,0 +1,45 @@
+"""Values as text takes them: numbers and nested lists, NaN and Inf as words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.record import Value
+
+_WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
+
+
+def plain(value: Any) -> Any:  # what json.loads may return
+    """A value as JSON takes it: numbers, and lists of them.
+
+    JSON has no NaN and no Inf: they are the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``,
+    which ``float`` and JavaScript's ``Number`` take. A complex tensor has a further axis, of real
+    and imaginary part.
+    """
+    if isinstance(value, Tensor):
+        x = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
+        x = x.to(torch.float64) if x.is_floating_point() else x
+        values = x.tolist()
+        return values if _is_finite(x) else plain(values)
+    if isinstance(value, list):
+        return [plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return _WORDS.get(value, "NaN")
+    return value
+
+
+def _is_finite(x: Tensor) -> bool:
+    return not x.is_floating_point() or bool(x.isfinite().all())
+
+
+def number(value: Value) -> float | int | None:
+    """The number that a value is, also as a tensor without axes; None for a tensor with axes."""
+    if not isinstance(value, Tensor):
+        return value
+    if value.ndim:
+        return None
+    return value.abs().item() if value.is_complex() else value.item()
