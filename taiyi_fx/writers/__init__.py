@@ -3,5 +3,16 @@
 from taiyi_fx.writers.csv_file import CSV
 from taiyi_fx.writers.jsonl import JSONL
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, SeriesInfo, Writer
+from taiyi_fx.writers.tensorboard import TensorBoard
 
-__all__ = ["CSV", "JSONL", "Batch", "EpochEnd", "Event", "RunInfo", "SeriesInfo", "Writer"]
+__all__ = [
+    "CSV",
+    "JSONL",
+    "Batch",
+    "EpochEnd",
+    "Event",
+    "RunInfo",
+    "SeriesInfo",
+    "TensorBoard",
+    "Writer",
+]

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from taiyi_fx.record import Record
 from taiyi_fx.writers.continued import Continued
-from taiyi_fx.writers.plain import plain
 from taiyi_fx.writers.protocol import Batch, RunInfo
+from taiyi_fx.writers.values import plain
 
 
 class JSONL:

@@ -11,6 +11,10 @@ from taiyi_fx.writers.protocol import RunInfo
 
 EVALUATION = "evaluation"
 """The group of what is recorded in evaluation mode."""
+EPOCHS = "epochs"
+"""The group of what summarises an epoch."""
+OWN = "taiyi_fx"
+"""The group of what is told of the run itself."""
 
 _HASHED = re.compile(r"-[0-9a-f]{16}\Z")
 
@@ -47,7 +51,7 @@ class Tags:
         group = name.partition("/")[0]
         parts = group.split(".")
         heads = {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
-        return group == EVALUATION or not heads.isdisjoint(self._quantities)
+        return group in (EVALUATION, EPOCHS, OWN) or not heads.isdisjoint(self._quantities)
 
 
 def escaped(text: str, also: str) -> str:

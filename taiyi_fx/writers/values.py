@@ -1,14 +1,16 @@
-"""Values as text takes them: numbers and nested lists, NaN and Inf as words."""
+"""What a record holds: a number, a picture, a tensor; and all of them as text takes them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from taiyi_fx.record import Value
+from taiyi_fx.record import Record, Value
+from taiyi_fx.reductions import accumulated
 
 _WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
@@ -43,3 +45,11 @@ def number(value: Value) -> float | int | None:
     if value.ndim:
         return None
     return value.abs().item() if value.is_complex() else value.item()
+
+
+def as_image(record: Record, images: Collection[str]) -> Tensor | None:
+    """The picture that a record holds, if its quantity is one of those that give pictures."""
+    value = record.value
+    if isinstance(value, Tensor) and value.ndim == 2 and record.quantity in images:
+        return accumulated(value) if value.numel() else None
+    return None
