@@ -2,8 +2,11 @@
 
 from taiyi_fx.writers.csv_file import CSV
 from taiyi_fx.writers.jsonl import JSONL
+from taiyi_fx.writers.mlflow import MLflow
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, SeriesInfo, Writer
 from taiyi_fx.writers.tensorboard import TensorBoard
+from taiyi_fx.writers.trackio import Trackio
+from taiyi_fx.writers.wandb import WandB
 
 __all__ = [
     "CSV",
@@ -11,8 +14,11 @@ __all__ = [
     "Batch",
     "EpochEnd",
     "Event",
+    "MLflow",
     "RunInfo",
     "SeriesInfo",
     "TensorBoard",
+    "Trackio",
+    "WandB",
     "Writer",
 ]
