@@ -11,6 +11,9 @@ from tests.writers.given import HOSTILE, numbers, run
 
 mlflow = pytest.importorskip("mlflow")
 
+# What MLflow asks of sqlalchemy 2.1.
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload``:DeprecationWarning")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

@@ -6,7 +6,9 @@ import struct
 
 import pytest
 import torch
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.record import Record
 from taiyi_fx.writers import Batch, Event, WandB
 from tests.writers.given import HOSTILE, numbers, run
@@ -153,3 +155,24 @@ def test_a_run_of_its_own_is_finished(offline, tmp_path):
 def test_a_run_and_how_to_make_one_are_not_both_given():
     with pytest.raises(TypeError, match="a run is given: project would be for making one"):
         WandB(object(), project="x")
+
+
+@pytest.mark.parametrize("given", ["package", "run"])
+def test_those_who_come_from_taiyi_show_a_step_when_they_like(start, tmp_path, given):
+    made = start()
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": ["InputMean", "RankMe"]})
+    shown = taiyi_fx.Visualization(model.monitor, wandb if given == "package" else made)
+    for step in range(4):
+        model(torch.full((3, 2), float(step)))
+        model.monitor.track(step)
+        if step != 1:
+            shown.show(step)
+        shown.log_ext({"loss": step})
+    shown.close()
+    model.monitor.track(4)
+    model.monitor.close()
+    found = rows(tmp_path)
+    steps = {r["taiyi_fx/step"]: r["InputMean/0"] for r in found if "InputMean/0" in r}
+    assert steps == {0: 0, 2: 2, 3: 3}
+    assert [r["loss"] for r in found if "loss" in r] == [0, 1, 2, 3]
+    assert wandb.run is None
