@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taiyi_fx.writers.names import shorter
 from taiyi_fx.writers.needed import needed
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#00
 BLUE, VERMILLION = COLORS[:2]
 ABSENT = "0.88"
 _LOG_FROM = 30.0
-_KNOWN_TO_FONTS = 0x500
+_KNOWN_TO_FONTS = {*map(chr, range(0x500)), "…"}
 _MOST_NAMES = 64
 
 
@@ -60,14 +61,12 @@ def some(count: int, most: int) -> list[int]:
 
 
 def text(name: str, longest: int = 40) -> str:
-    """A name that fonts can show, with its middle left out where it is long."""
-    known = (c.isprintable() and ord(c) < _KNOWN_TO_FONTS for c in name)
+    """A name that fonts can show, without its middle where it is long."""
     shown = "".join(
-        c if ok else c.encode("ascii", "backslashreplace").decode()
-        for c, ok in zip(name, known, strict=True)
+        c if c.isprintable() and c in _KNOWN_TO_FONTS else c.encode("unicode_escape").decode()
+        for c in shorter(name, longest)
     )
-    half = longest // 2
-    return shown if len(shown) <= longest else f"{shown[: half - 1]}…{shown[-half:]}"
+    return shorter(shown, longest)
 
 
 def shortened(modules: Sequence[str]) -> tuple[str, list[str]]:

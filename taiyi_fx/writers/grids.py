@@ -15,6 +15,9 @@ from taiyi_fx.record import Records, Series, Value
 from taiyi_fx.reductions import accumulated
 from taiyi_fx.writers.values import number
 
+_LARGEST = 1e300
+"""Larger numbers are drawn as this."""
+
 
 class Source(Protocol):
     """Where pictures are drawn from: `Records`, or whatever else has their ``series()``."""
@@ -58,7 +61,7 @@ def grid_of(source: Source, quantity: str, mode: Mode) -> Grid:
     steps = sorted(set().union(*rows.values()))
     values = np.array([[row.get(step, np.nan) for step in steps] for row in rows.values()])
     there = np.array([[step in row for step in steps] for row in rows.values()])
-    return Grid(list(rows), np.array(steps), values, there)
+    return Grid(list(rows), np.array(steps), _drawable(values), there)
 
 
 def vectors_of(
@@ -89,4 +92,9 @@ def _series(source: Source, mode: Mode) -> Mapping[Series, Mapping[int, Value]]:
 
 
 def _flat(x: Tensor) -> np.ndarray:
-    return accumulated(x).to(torch.float64).reshape(-1).numpy()
+    return _drawable(accumulated(x).to(torch.float64).reshape(-1).numpy())
+
+
+def _drawable(x: np.ndarray) -> np.ndarray:
+    # matplotlib adds margins, which may not be infinite.
+    return np.where(np.isfinite(x), x.clip(-_LARGEST, _LARGEST), x)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Record, Series
-from taiyi_fx.writers.names import escaped
+from taiyi_fx.writers.names import escaped, shorter
 from taiyi_fx.writers.needed import needed
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import number
@@ -26,6 +26,7 @@ _SHOWN = 20
 _BARS, _ASCII_BARS = "▁▂▃▄▅▆▇█", "_.-~=+*#"
 _LINES_AROUND = 8
 _LONGEST_NUMBER = len("-1.234e-56")
+_LONGEST_NAME = 32
 _WIDTH_OF_FILES = 120
 _LOG_FROM = 30.0
 
@@ -122,7 +123,7 @@ class LiveTable:
             self._live = None
 
     def _print(self) -> None:
-        with _above_bars():
+        with _above_bars(self._console.file):
             self._console.print(self._table())
 
     def _table(self) -> Table:
@@ -140,7 +141,7 @@ class LiveTable:
         bars = _ASCII_BARS if self._console.options.ascii_only else _BARS
         for ((module, quantity), mode), trend in shown:
             name = quantity if mode == "train" else f"{quantity} (evaluation)"
-            names = [text(escaped(part, "")) for part in (module or "the model", name)]
+            names = [text(_shown(part)) for part in (module or "the model", name)]
             last = text(f"{trend.values[-1]:.4g}", style="" if trend.is_finite else "bold red")
             alert = text(trend.alert, style="red")
             table.add_row(*names, last, text(sparkline(trend.values, bars)), alert)
@@ -172,6 +173,10 @@ class _Trend:
     @property
     def is_finite(self) -> bool:
         return math.isfinite(self.values[-1])
+
+
+def _shown(name: str) -> str:
+    return shorter(escaped(shorter(name, _LONGEST_NAME), ""), _LONGEST_NAME)
 
 
 def sparkline(values: Sequence[float], bars: str = _BARS) -> str:
@@ -207,6 +212,6 @@ def _bars() -> bool:
     return any(not bar.disable for bar in list(getattr(_tqdm(), "_instances", ())))
 
 
-def _above_bars() -> AbstractContextManager[None]:
-    """Takes tqdm's bars off the screen while something is printed."""
-    return _tqdm().external_write_mode() if _bars() else nullcontext()
+def _above_bars(file: Any) -> AbstractContextManager[None]:
+    """Takes tqdm's bars off the screen while something is printed there."""
+    return _tqdm().external_write_mode(file) if _bars() else nullcontext()

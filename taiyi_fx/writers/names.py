@@ -63,6 +63,12 @@ def _percent(character: str) -> str:
     return "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
 
 
+def shorter(text: str, longest: int) -> str:
+    """A text without its middle, if it is too long: what ends names tells them apart as well."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[: half - 1]}…{text[-half:]}"
+
+
 def safe(text: str, allowed: str = "A-Za-z0-9_.@+-", longest: int = 100) -> str:
     """A name of allowed characters only, by default one that can be part of a path anywhere.
 

@@ -169,6 +169,7 @@ def test_those_who_come_from_taiyi_show_a_step_when_they_like(start, tmp_path, g
             shown.show(step)
         shown.log_ext({"loss": step})
     shown.close()
+    model(torch.ones(3, 2))
     model.monitor.track(4)
     model.monitor.close()
     found = rows(tmp_path)
