@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,11 @@ def some(count: int, most: int) -> list[int]:
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, most))})
 
 
+def every_few(count: int, most: int) -> list[int]:
+    """Indices at one distance, from the first."""
+    return list(range(0, count, math.ceil(count / most)))
+
+
 def text(name: str, longest: int = 40) -> str:
     """A name that fonts can show, without its middle where it is long."""
     shown = "".join(
@@ -91,7 +97,7 @@ def name_axes(axes: Axes, title: str, x: str, y: str = "") -> None:
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Writes names beside the rows of a grid, every few of very many."""
-    shown = some(len(names), _MOST_NAMES)
+    shown = every_few(len(names), _MOST_NAMES)
     axes.set_yticks(shown, [names[i] for i in shown], fontsize=7 if len(shown) > 20 else 8)
     literal(axes.get_yticklabels())
 
@@ -103,7 +109,7 @@ def add_order(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
     norm = colors.Normalize(-0.5, len(names) - 0.5)
     scale = mapping(norm, colors.ListedColormap(in_order(len(names))))
     bar = figure.colorbar(scale, ax=axes, pad=0.01, aspect=30)
-    shown = some(len(names), _MOST_NAMES // 4)
+    shown = every_few(len(names), _MOST_NAMES // 3)
     bar.set_ticks(shown, labels=[names[i] for i in shown], fontsize=7)
     literal(bar.ax.get_yticklabels())
     bar.ax.invert_yaxis()

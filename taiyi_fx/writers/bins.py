@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from taiyi_fx.record import Record
-from taiyi_fx.reductions import accumulated, histogram_edges
+from taiyi_fx.reductions import histogram_edges
+from taiyi_fx.writers.values import doubles
 
 _OF_FINITE = slice(1, -2)
 """The entries of a histogram that count finite values."""
@@ -45,7 +45,7 @@ def bins_of(record: Record, most: int = 64) -> Bins:
     edges = histogram_edges()
     if record.quantity.endswith("Histogram") and x.shape == (len(edges) + 2,):
         return _trimmed(edges.numpy(), x.numpy())
-    return _equal(accumulated(x).to(torch.float64).reshape(-1).numpy(), most)
+    return _equal(doubles(x).reshape(-1).numpy(), most)
 
 
 def _trimmed(edges: np.ndarray, counts: np.ndarray) -> Bins:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import json
 import os
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from taiyi_fx.record import Record
+from taiyi_fx.record import Value
 from taiyi_fx.writers.continued import Continued
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain
@@ -48,10 +47,15 @@ class CSV:
         self._lines = Continued(self._path, keep)
         if not self._lines.file.tell():
             self._lines.file.write(",".join(COLUMNS) + "\n")
+        # All texts are quoted, as names may hold ends of lines.
+        how = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
+        self._rows = csv.writer(self._lines.file, **how)
 
     def write(self, batch: Batch) -> None:
         """Adds a line for each record."""
-        self._lines.file.writelines(_line(record, batch.epoch) for record in batch)
+        self._rows.writerows(
+            (r.step, batch.epoch, r.mode, r.module, r.quantity, _cell(r.value)) for r in batch
+        )
 
     def flush(self) -> None:
         """Brings the lines to the disk."""
@@ -62,15 +66,8 @@ class CSV:
         self._lines.close()
 
 
-def _line(record: Record, epoch: int) -> str:
-    value = record.value
-    if isinstance(value, Tensor):
-        value = json.dumps(plain(value))
-    text = io.StringIO()
-    # All texts are quoted, as names may hold ends of lines.
-    write = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow
-    write([record.step, epoch, record.mode, record.module, record.quantity, value])
-    return text.getvalue()
+def _cell(value: Value) -> float | int | str:
+    return json.dumps(plain(value)) if isinstance(value, Tensor) else value
 
 
 def _rows(lines: Iterator[str], path: Path) -> Iterator[tuple[list[str], str]]:

@@ -22,6 +22,7 @@ from taiyi_fx.writers.axes import (
     add_order,
     add_patches,
     edges,
+    every_few,
     in_order,
     is_log,
     literal,
@@ -142,7 +143,7 @@ def spectra(records: Source, quantity: str, module: str, *, mode: Mode = "train"
         index, base = np.arange(len(ridge)), -row
         axes.fill_between(index, base, base + lift * ridge, color="w", alpha=0.8, lw=0, zorder=row)
         axes.plot(index, base + lift * ridge, color=color, lw=1.3, zorder=row + 0.5)
-    shown = some(len(chosen), 12)
+    shown = every_few(len(chosen), 14)
     starts = [-row + lift * np.nan_to_num(heights[row][0]) for row in shown]
     axes.set_yticks(starts, [str(steps[chosen[row]]) for row in shown])
     axes.spines[["top", "right", "left"]].set_visible(False)

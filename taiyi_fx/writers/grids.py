@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from taiyi_fx.matching import suggestion
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Records, Series, Value
-from taiyi_fx.reductions import accumulated
-from taiyi_fx.writers.values import number
+from taiyi_fx.writers.values import doubles, number
 
 _LARGEST = 1e300
 """Larger numbers are drawn as this."""
@@ -92,7 +90,7 @@ def _series(source: Source, mode: Mode) -> Mapping[Series, Mapping[int, Value]]:
 
 
 def _flat(x: Tensor) -> np.ndarray:
-    return _drawable(accumulated(x).to(torch.float64).reshape(-1).numpy())
+    return _drawable(doubles(x).reshape(-1).numpy())
 
 
 def _drawable(x: np.ndarray) -> np.ndarray:

@@ -16,6 +16,8 @@ from taiyi_fx.writers.continued import Continued
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain
 
+_ENCODE = json.JSONEncoder(allow_nan=False).encode
+
 
 class JSONL:
     """Writes an object a line: records, events (``"event"``) and ends of epochs (``"summary"``).
@@ -71,7 +73,7 @@ class JSONL:
         self._lines.close()
 
     def _add(self, entry: dict[str, Any]) -> None:
-        self._lines.file.write(json.dumps(entry, allow_nan=False) + "\n")
+        self._lines.file.write(_ENCODE(entry) + "\n")
 
 
 def _entry(record: Record, epoch: int) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.record import Record, Value
-from taiyi_fx.reductions import accumulated
 
 _WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
@@ -47,9 +46,14 @@ def number(value: Value) -> float | int | None:
     return value.abs().item() if value.is_complex() else value.item()
 
 
+def doubles(x: Tensor) -> Tensor:
+    """A tensor's elements in float64, complex ones by their absolute value."""
+    return (x.abs() if x.is_complex() else x).to(torch.float64)
+
+
 def as_image(record: Record, images: Collection[str]) -> Tensor | None:
     """The picture that a record holds, if its quantity is one of those that give pictures."""
     value = record.value
     if isinstance(value, Tensor) and value.ndim == 2 and record.quantity in images:
-        return accumulated(value) if value.numel() else None
+        return doubles(value) if value.numel() else None
     return None
