@@ -22,6 +22,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#00
 BLUE, VERMILLION = COLORS[:2]
 ABSENT = "0.88"
 _LOG_FROM = 30.0
+"""How much positive numbers differ for a logarithm to show more."""
 _KNOWN_TO_FONTS = {*map(chr, range(0x500)), "…"}
 _MOST_NAMES = 64
 
@@ -44,7 +45,7 @@ def in_order(count: int) -> np.ndarray:
 
 def is_log(values: np.ndarray) -> bool:
     """Whether finite values are all positive, and differ so much that a logarithm shows more."""
-    return len(values) > 0 and values.min() > 0 and values.max() / values.min() > _LOG_FROM
+    return len(values) > 0 and 0 < values.min() < values.max() / _LOG_FROM
 
 
 def edges(steps: np.ndarray) -> np.ndarray:

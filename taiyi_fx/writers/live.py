@@ -11,8 +11,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Record, Series
+from taiyi_fx.writers.axes import is_log
 from taiyi_fx.writers.names import escaped, shorter
 from taiyi_fx.writers.needed import needed
 from taiyi_fx.writers.protocol import Batch, RunInfo
@@ -28,7 +31,6 @@ _LINES_AROUND = 8
 _LONGEST_NUMBER = len("-1.234e-56")
 _LONGEST_NAME = 32
 _WIDTH_OF_FILES = 120
-_LOG_FROM = 30.0
 
 
 class LiveTable:
@@ -188,8 +190,7 @@ def sparkline(values: Sequence[float], bars: str = _BARS) -> str:
     if not finite:
         return "x" * len(values)
     low, high = min(finite), max(finite)
-    is_log = low > 0 and high / low > _LOG_FROM
-    scale = math.log if is_log else float
+    scale = math.log if is_log(np.array(finite)) else float
     # Halves, so that the span is finite.
     start, span = scale(low) / 2, scale(high) / 2 - scale(low) / 2
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-import numpy as np
-
 from taiyi_fx.record import Record
 from taiyi_fx.writers.bins import bins_of
 from taiyi_fx.writers.names import OWN, Tags
@@ -53,7 +51,6 @@ class StepValues:
         else:
             bins = bins_of(record)
             if len(bins.counts):
-                found = bins.counts.astype(np.int64), bins.edges
-                yield tag, self._package.Histogram(np_histogram=found)
+                yield tag, self._package.Histogram(np_histogram=(bins.counts, bins.edges))
             if bins.not_finite:
                 yield f"{tag}/not finite", bins.not_finite

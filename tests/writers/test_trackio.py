@@ -1,7 +1,9 @@
 """trackio, in a folder of its own."""
 
+import atexit
 import math
 import os
+import shutil
 import tempfile
 
 import pytest
@@ -12,8 +14,8 @@ from taiyi_fx.writers import Batch, Trackio
 from tests.writers.given import HOSTILE, numbers, run
 
 # trackio looks for its folder when it is imported.
-FOLDER = tempfile.TemporaryDirectory()
-os.environ["TRACKIO_DIR"] = FOLDER.name
+os.environ["TRACKIO_DIR"] = tempfile.mkdtemp()
+atexit.register(shutil.rmtree, os.environ["TRACKIO_DIR"])
 trackio = pytest.importorskip("trackio")
 storage = pytest.importorskip("trackio.sqlite_storage")
 
