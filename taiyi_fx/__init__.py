@@ -24,6 +24,7 @@ from taiyi_fx.places import (
 from taiyi_fx.quantity import NoValue, Quantity, quantity
 from taiyi_fx.record import NonFiniteSite, Record, Records
 from taiyi_fx.schedule import at_steps, every, linear
+from taiyi_fx.visualization import Visualization
 
 __all__ = [
     "ConfigError",
@@ -42,6 +43,7 @@ __all__ = [
     "Record",
     "Records",
     "Reduction",
+    "Visualization",
     "at_steps",
     "buffer",
     "diagram",

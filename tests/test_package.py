@@ -25,7 +25,7 @@ def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
         "ConfigError", "Diagram", "Edit", "EpochSummary", "InstrumentedModule", "Monitor",
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "Reduction", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
+        "Record", "Records", "Reduction", "Visualization", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
         "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip

@@ -22,6 +22,7 @@ from taiyi_fx.reductions.magnitudes import (
     QuantilesValue,
     histogram_edges,
 )
+from taiyi_fx.reductions.maps import Maps
 from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
 from taiyi_fx.reductions.raw import Raw, Sign
@@ -47,6 +48,7 @@ __all__ = [
     "FourthMoment",
     "Histogram",
     "KurtosisValue",
+    "Maps",
     "MatrixSingular",
     "MatrixSingularValues",
     "Moments",

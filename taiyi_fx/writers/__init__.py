@@ -1,5 +1,37 @@
 """Where records go: files, dashboards, figures. Each writer imports what it needs when opened."""
 
+from taiyi_fx.writers.csv_file import CSV
+from taiyi_fx.writers.figure_files import Figures
+from taiyi_fx.writers.figures import bands, curves, heatmap, spectra
+from taiyi_fx.writers.image_files import Images
+from taiyi_fx.writers.jsonl import JSONL
+from taiyi_fx.writers.live import LiveTable
+from taiyi_fx.writers.mlflow import MLflow
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, SeriesInfo, Writer
+from taiyi_fx.writers.surface import surface
+from taiyi_fx.writers.tensorboard import TensorBoard
+from taiyi_fx.writers.trackio import Trackio
+from taiyi_fx.writers.wandb import WandB
 
-__all__ = ["Batch", "EpochEnd", "Event", "RunInfo", "SeriesInfo", "Writer"]
+__all__ = [
+    "CSV",
+    "JSONL",
+    "Batch",
+    "EpochEnd",
+    "Event",
+    "Figures",
+    "Images",
+    "LiveTable",
+    "MLflow",
+    "RunInfo",
+    "SeriesInfo",
+    "TensorBoard",
+    "Trackio",
+    "WandB",
+    "Writer",
+    "bands",
+    "curves",
+    "heatmap",
+    "spectra",
+    "surface",
+]

@@ -83,13 +83,13 @@ def compiled(rank, ranks):
 
 
 def of_a_smaller_last_batch(rank, ranks):
-    model = taiyi_fx.instrument(small(), {**SOME, "conv": ["ForwardInput"]})
+    model = taiyi_fx.instrument(small(), {**SOME, "conv": ["ForwardInput", "FeatureMap"]})
     data = share(batches(2), rank, ranks) + share(batches(1, 3), rank, ranks)
     return train(DistributedDataParallel(model), model.monitor, data)
 
 
 def of_growing_batches(rank, ranks):
-    model = taiyi_fx.instrument(small(), {**SOME, "conv": ["ForwardInput"]})
+    model = taiyi_fx.instrument(small(), {**SOME, "conv": ["ForwardInput", "FeatureMap"]})
     data = [part for n in (4, 8, 6) for part in share(batches(1, n), rank, ranks)]
     return train(DistributedDataParallel(model), model.monitor, data)
 
@@ -315,7 +315,7 @@ def test_compiled_ranks_have_the_values_of_the_union(answers):
 )
 def test_batches_of_any_size_are_joined(answers, name, sizes):
     # Of uneven shares the mean of the ranks' losses is not that of all samples.
-    cfg = {**SOME, "conv": ["ForwardInput"]}
+    cfg = {**SOME, "conv": ["ForwardInput", "FeatureMap"]}
     data = [*batches(2), *batches(1, 3)]
     if name == "of_growing_batches":
         data = [part for n in sizes for part in batches(1, n)]

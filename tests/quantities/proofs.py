@@ -6,10 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from hypothesis import strategies as st
 from torch import nn
 
-from taiyi_fx.testing import ModuleRecipe, Seen, TensorRecipe, modules, tensors
+from taiyi_fx.testing import (
+    Conv2dLike,
+    LinearLike,
+    ModuleRecipe,
+    PlainLike,
+    Seen,
+    TensorRecipe,
+    modules,
+    tensors,
+)
 from tests.quantities.references.batchnorm import tid
 from tests.quantities.references.elements import (
     activation_rate,
@@ -35,6 +45,7 @@ from tests.quantities.references.health import (
     quantiles,
     quantiles_floor,
 )
+from tests.quantities.references.images import feature_map, weight_image
 from tests.quantities.references.noise import noise_floor, noise_scale, per_sample_norms
 from tests.quantities.references.parameters import (
     correlation,
@@ -115,6 +126,13 @@ PLACES = {
     "Weight": "weight",
     "WeightGrad": "weight_grad",
 }
+IMAGES = tensors(st.tuples(*[st.integers(1, n) for n in (3, 5, 4, 3)]))
+MAPS = st.builds(
+    lambda kind, shape, dtype: ModuleRecipe(kind, shape=shape, dtype=dtype),
+    st.sampled_from([Conv2dLike, LinearLike, PlainLike]),
+    st.tuples(*[st.integers(1, n) for n in (5, 4, 3)]),
+    st.sampled_from([torch.float32, torch.float64, torch.float16]),
+)
 RAW_GRADIENT = "gradients themselves are not kept in compiled code"
 
 
@@ -176,6 +194,8 @@ PROOFS = {
     "WeightNorm": Proof(weight_norm, options=some(param=["weight", "all"])),
     "WeightGradNorm": Proof(weight_grad_norm, options=some(param=["weight", "all"])),
     "WeightParamJump": Proof(sign_flips),
+    "FeatureMap": Proof(feature_map, options=some(samples=[1, 2], channels=[1, 3], feature_axis=[1, -1]), modules=MAPS, any_order=False),
+    "WeightImage": Proof(weight_image, options=some(inputs=[1, 3], outputs=[1, 2]), tensors=IMAGES),
     "ForwardInput": Proof(raw("x"), options=BOUND, any_order=False),
     "ForwardOutput": Proof(raw("y"), options=BOUND, any_order=False),
     "BackwardInput": Proof(raw("g_x"), options=BOUND, any_order=False, not_compiled=RAW_GRADIENT),

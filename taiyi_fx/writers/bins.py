@@ -1,0 +1,73 @@
+"""Vectors as histograms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from taiyi_fx.record import Record
+from taiyi_fx.reductions import histogram_edges
+from taiyi_fx.writers.values import doubles
+
+_OF_FINITE = slice(1, -2)
+"""The entries of a histogram that count finite values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """How many of a tensor's finite elements lie where.
+
+    Attributes:
+        edges: The ends of the bins in ascending order, one more than there are bins; none where
+            nothing is finite.
+        counts: How many elements each bin holds.
+        not_finite: How many elements are NaN or infinite.
+    """
+
+    edges: np.ndarray
+    counts: np.ndarray
+    not_finite: int
+
+
+def bins_of(record: Record, most: int = 64) -> Bins:
+    """The bins of a tensor's elements: equal ones, or those of a quantity ``Histogram`` itself.
+
+    Complex elements are taken by their absolute value.
+
+    Args:
+        record: A record of a tensor.
+        most: How many bins at most; a ``Histogram`` has up to 511.
+    """
+    x = record.value
+    assert isinstance(x, Tensor)
+    edges = histogram_edges()
+    if record.quantity.endswith("Histogram") and x.shape == (len(edges) + 2,):
+        return _trimmed(edges.numpy(), x.numpy())
+    return _equal(doubles(x).reshape(-1).numpy(), most)
+
+
+def _trimmed(edges: np.ndarray, counts: np.ndarray) -> Bins:
+    """Without the empty bins on both sides."""
+    finite = counts[_OF_FINITE]
+    (filled,) = np.nonzero(finite)
+    first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
+    not_finite = int(counts.sum() - finite.sum())
+    kept = edges[first : last + 1] if len(filled) else edges[:0]
+    return Bins(kept, finite[first:last], not_finite)
+
+
+def _equal(x: np.ndarray, most: int) -> Bins:
+    finite = x[np.isfinite(x)]
+    not_finite = len(x) - len(finite)
+    if not len(finite):
+        return Bins(finite, np.zeros(0, dtype=np.int64), not_finite)
+    low, high = finite.min(), finite.max()
+    share = np.linspace(0, 1, most + 1)[1:-1]
+    # Not low + share * (high - low): the span may be infinite.
+    between = np.unique((1 - share) * low + share * high)
+    between = between[(between > low) & (between < high)]
+    index = np.searchsorted(between, finite, side="right")
+    edges = np.concatenate([[low], between, [high]])
+    return Bins(edges, np.bincount(index, minlength=len(edges) - 1), not_finite)

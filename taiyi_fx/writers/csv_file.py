@@ -1,0 +1,94 @@
+"""Records as a table in a CSV file, a line for each."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from torch import Tensor
+
+from taiyi_fx.record import Value
+from taiyi_fx.writers.continued import Continued
+from taiyi_fx.writers.protocol import Batch, RunInfo
+from taiyi_fx.writers.values import plain
+
+COLUMNS = ("step", "epoch", "mode", "module", "quantity", "value")
+
+
+class CSV:
+    """Writes records to a CSV file: step, epoch, mode, module, quantity and value.
+
+    NaN and Inf are ``nan``, ``inf`` and ``-inf``; a tensor is a nested list, as JSON has it.
+    Texts are quoted. A run that starts at step n keeps the file's lines of earlier steps.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+
+    def open(self, run: RunInfo) -> None:
+        """Opens the file.
+
+        Raises:
+            ValueError: It is there, and is no such table.
+        """
+
+        def keep(lines: Iterator[str]) -> Iterator[str]:
+            rows = _rows(lines, self._path)
+            yield from (text for _, text in itertools.islice(rows, 1))
+            yield from (text for row, text in rows if int(row[0]) < run.start_step)
+
+        self._lines = Continued(self._path, keep)
+        if not self._lines.file.tell():
+            self._lines.file.write(",".join(COLUMNS) + "\n")
+        # All texts are quoted, as names may hold ends of lines.
+        how = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
+        self._rows = csv.writer(self._lines.file, **how)
+
+    def write(self, batch: Batch) -> None:
+        """Adds a line for each record."""
+        self._rows.writerows(
+            (r.step, batch.epoch, r.mode, r.module, r.quantity, _cell(r.value)) for r in batch
+        )
+
+    def flush(self) -> None:
+        """Brings the lines to the disk."""
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._lines.close()
+
+
+def _cell(value: Value) -> float | int | str:
+    return json.dumps(plain(value)) if isinstance(value, Tensor) else value
+
+
+def _rows(lines: Iterator[str], path: Path) -> Iterator[tuple[list[str], str]]:
+    """The rows of a table, the head first, each with its lines as they stand in the file."""
+    taken: list[str] = []
+    reader = csv.reader((taken.append(line) or line for line in lines), strict=True)
+    is_head = True
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            if next(lines, None) is None:
+                return  # cut off in the midst of a name
+            raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
+        if row is None:
+            return
+        if is_head and tuple(row) != COLUMNS:
+            raise ValueError(
+                f"{path} is no table of records: its first line is {taken[0].rstrip()!r}. "
+                "Move it away, or give another path"
+            )
+        is_head = False
+        yield row, "".join(taken)
+        taken.clear()

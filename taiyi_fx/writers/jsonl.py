@@ -1,0 +1,96 @@
+"""Records, events and epochs as JSON, an object a line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from taiyi_fx.record import Record
+from taiyi_fx.writers.continued import Continued
+from taiyi_fx.writers.protocol import Batch, RunInfo
+from taiyi_fx.writers.values import plain
+
+_ENCODE = json.JSONEncoder(allow_nan=False).encode
+
+
+class JSONL:
+    """Writes an object a line: records, events (``"event"``) and ends of epochs (``"summary"``).
+
+    A record has step, epoch, mode, module, quantity and value; for tensors, whose value is a
+    nested list, dtype and shape too. JSON has no NaN and no Inf: they are the texts ``"NaN"``,
+    ``"Infinity"`` and ``"-Infinity"``. A run that starts at step n keeps the file's lines of
+    earlier steps.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._last = 0
+
+    def open(self, run: RunInfo) -> None:
+        """Opens the file.
+
+        Raises:
+            ValueError: It is there, and holds something else.
+        """
+        self._last = max(run.start_step - 1, 0)
+
+        def keep(lines: Iterator[str]) -> Iterator[str]:
+            for number, line in enumerate(lines, start=1):
+                if _step(line, f"{self._path}, line {number}") < run.start_step:
+                    yield line
+
+        self._lines = Continued(self._path, keep)
+
+    def write(self, batch: Batch) -> None:
+        """Adds a line for each record, event, and series of an epoch that ended."""
+        for record in batch:
+            self._last = max(self._last, record.step)
+            self._add(_entry(record, batch.epoch))
+        for step, kind, module, text in batch.events:
+            self._add(
+                {"step": step, "epoch": batch.epoch, "event": kind, "module": module, "text": text}
+            )
+        for summary in batch.ended.summaries if batch.ended else ():
+            told = {name: plain(value) for name, value in dataclasses.asdict(summary).items()}
+            series = {name: told.pop(name) for name in ("epoch", "mode", "module", "quantity")}
+            self._add({"step": self._last, **series, "summary": told})
+
+    def flush(self) -> None:
+        """Brings the lines to the disk."""
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._lines.close()
+
+    def _add(self, entry: dict[str, Any]) -> None:
+        self._lines.file.write(_ENCODE(entry) + "\n")
+
+
+def _entry(record: Record, epoch: int) -> dict[str, Any]:
+    value = record.value
+    entry = {"step": record.step, "epoch": epoch, "mode": record.mode}
+    entry |= {"module": record.module, "quantity": record.quantity, "value": plain(value)}
+    if isinstance(value, Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        entry |= {"dtype": dtype, "shape": list(value.shape)}
+    return entry
+
+
+def _step(line: str, where: str) -> int:
+    try:
+        return json.loads(line)["step"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(
+            f"{where}: this is no record: {line.rstrip()[:80]!r}. Move the file away, or give "
+            "another path"
+        ) from error

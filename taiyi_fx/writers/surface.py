@@ -1,0 +1,50 @@
+"""A vector over the steps as a surface to turn around, by plotly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.writers.grids import Source, vectors_of
+from taiyi_fx.writers.needed import needed
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+
+def surface(
+    records: Source, module: str, quantity: str, *, log: bool = False, mode: Mode = "train"
+) -> Figure:
+    """A surface of steps x indices x values, such as all eigenvalues of a spectrum over time.
+
+    Vectors of different lengths end where they end, and what is not finite is a hole. With
+    ``log``, so is what is not positive.
+
+    Args:
+        records: What was recorded.
+        module: The module, with its call.
+        quantity: The quantity's name.
+        log: Whether values are on a logarithmic scale.
+        mode: Of the forwards, where `Records` hold both.
+
+    Raises:
+        LookupError: There are no vectors of this quantity of this module.
+        ImportError: plotly is not installed.
+    """
+    objects: Any = needed("plotly.graph_objects", "plotly")
+    steps, vectors = vectors_of(records, quantity, module, mode)
+    heights = np.full((len(steps), max(map(len, vectors))), np.nan)
+    for row, vector in zip(heights, vectors, strict=True):
+        row[: len(vector)] = vector
+    heights[~np.isfinite(heights) | (log & (heights <= 0))] = np.nan
+    made = objects.Surface(x=np.arange(heights.shape[1]), y=steps, z=heights, colorscale="Viridis")
+    figure = objects.Figure(made)
+    axes = {
+        "xaxis": {"title": "index"},
+        "yaxis": {"title": "step"},
+        "zaxis": {"title": "value", "type": "log" if log else "linear"},
+    }
+    title = f"{quantity} of {module or 'the model'}".replace("<", "&lt;")
+    return figure.update_layout(title=title, scene=axes)
