@@ -23,10 +23,10 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
-        "ConfigError", "Diagram", "Edit", "EpochSummary", "InstrumentedModule", "Monitor",
+        "ConfigError", "Diagram", "Edit", "EpochSummary", "Grid", "InstrumentedModule", "Monitor",
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "Reduction", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
-        "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
+        "Record", "Records", "Reduction", "Run", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
+        "instrument", "linear", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
 
