@@ -1,11 +1,11 @@
 # One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all,
 # `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few), `make overhead`
-# measures what watching costs (`OPTIONS=--quick`: a look), `make pages` writes the pages of the
-# documentation that are made of the code.
+# measures what watching costs (`OPTIONS=--quick`: a look), `make storage` what storing does,
+# `make pages` writes the pages of the documentation that are made of the code.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test zoo overhead pages clean
+.PHONY: demo test zoo overhead storage pages clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -26,6 +26,9 @@ zoo: .venv/zoo-installed
 
 overhead: .venv/bench-installed
 	$(BIN)/python -m benchmarks.overhead $(OPTIONS)
+
+storage: .venv/bench-installed
+	$(BIN)/python -m benchmarks.storage $(OPTIONS)
 
 .venv/bench-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -5,6 +5,7 @@ from taiyi_fx.config import ConfigError
 from taiyi_fx.diagram import Diagram, diagram
 from taiyi_fx.edits import Edit, edit
 from taiyi_fx.epochs import EpochSummary
+from taiyi_fx.grid import Grid
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.passes.ir import PairReduction, Reduction
@@ -23,6 +24,7 @@ from taiyi_fx.places import (
 )
 from taiyi_fx.quantity import NoValue, Quantity, quantity
 from taiyi_fx.record import NonFiniteSite, Record, Records
+from taiyi_fx.runs import Run, open_run
 from taiyi_fx.schedule import at_steps, every, linear
 from taiyi_fx.visualization import Visualization
 
@@ -31,6 +33,7 @@ __all__ = [
     "Diagram",
     "Edit",
     "EpochSummary",
+    "Grid",
     "InstrumentedModule",
     "Monitor",
     "MonitorWarning",
@@ -43,6 +46,7 @@ __all__ = [
     "Record",
     "Records",
     "Reduction",
+    "Run",
     "Visualization",
     "at_steps",
     "buffer",
@@ -53,6 +57,7 @@ __all__ = [
     "input_grad",
     "instrument",
     "linear",
+    "open_run",
     "output",
     "output_grad",
     "pair",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import os
 import types
 import warnings
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from taiyi_fx.passes.trace import Capture, trace
 from taiyi_fx.ranks import check_groups
 from taiyi_fx.schedule import check_step
 from taiyi_fx.writers.protocol import Writer
+from taiyi_fx.writers.store import Store
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -42,6 +44,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     epoch_statistics: Literal["exact", "streaming"] = "exact",
     process_group: ProcessGroup | Literal["auto"] | None = "auto",
     data_group: ProcessGroup | None = None,
+    run: str | os.PathLike[str] | None = None,
     writers: Sequence[Writer] = (),
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
@@ -67,18 +70,27 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             the same configuration, so that each stage of a pipeline records its own.
         data_group: Those of them that the data are split over, where others see the same batch,
             as with tensor parallelism; by default all.
-        writers: Where records go, besides `Monitor.records`. Copies of the instrumented model,
-            by pickle or ``copy``, have none.
+        run: A folder to keep all records in, for `open_run`: made if it is not there. With
+            ``start_step`` above 0 a run that is there is resumed, and what it has of that step and
+            later ones dropped.
+        writers: Where records go, besides. Copies of the instrumented model, by pickle or
+            ``copy``, have neither run nor writers.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
         TypeError: The model is no module, or a wrapper that has to come after; or a group is none.
-        ValueError: ``start_step`` is no step; a data group is given for a rank alone; or, with
-            ``capture="whole"``, a part of the model has to stay Python.
+        ValueError: ``start_step`` is no step; a data group is given for a rank alone; with
+            ``capture="whole"``, a part of the model has to stay Python; or the run's file is
+            damaged.
+        OSError: The run's folder cannot be written to, is in use (``BlockingIOError``), or has a
+            run already (``FileExistsError``). Where torch.distributed is initialised, the rank
+            that records finds out, and warns of it, at the first `Monitor.track`.
     """
     _check_model(model)
     check_step("start_step", start_step)
     check_groups(process_group, data_group)
+    if run is not None:
+        writers = [Store(run), *writers]
     with _no_collection():
         options = _Options(
             record_eval, strict, capture, epoch_statistics, process_group, data_group

@@ -325,6 +325,7 @@ class Monitor:
             self._outlets.drop()
         elif self._outlets:
             self._outlets.open(self._run_info(), may_fail=True)
+            _warn_of(self._outlets.told())
 
     def _open_alone(self) -> None:
         """Opens the writers, if it is sure that this rank is the one that records."""

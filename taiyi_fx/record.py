@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from torch import Tensor
 
+from taiyi_fx.grid import Grid, grid
+from taiyi_fx.matching import suggestion
 from taiyi_fx.passes.ir import Mode, Port
 
 Value = float | int | Tensor
@@ -44,6 +46,22 @@ class Block(NamedTuple):
     mode: Mode
     series: tuple[Series, ...]
     values: Sequence[float | int]
+
+
+class Event(NamedTuple):
+    """Something that was told during a run.
+
+    Attributes:
+        step: The step.
+        kind: ``"warning"``, or ``"non_finite"`` for a step's first site of NaN or Inf.
+        module: The module concerned, with its call; may be empty.
+        text: What was told.
+    """
+
+    step: int
+    kind: Literal["warning", "non_finite"]
+    module: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -162,6 +180,25 @@ class Records(Sequence[Record]):
             steps[record.step] = record.value
         return found
 
+    def grid(self, quantity: str, mode: Mode = "train") -> Grid:
+        """A quantity's numbers of all modules, by step.
+
+        Raises:
+            LookupError: There are none.
+        """
+        found = [
+            (r.module, r.step, r.value)
+            for r in self.select(quantity=quantity, mode=mode)
+            if not isinstance(r.value, Tensor)
+        ]
+        if not found:
+            known = {r.quantity for r in self.select(mode=mode)} - {quantity}
+            hint = suggestion(quantity, sorted(known))
+            raise LookupError(f"no number of {quantity!r} in {mode}.{hint}")
+        modules, steps, values = zip(*found, strict=True)
+        rows = {module: row for row, module in enumerate(dict.fromkeys(modules))}
+        return grid(list(rows), [rows[module] for module in modules], steps, values)
+
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns of equal length, which ``pandas.DataFrame`` or ``polars.DataFrame`` take."""
         names = ("step", "module", "quantity", "value", "mode")
@@ -175,7 +212,7 @@ class Records(Sequence[Record]):
         order = list(dict.fromkeys(module for module, _ in series))
         by_module = sorted(series.items(), key=lambda item: order.index(item[0][0]))
         rows = [_row(key, values) for key, values in by_module]
-        return _table(("module", "quantity", "steps", "first", "last"), rows)
+        return as_table(("module", "quantity", "steps", "first", "last"), rows)
 
 
 def _size(record: Record) -> int:
@@ -194,7 +231,8 @@ def _text(value: Value) -> str:
     return f"{value:.4g}"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def as_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows under their head, in columns."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     lines = [head, tuple("-" * w for w in widths), *rows]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in lines)

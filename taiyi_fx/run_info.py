@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
@@ -69,11 +70,13 @@ def _direction(s: Subscription) -> Direction:
     return "parameter" if ports and ports <= {"parameter", "buffer"} else "forward"
 
 
+_CALL = re.compile(r"(.*)@([1-9][0-9]{0,8})", re.DOTALL)
+
+
 def _call(name: str, modules: Mapping[str, nn.Module]) -> tuple[str, int]:
     """A module and its call, of their common name; a name of the user's may end like a call."""
-    module, at, call = name.rpartition("@")
-    is_call = at and name not in modules and call.isascii() and call.isdigit()
-    return (module, int(call)) if is_call else (name, 0)
+    found = None if name in modules else _CALL.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
 
 
 def _prefixes(quantity: str) -> list[str]:

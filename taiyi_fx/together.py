@@ -113,9 +113,13 @@ def computed(stack: Stack, step: int, readings: Readings) -> tuple[list[Column],
     alone = [place for i, place in enumerate(stack.places) if i not in kept]
     stack = stack.only(kept) if alone else stack
     columns = _columns(stack, step, readings) if stack.places else []
-    if any(column.values.shape != (len(stack.places),) for column in columns):
+    if not all(_is_numbers(column.values, len(stack.places)) for column in columns):
         return [], [*alone, *stack.places]
     return columns, alone
+
+
+def _is_numbers(values: Tensor, count: int) -> bool:
+    return values.shape == (count,) and not values.is_complex()
 
 
 def _alike(stack: Stack, readings: Readings) -> Collection[int]:

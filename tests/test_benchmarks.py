@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from benchmarks import scaling
+from benchmarks import scaling, storage
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
 from benchmarks.overhead.models import CASES, probed
@@ -114,3 +114,20 @@ def test_cells():
 @pytest.mark.parametrize("measure", [scaling.sites, scaling.parameters])
 def test_scaling_runs(measure):
     assert all(isinstance(line, str) for line in measure(quick=True))
+
+
+def test_what_storing_costs_is_measured_in_one_process(monkeypatch, capsys):
+    monkeypatch.setattr(storage, "_MAKERS", storage._MAKERS[:2])
+    monkeypatch.setattr(storage, "_is_there", lambda package: package == "pyarrow")
+    storage.main(["--steps", "2", "--long", "3"])
+    output = capsys.readouterr().out
+    assert "| run store | " in output
+    assert "| Parquet | " in output
+    assert "TensorBoard" not in output
+    assert "3,600 numbers: " in output
+
+
+def test_what_is_not_installed_is_left_out_and_told(monkeypatch, capsys):
+    monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None)
+    assert not storage._is_there("wandb")
+    assert "wandb is left out: it is not installed" in capsys.readouterr().out

@@ -23,10 +23,10 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
-        "ConfigError", "Diagram", "Edit", "EpochSummary", "InstrumentedModule", "Monitor",
+        "ConfigError", "Diagram", "Edit", "EpochSummary", "Grid", "InstrumentedModule", "Monitor",
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "Reduction", "Visualization", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
-        "instrument", "linear", "output", "output_grad", "pair", "parameter", "parameter_grad",
+        "Record", "Records", "Reduction", "Run", "Visualization", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
+        "instrument", "linear", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
 
@@ -88,6 +88,19 @@ def test_the_code_of_the_page_on_testing_runs():
         test()
 
 
+def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "docs.runs"}
+    for block in python_blocks(ROOT / "docs" / "runs.md"):
+        exec(compile(block, "runs.md", "exec"), namespace)
+    assert namespace["values"].shape == (2, 100)
+    assert len(namespace["all_of_it"]) == len(namespace["table"]) == 500
+    assert len(namespace["losses"]) == 100
+    with taiyi_fx.open_run("runs/exp1") as run:
+        assert run.series("0", "InputMean").steps.tolist() == list(range(120))
+    assert "0 ... 99 (100)" in capsys.readouterr().out
+
+
 def test_the_page_on_testing_shows_the_program_that_one_gets(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\nCheckFailure: (.*?)\n```", page, re.DOTALL)
@@ -114,6 +127,7 @@ def test_testing_is_imported_by_name():
         "README.md",
         "docs/how-it-works.md",
         "docs/testing.md",
+        "docs/runs.md",
         "docs/trainers.md",
         "examples/README.md",
     ],

@@ -106,6 +106,21 @@ def test_a_quantity_that_is_not_batched_after_all_is_right_all_the_same():
     assert [r.value for r in model.monitor.records] == [2, 2]
 
 
+def test_complex_numbers_computed_together_are_tensors_as_those_computed_alone(tmp_path):
+    @taiyi_fx.quantity("turned", batched=True, norm=taiyi_fx.output.norm)
+    def turned(norm):
+        return torch.complex(norm, -norm)
+
+    model = nn.Sequential(nn.Identity(), nn.Identity())
+    model = taiyi_fx.instrument(model, {nn.Identity: ["turned"]}, run=tmp_path)
+    model(torch.ones(1, 4, requires_grad=True)).sum().backward()
+    model.monitor.track(0)
+    model.monitor.close()
+    assert [r.value for r in model.monitor.records] == [torch.tensor(2 - 2j)] * 2
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.tensors("1", "turned")[0] == 2 - 2j
+
+
 def test_only_what_is_of_one_call_can_be_batched():
     with pytest.raises(TypeError, match="'moves': batched is what is of one step and one call"):
 

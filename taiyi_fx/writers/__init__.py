@@ -7,7 +7,9 @@ from taiyi_fx.writers.image_files import Images
 from taiyi_fx.writers.jsonl import JSONL
 from taiyi_fx.writers.live import LiveTable
 from taiyi_fx.writers.mlflow import MLflow
+from taiyi_fx.writers.parquet import Parquet
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, SeriesInfo, Writer
+from taiyi_fx.writers.store import Store
 from taiyi_fx.writers.surface import surface
 from taiyi_fx.writers.tensorboard import TensorBoard
 from taiyi_fx.writers.trackio import Trackio
@@ -23,8 +25,10 @@ __all__ = [
     "Images",
     "LiveTable",
     "MLflow",
+    "Parquet",
     "RunInfo",
     "SeriesInfo",
+    "Store",
     "TensorBoard",
     "Trackio",
     "WandB",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from taiyi_fx.epochs import EpochSummary
-from taiyi_fx.record import Block, Record, Series
+from taiyi_fx.record import Block, Event, Record, Series
 
 Direction = Literal["forward", "backward", "parameter", ""]
 """Where a quantity reads; empty for numbers of the user's own."""
@@ -52,22 +52,6 @@ class RunInfo:
     start_step: int
     rank: int
     describe: Callable[[Series], SeriesInfo]
-
-
-class Event(NamedTuple):
-    """Something that was told during a run.
-
-    Attributes:
-        step: The step.
-        kind: ``"warning"``, or ``"non_finite"`` for a step's first site of NaN or Inf.
-        module: The module concerned, with its call; may be empty.
-        text: What was told.
-    """
-
-    step: int
-    kind: Literal["warning", "non_finite"]
-    module: str
-    text: str
 
 
 class EpochEnd(NamedTuple):

@@ -1,0 +1,244 @@
+"""A run to look at: curves, grids, tensors, tables."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.grid import Grid, grid
+from taiyi_fx.matching import suggestion
+from taiyi_fx.record import Event, Mode, as_table
+from taiyi_fx.runs.schema import Life, Stored, from_text
+from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+
+class Run:
+    """What a run recorded, read as it stands: while it goes on, what was flushed so far.
+
+    Made by `taiyi_fx.open_run`. Use it in a ``with`` block, or close it.
+
+    Attributes:
+        path: The run's folder.
+    """
+
+    def __init__(self, path: Path, source: Source) -> None:
+        self.path = path
+        self._source = source
+
+    @property
+    def lives(self) -> list[Life]:
+        """The processes that wrote: the first, and those that resumed the run."""
+        return self._source.lives()
+
+    @property
+    def model(self) -> str:
+        """The model's class."""
+        return self.lives[-1].model
+
+    @property
+    def config(self) -> Sequence[Mapping[str, Any]]:
+        """Each quantity of each module, with its schedule and options."""
+        return self.lives[-1].config
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Of Python, torch and taiyi_fx."""
+        return self.lives[-1].versions
+
+    @property
+    def seed(self) -> int:
+        """Torch's initial seed."""
+        return self.lives[-1].seed
+
+    @property
+    def modules(self) -> list[str]:
+        """Names of all modules with a record, with their calls: ``"fc"``, ``"fc@1"``."""
+        return _names(self._source.series())
+
+    @property
+    def quantities(self) -> list[str]:
+        """Names of all quantities with a record."""
+        return list(dict.fromkeys(from_text(s.quantity) for s in self._source.series()))
+
+    @property
+    def events(self) -> list[Event]:
+        """Warnings, and the first sites of NaN or Inf."""
+        return self._source.events()
+
+    @property
+    def epochs(self) -> list[EpochSpan]:
+        """The epochs that ended, with their steps."""
+        return self._source.epochs()
+
+    def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
+        """The numbers of one series.
+
+        Args:
+            module: The module's name, ``""`` for the model itself and what was logged.
+            quantity: The quantity's name in records.
+            mode: Of the forwards.
+            call: Which call of the module in a forward; ``"fc@1"`` as a name says the same.
+
+        Raises:
+            LookupError: It is not there, or holds tensors.
+        """
+        found = self._find(module, quantity, mode, call)
+        curve = self._source.curve(found)
+        if not len(curve.steps) and self._source.arrays(found):
+            raise LookupError(f"{quantity!r} of {module!r} are tensors: see Run.tensors")
+        return curve
+
+    def tensors(
+        self, module: str, quantity: str, mode: Mode = "train", call: int = 0
+    ) -> dict[int, NDArray[Any]]:
+        """The tensors of one series by step, of several at a step the last.
+
+        They are float32, where the recorded ones were that or narrower, and else of their type.
+
+        Args:
+            module: The module's name.
+            quantity: The quantity's name in records.
+            mode: Of the forwards.
+            call: Which call of the module in a forward.
+
+        Raises:
+            LookupError: It is not there, or holds numbers.
+        """
+        found = self._find(module, quantity, mode, call)
+        arrays = self._source.arrays(found)
+        if not arrays and len(self._source.curve(found).steps):
+            raise LookupError(f"{quantity!r} of {module!r} are numbers: see Run.series")
+        return arrays
+
+    def grid(self, quantity: str, mode: Mode = "train") -> Grid:
+        """A quantity's numbers of all modules, by step.
+
+        Raises:
+            LookupError: There are none.
+        """
+        every = [s for s in self._source.series() if s.mode == mode]
+        asked = {s.id: s for s in every if from_text(s.quantity) == quantity}
+        points = self._source.points(list(asked)) if asked else None
+        if points is None or not len(points.step):
+            known = dict.fromkeys(from_text(s.quantity) for s in every if s.id not in asked)
+            hint = suggestion(quantity, list(known))
+            raise LookupError(f"no number of {quantity!r} in {mode}.{hint}")
+        ids, first = np.unique(points.series, return_index=True)
+        order = ids[np.argsort(first)]
+        rows = np.empty(int(ids[-1]) + 1, np.intp)
+        rows[order] = np.arange(len(order))
+        names = [asked[i].name for i in order.tolist()]
+        return grid(names, rows[points.series], points.step, points.value)
+
+    def to_numpy(self) -> dict[str, NDArray[Any]]:
+        """All numbers as columns of equal length, in the order of their making.
+
+        They are those of the view ``points``: step, epoch, module, call, quantity, mode, direction,
+        unit, value (float64), and flag: ``"NaN"``, ``"+Inf"``, ``"-Inf"``, or empty.
+        """
+        return self._columns(lambda values, rows: np.array(values, object)[rows])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns of `to_numpy` as a pandas table, its texts as categories.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        pandas = _imported("pandas")
+        return pandas.DataFrame(
+            self._columns(lambda values, rows: pandas.Categorical(values).take(rows))
+        )
+
+    def to_polars(self) -> pl.DataFrame:
+        """The columns of `to_numpy` as a polars table, its texts as categories.
+
+        Raises:
+            ImportError: polars is not installed.
+        """
+        polars = _imported("polars")
+        return polars.DataFrame(
+            self._columns(
+                lambda values, rows: polars.Series(values, dtype=polars.Categorical).gather(rows)
+            )
+        )
+
+    def close(self) -> None:
+        """Ends reading."""
+        self._source.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Run {str(self.path)!r}: {self.model}, {len(self._source.series())} series>"
+
+    def __str__(self) -> str:
+        spans = self._source.spans()
+        there = [(s, spans[s.id]) for s in self._source.series() if s.id in spans]
+        rows = [
+            (s.module + (f"@{s.call}" if s.call else ""), s.quantity, s.mode, _text(span))
+            for s, span in there
+        ]
+        return as_table(("module", "quantity", "mode", "steps"), rows)
+
+    def _columns(self, texts: Callable[[list[str], NDArray[np.intp]], Any]) -> dict[str, Any]:
+        points = self._source.points()  # first: each of their series is there after it
+        series = self._source.series()
+        rows = np.searchsorted([s.id for s in series], points.series)
+        return {
+            "step": points.step,
+            "epoch": points.epoch,
+            "module": texts([s.module for s in series], rows),
+            "call": np.array([s.call for s in series], np.int64)[rows],
+            **{
+                name: texts([getattr(s, name) for s in series], rows)
+                for name in ("quantity", "mode", "direction", "unit")
+            },
+            "value": points.value,
+            "flag": texts(FLAGS, flags(points.value)),
+        }
+
+    def _find(self, module: str, quantity: str, mode: Mode, call: int) -> int:
+        """A series' id."""
+        name = f"{module}@{call}" if call else module
+        every = self._source.series()
+        of_module = [s for s in every if s.name == name]
+        if not of_module:
+            raise LookupError(f"no module {name!r} in the run.{suggestion(name, _names(every))}")
+        of_quantity = [s for s in of_module if from_text(s.quantity) == quantity]
+        if not of_quantity:
+            known = list(dict.fromkeys(from_text(s.quantity) for s in of_module))
+            raise LookupError(f"no {quantity!r} of {name!r}.{suggestion(quantity, known)}")
+        for series in of_quantity:
+            if series.mode == mode:
+                return series.id
+        raise LookupError(f"no {quantity!r} of {name!r} in {mode}, but in {of_quantity[0].mode}")
+
+
+def _names(series: Sequence[Stored]) -> list[str]:
+    return list(dict.fromkeys(s.name for s in series))
+
+
+def _text(span: Span) -> str:
+    return f"{span.first} ... {span.last} ({span.numbers})" if span.numbers > 1 else str(span.first)
+
+
+def _imported(library: str) -> Any:  # it may not be there to be typed
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise ImportError(
+            f"{library} is not installed: pip install 'taiyi-fx[{library}]'"
+        ) from error

@@ -1,0 +1,126 @@
+"""What a run is on disk: its files, its tables, and how names stand in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SQLITE = "run.sqlite"
+"""The file of a run in SQLite."""
+
+PARQUET = "run.json"
+"""The file that a run in Parquet begins with; its parts lie beside it."""
+
+VERSION = 1
+"""Of the schema; a file says which one it has."""
+
+APPLICATION = 0x54414959
+"""What a run's SQLite file says it is."""
+
+TABLES = """
+CREATE TABLE run (start_step INTEGER, model TEXT, config TEXT, versions TEXT, seed TEXT);
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY,
+    module TEXT, call INTEGER, quantity TEXT, mode TEXT, direction TEXT, unit TEXT,
+    UNIQUE (module, call, quantity, mode)
+);
+CREATE TABLE point (step INTEGER, epoch INTEGER, series INTEGER, value);
+CREATE TABLE tensor (
+    step INTEGER, epoch INTEGER, series INTEGER, dtype TEXT, shape TEXT, data BLOB
+);
+CREATE TABLE event (step INTEGER, kind TEXT, module TEXT, text TEXT);
+CREATE TABLE epoch (
+    number INTEGER, first INTEGER, last INTEGER, last_point INTEGER, last_tensor INTEGER
+);
+CREATE VIEW points AS
+    SELECT p.step, p.epoch, s.module, s.call, s.quantity, s.mode, s.direction, s.unit,
+        CAST(p.value AS REAL) AS value,
+        CASE WHEN p.value IS NULL THEN 'NaN' WHEN p.value = 9e999 THEN '+Inf'
+            WHEN p.value = -9e999 THEN '-Inf' END AS flag
+    FROM point p JOIN series s ON s.id = p.series;
+"""
+"""A NaN is NULL in SQLite; the view says so. An integer beyond 64 bits stands as its digits."""
+
+INDEX = "CREATE INDEX point_of_series ON point (series, step, epoch, value)"
+"""Made at the end: it holds all of a curve in one place."""
+
+
+class Life(NamedTuple):
+    """One process that wrote to a run: the first, or one that resumed it.
+
+    Attributes:
+        start_step: Its first step.
+        model: The model's class.
+        config: Each quantity of each module, with its schedule and options.
+        versions: Of Python, torch and taiyi_fx.
+        seed: torch's initial seed.
+    """
+
+    start_step: int
+    model: str
+    config: Sequence[Mapping[str, Any]]
+    versions: Mapping[str, str]
+    seed: int
+
+
+class Stored(NamedTuple):
+    """A series as it stands in a file, with its name in tables."""
+
+    id: int
+    module: str
+    call: int
+    quantity: str
+    mode: str
+    direction: str
+    unit: str
+
+    @property
+    def name(self) -> str:
+        """The module's name as records have it, with its call."""
+        module = from_text(self.module)
+        return f"{module}@{self.call}" if self.call else module
+
+
+def newer(file: Path, version: int) -> str:
+    """What to tell of a file whose schema is not known yet."""
+    return (
+        f"{str(file)!r} was written by a newer taiyi_fx (schema {version}, this one reads up to "
+        f"{VERSION}): pip install --upgrade taiyi-fx"
+    )
+
+
+def as_bytes(x: NDArray[Any]) -> bytes:
+    """A tensor's values in C's order, little-endian."""
+    return x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def as_array(data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
+    """The tensor that `as_bytes` was given, in memory of its own."""
+    kind = np.dtype(dtype).newbyteorder("<")
+    return np.frombuffer(data, kind).astype(dtype).reshape(shape)
+
+
+def to_text(name: str) -> str:
+    r"""A name as UTF-8 and SQL can hold it: ``\\`` for a backslash, and what neither can escaped.
+
+    These are zero characters, ``\x00``, and lone surrogates, such as ``\ud800``.
+    """
+    escaped = name.replace("\\", "\\\\").replace("\0", "\\x00")
+    return escaped.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def from_text(text: str) -> str:
+    """The name that `to_text` was given."""
+    return _ESCAPE.sub(_escaped, text)
+
+
+_ESCAPE = re.compile(r"\\(\\|x00|ud[89a-f][0-9a-f]{2})")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\\" if found[1] == "\\" else chr(int(found[1][1:], 16))

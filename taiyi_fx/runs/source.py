@@ -1,0 +1,114 @@
+"""What a run is read from, whatever format it has on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.record import Event
+from taiyi_fx.runs.schema import Life, Stored
+
+
+class Points(NamedTuple):
+    """Numbers in the order of their making, as columns.
+
+    Attributes:
+        step: int64.
+        epoch: int64.
+        series: int64, as `Stored.id`.
+        value: float64.
+    """
+
+    step: NDArray[np.int64]
+    epoch: NDArray[np.int64]
+    series: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+class Curve(NamedTuple):
+    """The numbers of one series.
+
+    Attributes:
+        steps: Ascending, int64; one may be there twice, as records have it.
+        values: float64; or where all are integers int64, or Python's if that is too narrow.
+    """
+
+    steps: NDArray[np.int64]
+    values: NDArray[Any]
+
+
+class EpochSpan(NamedTuple):
+    """The numbers of an epoch that ended.
+
+    Attributes:
+        number: The epoch's.
+        first: The first step of a number in it; None if it has none.
+        last: The last.
+    """
+
+    number: int
+    first: int | None
+    last: int | None
+
+
+class Span(NamedTuple):
+    """What there is of a series."""
+
+    numbers: int
+    first: int
+    last: int
+
+
+class Source(Protocol):
+    """Reads what is there at the time: a run may still be written to."""
+
+    def lives(self) -> list[Life]:
+        """The processes that wrote, in their order."""
+        ...
+
+    def series(self) -> list[Stored]:
+        """All series, by their ids."""
+        ...
+
+    def points(self, series: Sequence[int] | None = None) -> Points:
+        """Numbers of some series, by their ids, or of all."""
+        ...
+
+    def curve(self, series: int) -> Curve:
+        """The numbers of a series; of a step in the order of their making."""
+        ...
+
+    def arrays(self, series: int) -> dict[int, NDArray[Any]]:
+        """A series' tensors by step; of several the last."""
+        ...
+
+    def spans(self) -> dict[int, Span]:
+        """How many numbers or tensors each series has, and from which step to which."""
+        ...
+
+    def events(self) -> list[Event]:
+        """What was told."""
+        ...
+
+    def epochs(self) -> list[EpochSpan]:
+        """The epochs that ended."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what reading holds."""
+        ...
+
+
+FLAGS = ["", "NaN", "+Inf", "-Inf"]
+"""What is told of a number that is not finite."""
+
+
+def flags(values: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The place of each number's flag in `FLAGS`."""
+    found = np.isnan(values).astype(np.intp)
+    found[values == np.inf] = 2
+    found[values == -np.inf] = 3
+    return found

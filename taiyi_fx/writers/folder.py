@@ -1,0 +1,40 @@
+"""The folder of a run, and who may write to it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def folder_of(path: str | os.PathLike[str]) -> Path:
+    """A run's folder, wherever the process goes later.
+
+    Raises:
+        TypeError: It is no path.
+        ValueError: It is empty.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a run is kept in a folder: a path belongs here, not {path!r}")
+    if not os.fspath(path):
+        raise ValueError("a run is kept in a folder of its own: the path is empty")
+    return Path(path).absolute()
+
+
+def of_rank(folder: Path, rank: int) -> Path:
+    """The folder of what a rank records, made if it is not there.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    own = folder / f"rank{rank}" if rank else folder
+    own.mkdir(parents=True, exist_ok=True)
+    return own
+
+
+def taken(folder: Path, model: str, first: int, last: int, writer: str) -> FileExistsError:
+    """What to raise where another run would be lost."""
+    return FileExistsError(
+        f"{str(folder)!r} holds a run of {model} already, steps {first} to {last}: give another "
+        f"folder, resume it with start_step={last + 1} or less, which drops what comes after, or "
+        f"replace it with writers=[{writer}(path, overwrite=True)]"
+    )

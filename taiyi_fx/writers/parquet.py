@@ -1,0 +1,285 @@
+"""Runs as parts of Parquet: for those who read them with polars, DuckDB or Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.runs.parquet import parts, pyarrow, read_head, read_part, schema
+from taiyi_fx.runs.schema import PARQUET, VERSION, Life, Stored, as_bytes
+from taiyi_fx.runs.source import FLAGS, flags
+from taiyi_fx.writers.buffer import Array, Buffer, Ended, Item, Numbers, Told
+from taiyi_fx.writers.folder import folder_of, of_rank, taken
+from taiyi_fx.writers.lock import Lock
+from taiyi_fx.writers.protocol import Batch, RunInfo
+
+_TEXTS = ("module", "quantity", "mode", "direction", "unit")
+_SOUGHT = ("step", "epoch", "series")
+
+
+class Parquet:
+    """Keeps a run in a folder of Parquet files, a part for each flush; needs pyarrow.
+
+    ``polars.read_parquet("runs/exp1/points-*.parquet")`` is the long table of all numbers, in the
+    columns of the run store's view ``points``; `taiyi_fx.open_run` reads the folder as well. It is
+    resumed, locked and kept apart by ranks as `Store` does it. Integers beyond 64 bits become
+    floating point. A part appears under its name when it is complete.
+
+    Args:
+        path: The run's folder; made if it is not there.
+        overwrite: Replace a run that is there.
+
+    Raises:
+        TypeError: The path is none.
+        ValueError: The path is empty.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self._path = folder_of(path)
+        self._overwrite = overwrite
+
+    def open(self, run: RunInfo) -> None:
+        """Makes the folder, or goes on with the run that is there.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            FileExistsError: It holds a run, and this one begins at step 0.
+            BlockingIOError: Another writer has it open.
+            OSError: It cannot be written to.
+            ValueError: The run there is damaged, or of a newer taiyi_fx.
+        """
+        self._arrow, self._parquet = pyarrow("pyarrow"), pyarrow("pyarrow.parquet")
+        self._arrow.array(np.empty(0))  # at its first array it imports pandas, which takes a second
+        self._folder = of_rank(self._path, run.rank)
+        with ExitStack() as undo:
+            self._lock = Lock(self._folder / "parts.lock")
+            undo.callback(self._lock.release)
+            self._put_head(self._begun(run))
+            known = [Stored(*row) for row in self._head["series"]]
+            self._of_series = _OfSeries(known)
+            self._number = 1 + max(map(_number, self._parts()), default=-1)
+            self._buffer = Buffer(run, known, self._commit)
+            undo.pop_all()
+
+    def write(self, batch: Batch) -> None:
+        """Takes a batch into memory; writes when a million numbers wait there.
+
+        Raises:
+            ValueError: A step or an epoch has more than 64 bits, or a tensor has 10⁹ bytes; the
+                rest is taken.
+        """
+        self._buffer.add(batch)
+
+    def flush(self) -> None:
+        """Writes a part of what waits, in several where it is more than 250,000 numbers.
+
+        Raises:
+            OSError: It cannot be written; what waits is tried again.
+            BufferError: That is so, and more than four million numbers wait: the oldest are lost.
+        """
+        self._buffer.drain()
+
+    def close(self) -> None:
+        """Writes the last part.
+
+        Raises:
+            BufferError: It cannot be written, and is lost.
+        """
+        if self._buffer.is_fork:
+            return
+        try:
+            self._buffer.drain(is_last=True)
+        finally:
+            self._lock.release()
+
+    def _begun(self, run: RunInfo) -> dict[str, Any]:
+        """What the run says of itself, after what it drops of an earlier one is gone."""
+        file, start = self._folder / PARQUET, run.start_step
+        left = [*self._folder.glob("*.tmp"), *([file, *self._parts()] if self._overwrite else [])]
+        for path in left:
+            path.unlink(missing_ok=True)
+        fresh = {"version": VERSION, "lives": [], "series": [], "epochs": []}
+        head = read_head(self._folder) if file.exists() else fresh
+        if start == 0:
+            self._refuse(head)
+        for part in self._parts():
+            self._cut(part, start)
+        life = Life(start, run.model, run.config, run.versions, run.seed)
+        lives = [x for x in head["lives"] if x["start_step"] < start]
+        epochs = [x for x in head["epochs"] if x[2] is None or x[2] < start]
+        return {**head, "lives": [*lives, life._asdict()], "epochs": epochs}
+
+    def _refuse(self, head: dict[str, Any]) -> None:
+        """Raises if there are numbers, tensors or events."""
+        steps = [step for part in self._parts() for step in self._steps(part)]
+        if steps:
+            model = head["lives"][-1]["model"] if head["lives"] else "a model not known"
+            raise taken(self._folder, model, min(steps), max(steps), "Parquet")
+
+    def _cut(self, part: Path, start: int) -> None:
+        """Drops what lies at a step or beyond."""
+        keeps = np.array([step < start for step in self._steps(part)], np.bool_)
+        if not keeps.any():
+            part.unlink()
+        elif not keeps.all():
+            table = read_part(part)
+            self._put_part(part, table.filter(self._arrow.array(keeps)))
+
+    def _commit(self, items: Sequence[Item], series: Sequence[Stored]) -> None:
+        if series:
+            # By their ids: after a failure the same come again.
+            every = {s.id: s for s in [*map(Stored._make, self._head["series"]), *series]}
+            self._put_head({**self._head, "series": list(every.values())})
+            self._of_series = _OfSeries(list(every.values()))
+        for kind, (of, columns) in _COLUMNS.items():
+            found = [item for item in items if isinstance(item, of)]
+            if found:
+                table = self._arrow.table(columns(found, self._of_series), schema=schema(kind))
+                # After a failure the same number comes again, and replaces what it had written.
+                self._put_part(self._folder / f"{kind}-{self._number:08}.parquet", table)
+        self._number += 1
+        for item in items:
+            if isinstance(item, Ended):
+                self._end(item)
+
+    def _end(self, ended: Ended) -> None:
+        """Gives an epoch its number, which is known at its end, and its entry."""
+        steps: list[int] = []
+        start = self._head["epochs"][-1][3] if self._head["epochs"] else 0
+        for kind in ("points", "tensors"):
+            for part in parts(self._folder, kind):
+                if _number(part) >= start:
+                    self._renumber(part, ended)
+                    steps += self._steps(part) if kind == "points" else []
+        ends = (min(steps), max(steps)) if steps else (None, None)
+        epochs = [*self._head["epochs"], (ended.number, *ends, self._number)]
+        self._put_head({**self._head, "epochs": epochs})
+
+    def _renumber(self, part: Path, ended: Ended) -> None:
+        if ended.number == ended.expected:
+            return
+        table = read_part(part)
+        epoch = table.column("epoch").to_numpy()
+        changed = np.where(epoch == ended.expected, ended.number, epoch)
+        at = table.schema.get_field_index("epoch")
+        self._put_part(part, table.set_column(at, "epoch", self._arrow.array(changed)))
+
+    def _parts(self) -> list[Path]:
+        return [part for kind in _COLUMNS for part in parts(self._folder, kind)]
+
+    def _steps(self, part: Path) -> list[int]:
+        return read_part(part, columns=["step"]).column("step").to_pylist()
+
+    def _put_head(self, head: dict[str, Any]) -> None:
+        text = json.dumps(head).encode()
+        _put(self._folder / PARQUET, lambda sink: sink.write(text))
+        self._head = head
+
+    def _put_part(self, part: Path, table: Any) -> None:  # pyarrow's own
+        # Without statistics of texts, and dictionaries of numbers, it takes half the time.
+        plain = ("value", "integer", "data")
+        options = {
+            "use_dictionary": [name for name in table.column_names if name not in plain],
+            "write_statistics": [name for name in table.column_names if name in _SOUGHT],
+        }
+        _put(part, lambda sink: self._parquet.write_table(table, sink, **options))
+
+
+def _number(part: Path) -> int:
+    return int(part.stem.rpartition("-")[2])
+
+
+def _put(file: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Writes a file that is there under its name when it is complete."""
+    made = file.with_name(f"{file.name}.tmp")
+    try:
+        with made.open("wb") as sink:
+            write(sink)
+            sink.flush()
+            os.fsync(sink.fileno())
+        made.replace(file)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+class _OfSeries:
+    """Columns of what is known of series, which their points repeat."""
+
+    def __init__(self, known: Sequence[Stored]) -> None:
+        self._calls = np.array([s.call for s in known], np.int64)
+        self._texts: dict[str, tuple[list[str], NDArray[np.int32]]] = {}
+        for name in _TEXTS:
+            texts = [getattr(s, name) for s in known]
+            places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+            self._texts[name] = list(places), np.array([places[t] for t in texts], np.int32)
+
+    def columns(self, series: NDArray[np.int64]) -> dict[str, Any]:
+        """Their columns at points of these series, which are numbered from 1."""
+        rows = series - 1
+        made = pyarrow("pyarrow").DictionaryArray.from_arrays
+        texts = {name: made(codes[rows], words) for name, (words, codes) in self._texts.items()}
+        return {"series": series, "call": self._calls[rows], **texts}
+
+
+def _of_numbers(items: Sequence[Numbers], of_series: _OfSeries) -> dict[str, Any]:
+    sizes = [x.size for x in items]
+    # Most steps have the same series, in the same list.
+    lists = {id(x.series): x.series for x in items}
+    once = {key: np.array(ids, np.int64) for key, ids in lists.items()}
+    values = np.concatenate([np.array(x.values, np.float64) for x in items])
+    return {
+        "step": np.repeat(np.array([x.step for x in items], np.int64), sizes),
+        "epoch": np.repeat(np.array([x.epoch for x in items], np.int64), sizes),
+        **of_series.columns(np.concatenate([once[id(x.series)] for x in items])),
+        "value": values,
+        "integer": _integers(items, len(values)),
+        "flag": _flags(values),
+    }
+
+
+def _flags(values: NDArray[np.float64]) -> Any:  # pyarrow's own
+    arrow = pyarrow("pyarrow")
+    found = flags(values).astype(np.int32)
+    codes = arrow.array(found - 1, mask=found == 0)
+    return arrow.DictionaryArray.from_arrays(codes, FLAGS[1:])
+
+
+def _integers(items: Sequence[Numbers], count: int) -> Any:  # pyarrow's own
+    """The column of integers as such; null where a number is none, or has more than 64 bits."""
+    if all(set(map(type, x.values)) == {float} for x in items):
+        return pyarrow("pyarrow").nulls(count, "int64")
+    return [
+        int(v) if not isinstance(v, float) and -(2**63) <= v < 2**63 else None
+        for x in items
+        for v in x.values
+    ]
+
+
+def _of_arrays(items: Sequence[Array], of_series: _OfSeries) -> dict[str, Any]:
+    return {
+        "step": [x.step for x in items],
+        "epoch": [x.epoch for x in items],
+        **of_series.columns(np.array([x.series for x in items], np.int64)),
+        "dtype": [x.value.dtype.name for x in items],
+        "shape": [list(x.value.shape) for x in items],
+        "data": [as_bytes(x.value) for x in items],
+    }
+
+
+def _of_events(items: Sequence[Told], of_series: _OfSeries) -> dict[str, Any]:
+    del of_series  # they are of none
+    return {name: [getattr(x, name) for x in items] for name in Told._fields}
+
+
+_COLUMNS: Mapping[str, tuple[type, Callable[[Any, _OfSeries], dict[str, Any]]]] = {
+    "points": (Numbers, _of_numbers),
+    "tensors": (Array, _of_arrays),
+    "events": (Told, _of_events),
+}

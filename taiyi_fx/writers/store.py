@@ -1,0 +1,232 @@
+"""The run store: all that a run records in one SQLite file, without a server."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, Stored, as_bytes
+from taiyi_fx.runs.sqlite import damaged, is_new, stored_series, verify
+from taiyi_fx.writers.buffer import Array, Buffer, Ended, Item, Numbers, Told
+from taiyi_fx.writers.folder import folder_of, of_rank, taken
+from taiyi_fx.writers.lock import Lock
+from taiyi_fx.writers.protocol import Batch, RunInfo
+
+
+class Store:
+    """Keeps a run in ``run.sqlite`` in a folder of its own; `taiyi_fx.open_run` reads it.
+
+    A run that begins at a step above 0 goes on with what is there: that step and later ones are
+    dropped. What was flushed outlives the process, however it ends. Forks of the process write
+    nothing. What a rank above 0 records, as a stage of a pipeline does, is a run of its own in
+    the folder ``rank<r>`` inside.
+
+    Args:
+        path: The run's folder; made if it is not there.
+        overwrite: Replace a run that is there.
+
+    Raises:
+        TypeError: The path is none.
+        ValueError: The path is empty.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self._path = folder_of(path)
+        self._overwrite = overwrite
+
+    def open(self, run: RunInfo) -> None:
+        """Makes the file, or goes on with the one that is there.
+
+        Raises:
+            FileExistsError: It holds a run, and this one begins at step 0.
+            BlockingIOError: Another writer has it open.
+            OSError: The folder or the file cannot be written to.
+            ValueError: The file there is damaged, of a newer taiyi_fx, or no run.
+        """
+        folder = of_rank(self._path, run.rank)
+        with ExitStack() as undo:
+            self._lock = Lock(folder / "run.lock")
+            undo.callback(self._lock.release)
+            self._db = _connect(folder / SQLITE, overwrite=self._overwrite)
+            undo.callback(self._db.close)
+            _begin(self._db, folder, run)
+            self._buffer = Buffer(run, stored_series(self._db), self._commit)
+            undo.pop_all()
+
+    def write(self, batch: Batch) -> None:
+        """Takes a batch into memory; commits when a million numbers wait there.
+
+        Raises:
+            ValueError: A step or an epoch has more than 64 bits, or a tensor has 10⁹ bytes; the
+                rest is taken.
+        """
+        self._buffer.add(batch)
+
+    def flush(self) -> None:
+        """Commits what waits, by one transaction for 250,000 numbers.
+
+        Raises:
+            sqlite3.Error: The file cannot be written to; what waits is tried again.
+            BufferError: That is so, and more than four million numbers wait: the oldest are lost.
+        """
+        self._buffer.drain()
+
+    def close(self) -> None:
+        """Commits the rest, and makes the index by which curves are read fast.
+
+        Raises:
+            BufferError: The rest cannot be written, and is lost.
+            sqlite3.Error: There is no room for the index.
+        """
+        if self._buffer.is_fork:
+            return
+        try:
+            self._buffer.drain(is_last=True)
+            self._db.execute(INDEX)
+            self._db.execute("PRAGMA busy_timeout = 0")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            # One file that read-only media can hold; where someone reads it stays in WAL mode.
+            with suppress(sqlite3.OperationalError):
+                self._db.execute("PRAGMA journal_mode = DELETE")
+        finally:
+            self._db.close()
+            self._lock.release()
+
+    def _commit(self, items: Sequence[Item], series: Sequence[Stored]) -> None:
+        with _transaction(self._db):
+            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", series)
+            for kind, group in itertools.groupby(items, type):
+                _WRITE[kind](self._db, group)
+
+
+def _connect(file: Path, *, overwrite: bool) -> sqlite3.Connection:
+    if overwrite:
+        for end in ("", "-wal", "-shm", "-journal"):
+            file.with_name(file.name + end).unlink(missing_ok=True)
+    # Garbage collection may end a monitor, and with it this connection, in another thread.
+    try:
+        return sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    except sqlite3.OperationalError as error:
+        raise OSError(f"{str(file)!r} cannot be opened: {error}") from error
+
+
+def _begin(db: sqlite3.Connection, folder: Path, run: RunInfo) -> None:
+    file = folder / SQLITE
+    if not is_new(db, file):
+        verify(db, file)
+        if run.start_step == 0:
+            _refuse(db, folder)
+    try:
+        with _transaction(db):
+            if is_new(db, file):
+                _create(db)
+            _cut(db, run.start_step)
+            texts = (run.model, json.dumps(run.config), json.dumps(run.versions), str(run.seed))
+            db.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (run.start_step, *texts))
+        db.execute("PRAGMA journal_mode = WAL")
+    except sqlite3.OperationalError as error:
+        raise OSError(f"cannot write to {str(file)!r}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise damaged(file, error) from error
+
+
+def _create(db: sqlite3.Connection) -> None:
+    for statement in TABLES.split(";\n"):
+        db.execute(statement)
+    db.execute(f"PRAGMA application_id = {APPLICATION}")
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _refuse(db: sqlite3.Connection, folder: Path) -> None:
+    """Raises if there are numbers, tensors or events."""
+    every = " UNION ALL ".join(f"SELECT step FROM {t}" for t in ("point", "tensor", "event"))
+    first, last = db.execute(f"SELECT min(step), max(step) FROM ({every})").fetchone()
+    if first is not None:
+        (model,) = db.execute("SELECT model FROM run ORDER BY rowid DESC").fetchone()
+        raise taken(folder, model, first, last, "Store")
+
+
+def _cut(db: sqlite3.Connection, start: int) -> None:
+    """Drops what lies at a step or beyond, and what cannot be kept up while writing."""
+    for table in ("point", "tensor", "event"):
+        db.execute(f"DELETE FROM {table} WHERE step >= ?", (start,))
+    db.execute("DELETE FROM epoch WHERE last >= ?", (start,))
+    db.execute("DELETE FROM run WHERE start_step >= ?", (start,))
+    db.execute("DROP INDEX IF EXISTS point_of_series")
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # where the disk is full SQLite has ended it already
+            db.execute("ROLLBACK")
+        raise
+
+
+_ROWS = 200
+"""How many points go into a statement: one at a time takes three times as long."""
+
+
+def _write_numbers(db: sqlite3.Connection, items: Iterable[Numbers]) -> None:
+    flat = itertools.chain.from_iterable
+    cells = flat(flat(map(_rows, items)))
+    while group := list(itertools.islice(cells, 4 * _ROWS)):
+        rows = ", ".join(["(?, ?, ?, ?)"] * (len(group) // 4))
+        db.execute(f"INSERT INTO point VALUES {rows}", group)
+
+
+def _rows(x: Numbers) -> Iterator[tuple[Any, ...]]:
+    values = x.values
+    if set(map(type, values)) != {float}:
+        values = [v if -(2**63) <= v < 2**63 or isinstance(v, float) else str(v) for v in values]
+    step, epoch = itertools.repeat(x.step), itertools.repeat(x.epoch)
+    return zip(step, epoch, x.series, values)  # noqa: B905 - two of them have no end
+
+
+def _write_arrays(db: sqlite3.Connection, items: Iterable[Array]) -> None:
+    rows = (
+        (step, epoch, series, x.dtype.name, json.dumps(x.shape), as_bytes(x))
+        for step, epoch, series, x in items
+    )
+    db.executemany("INSERT INTO tensor VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+def _write_events(db: sqlite3.Connection, items: Iterable[Told]) -> None:
+    db.executemany("INSERT INTO event VALUES (?, ?, ?, ?)", items)
+
+
+def _write_epochs(db: sqlite3.Connection, items: Iterable[Ended]) -> None:
+    """Gives an epoch its number, which is known at its end, and its row."""
+    for expected, number in items:
+        (point, tensor) = db.execute(
+            "SELECT coalesce(max(last_point), 0), coalesce(max(last_tensor), 0) FROM epoch"
+        ).fetchone()
+        if number != expected:
+            for table, last in (("point", point), ("tensor", tensor)):
+                db.execute(
+                    f"UPDATE {table} SET epoch = ? WHERE epoch = ? AND rowid > ?",
+                    (number, expected, last),
+                )
+        db.execute(
+            "INSERT INTO epoch SELECT ?, min(step), max(step), coalesce(max(rowid), ?), "
+            "(SELECT coalesce(max(rowid), 0) FROM tensor) FROM point WHERE rowid > ?",
+            (number, point, point),
+        )
+
+
+_WRITE: Mapping[type, Callable[[sqlite3.Connection, Any], None]] = {
+    Numbers: _write_numbers,
+    Array: _write_arrays,
+    Told: _write_events,
+    Ended: _write_epochs,
+}

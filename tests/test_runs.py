@@ -1,0 +1,234 @@
+"""Reading runs: what is asked for in other words, what is not there, what is of another kind."""
+
+import json
+import sqlite3
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import taiyi_fx
+from taiyi_fx.record import Block, Record, Records
+from taiyi_fx.runs.schema import from_text, to_text
+from taiyi_fx.writers import Batch, Store
+from tests.writers.runs import FORMATS, numbers, opened, written
+
+both = pytest.mark.parametrize("kind", FORMATS)
+
+
+@pytest.fixture(params=FORMATS)
+def run(request, tmp_path):
+    """Modules a and b with q at steps 0 and 1, a with r in evaluation, b with a tensor t."""
+    tensor = Record(1, "b", "t", torch.arange(6, dtype=torch.int16).reshape(2, 3))
+    batches = [
+        numbers(1, [1.0, 10.0]),
+        numbers(0, [0.0, 5.0]),
+        numbers(0, [7.0], mode="eval", quantity="ratio"),
+        Batch(0, records=[tensor]),
+    ]
+    written(request.param, tmp_path, batches)
+    with taiyi_fx.open_run(tmp_path) as found:
+        yield found
+
+
+def test_a_curve_is_in_the_order_of_its_steps(run):
+    curve = run.series("b", "q")
+    assert curve.steps.tolist() == [0, 1]
+    assert curve.values.tolist() == [5, 10]
+    assert (curve.steps.dtype, curve.values.dtype) == (np.int64, np.float64)
+
+
+def test_tensors_come_in_their_type(run):
+    (found,) = run.tensors("b", "t").values()
+    assert found.dtype == np.int16
+    assert found.tolist() == [[0, 1, 2], [3, 4, 5]]
+    found += 1  # it is the reader's own
+
+
+@pytest.mark.parametrize(
+    ("ask", "text"),
+    [
+        (lambda r: r.series("bb", "q"), "no module 'bb' in the run. Did you mean 'b'"),
+        (lambda r: r.series("a", "q", call=3), "no module 'a@3' in the run."),
+        (lambda r: r.series("a", "Ratio"), "no 'Ratio' of 'a'. Did you mean 'ratio'"),
+        (lambda r: r.series("a", "ratio"), "no 'ratio' of 'a' in train, but in eval"),
+        (lambda r: r.tensors("a", "x"), "no 'x' of 'a'. Known are 'q', 'ratio'"),
+        (lambda r: r.series("b", "t"), "'t' of 'b' are tensors: see Run.tensors"),
+        (lambda r: r.tensors("b", "q"), "'q' of 'b' are numbers: see Run.series"),
+        (lambda r: r.grid("t"), "no number of 't' in train. Known are 'q'"),
+        (lambda r: r.grid("q", "eval"), "no number of 'q' in eval. Known are 'ratio'"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(run, ask, text):
+    with pytest.raises(LookupError) as error:
+        ask(run)
+    assert text in str(error.value)
+
+
+def test_a_grid_has_nan_and_no_presence_where_nothing_is():
+    records = Records(
+        [
+            Record(2, "b", "q", 1.0),
+            Record(0, "a", "q", float("nan")),
+            Record(2, "a", "q", 3),
+            Record(2, "a", "q", 4),
+            Record(9, "a", "q", 4, "eval"),
+            Record(9, "a", "q", torch.ones(2)),
+        ]
+    )
+    grid = records.grid("q")
+    assert grid.modules == ("b", "a")
+    assert grid.steps.tolist() == [0, 2]
+    np.testing.assert_array_equal(grid.values, [[np.nan, 1], [np.nan, 4]])
+    assert grid.present.tolist() == [[False, True], [True, True]]
+    with pytest.raises(LookupError, match="no number of 'Q' in train. Did you mean 'q'"):
+        records.grid("Q")
+
+
+@both
+def test_a_grid_of_a_run_is_that_of_its_records(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    records = [
+        Record(int(s), f"m{m}", "q", float(v))
+        for s, m, v in zip(*rng.integers(0, 6, (2, 60)), rng.normal(size=60), strict=True)
+    ]
+    written(kind, tmp_path, [Batch(0, records=records[i : i + 7]) for i in range(0, 60, 7)])
+    expected = Records(records).grid("q")
+    with taiyi_fx.open_run(tmp_path) as run:
+        found = run.grid("q")
+    assert found.modules == expected.modules
+    for one, other in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@both
+def test_integers_are_exact(kind, tmp_path):
+    values = [2**53 + 1, -(2**63), 2**63 - 1]
+    blocks = [Block(s, "train", (("a", "q"),), [v]) for s, v in enumerate(values)]
+    written(kind, tmp_path, [Batch(0, blocks)])
+    with taiyi_fx.open_run(tmp_path) as run:
+        curve = run.series("a", "q")
+        assert curve.values.dtype == np.int64
+        assert curve.values.tolist() == values
+        assert run.to_numpy()["value"].dtype == np.float64
+
+
+def test_a_table_shows_what_there_is(run):
+    assert [line.split() for line in str(run).splitlines()] == [
+        ["module", "quantity", "mode", "steps"],
+        ["------", "--------", "-----", "-----------"],
+        ["a", "q", "train", "0", "...", "1", "(2)"],
+        ["b", "q", "train", "0", "...", "1", "(2)"],
+        ["a", "ratio", "eval", "0"],
+        ["b", "t", "train", "1"],
+    ]
+
+
+@both
+def test_an_empty_run_reads_as_empty(kind, tmp_path):
+    written(kind, tmp_path, [])
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.modules == run.quantities == run.events == run.epochs == []
+        assert len(run.to_numpy()["value"]) == len(run.to_pandas()) == len(run.to_polars()) == 0
+        assert str(run).splitlines()[0].split() == ["module", "quantity", "mode", "steps"]
+        with pytest.raises(LookupError):
+            run.grid("q")
+
+
+@both
+def test_what_is_recorded_after_opening_is_seen(kind, tmp_path):
+    writer = opened(kind, tmp_path)
+    writer.write(numbers(0, [1.0]))
+    writer.flush()
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.modules == ["a"]
+        writer.write(numbers(1, [1.0, 2.0]))
+        writer.flush()
+        assert run.modules == ["a", "b"]
+        assert len(run.series("a", "q").steps) == 2
+    writer.close()
+
+
+def test_the_file_itself_may_be_named(tmp_path, monkeypatch):
+    written(Store, tmp_path / "é?%#", [numbers(0, [1.0])])
+    monkeypatch.chdir(tmp_path)
+    with taiyi_fx.open_run("é?%#/run.sqlite") as run:
+        assert run.path == tmp_path / "é?%#"
+
+
+def test_where_no_run_is_it_is_told_what_is(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no run in .*none': there is no such folder"):
+        taiyi_fx.open_run(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="it has neither run.sqlite nor run.json"):
+        taiyi_fx.open_run(tmp_path)
+    for name in ("one", "two"):
+        written(Store, tmp_path / name, [])
+    with pytest.raises(FileNotFoundError, match="it holds the runs 'one', 'two'"):
+        taiyi_fx.open_run(tmp_path)
+
+
+def test_a_newer_schema_is_told(tmp_path):
+    written(Store, tmp_path / "s", [])
+    db = sqlite3.connect(tmp_path / "s" / "run.sqlite")
+    db.execute("PRAGMA user_version = 7")
+    db.close()
+    written(FORMATS[1], tmp_path / "p", [])
+    head = tmp_path / "p" / "run.json"
+    head.write_text(json.dumps({**json.loads(head.read_text()), "version": 7}))
+    for kind, folder in zip(FORMATS, ("s", "p"), strict=True):
+        text = r"newer taiyi_fx \(schema 7, this one reads up to 1\): pip install --upgrade"
+        with pytest.raises(ValueError, match=text):
+            taiyi_fx.open_run(tmp_path / folder)
+        with pytest.raises(ValueError, match=text):
+            opened(kind, tmp_path / folder, start_step=1)
+
+
+def test_files_of_others_are_told_and_left_alone(tmp_path):
+    db = sqlite3.connect(tmp_path / "run.sqlite")
+    db.execute("CREATE TABLE bank (money)")
+    db.close()
+    before = (tmp_path / "run.sqlite").read_bytes()
+    with pytest.raises(ValueError, match="is a SQLite file, but no run of taiyi_fx"):
+        taiyi_fx.open_run(tmp_path)
+    with pytest.raises(ValueError, match="is a SQLite file, but no run of taiyi_fx"):
+        opened(Store, tmp_path, start_step=1)
+    assert (tmp_path / "run.sqlite").read_bytes() == before
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "run.json").write_text("[1]")
+    with pytest.raises(ValueError, match="run.json' is no run of taiyi_fx"):
+        taiyi_fx.open_run(tmp_path / "p")
+
+
+def test_an_empty_file_is_a_run_that_did_not_begin(tmp_path):
+    (tmp_path / "run.sqlite").touch()
+    with pytest.raises(ValueError, match="is empty: its run ended before it began"):
+        taiyi_fx.open_run(tmp_path)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_missing_library_names_the_extra(library, tmp_path, monkeypatch):
+    written(Store, tmp_path, [numbers(0, [1.0])])
+    monkeypatch.setitem(sys.modules, library, None)
+    with (
+        taiyi_fx.open_run(tmp_path) as run,
+        pytest.raises(ImportError, match=rf"pip install 'taiyi-fx\[{library}\]'"),
+    ):
+        getattr(run, f"to_{library}")()
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a.b", "\\", "\\\\x00", "\0", "\ud800\udfff", "\\ud800", "é🦜"]
+)
+def test_names_are_text_and_come_back(name):
+    text = to_text(name)
+    assert from_text(text) == name
+    assert "\0" not in text
+    assert text.encode().decode() == text
+    if name.isprintable() and "\\" not in name:
+        assert text == name
+
+
+def test_opening_a_run_takes_no_path_of_another_kind():
+    with pytest.raises(TypeError):
+        taiyi_fx.open_run(3)

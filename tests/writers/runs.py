@@ -1,0 +1,50 @@
+"""Runs to write and to read back."""
+
+import torch
+from torch import nn
+
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.record import Block
+from taiyi_fx.run_info import run_info
+from taiyi_fx.writers import Batch, Parquet, Store
+
+FORMATS = [Store, Parquet]
+
+
+def info(start_step=0, rank=0, modules=()):
+    root = nn.Sequential()
+    return run_info(root, dict.fromkeys(("", *modules), root), [], start_step, rank)
+
+
+def opened(kind, path, start_step=0, **options):
+    writer = kind(path, **options)
+    writer.open(info(start_step))
+    return writer
+
+
+def written(kind, path, batches, start_step=0, **options):
+    """A run with these batches, each flushed."""
+    writer = opened(kind, path, start_step, **options)
+    for batch in batches:
+        writer.write(batch)
+        writer.flush()
+    writer.close()
+    return path
+
+
+def numbers(step, values, epoch=0, mode: Mode = "train", quantity="q", **rest):
+    """A batch of a number each of modules a, b, c, ..., z, 26, 27, ..."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    names = [*letters, *map(str, range(26, len(values)))][: len(values)]
+    series = tuple((name, quantity) for name in names)
+    return Batch(epoch, [Block(step, mode, series, values)], **rest)
+
+
+def trained(model, steps, **logged):
+    """A step of training for each number."""
+    for step in steps:
+        model(torch.randn(3, 4)).sum().backward()
+        for name, value in logged.items():
+            model.monitor.log(name, value)
+        model.monitor.track(step)
+    return model
