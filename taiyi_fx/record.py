@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, overload
 
+from numpy.typing import NDArray
 from torch import Tensor
 
 from taiyi_fx.grid import Grid, grid
@@ -199,6 +200,25 @@ class Records(Sequence[Record]):
         rows = {module: row for row, module in enumerate(dict.fromkeys(modules))}
         return grid(list(rows), [rows[module] for module in modules], steps, values)
 
+    def tensors(self, module: str, quantity: str, mode: Mode = "train") -> dict[int, NDArray[Any]]:
+        """The tensors of one series by step, of several at a step the last.
+
+        Half precision comes as float32, which numpy has.
+
+        Raises:
+            LookupError: There are none.
+        """
+        found = {
+            r.step: _array(r.value)
+            for r in self.select(module, quantity, mode)
+            if isinstance(r.value, Tensor)
+        }
+        if not found:
+            known = {r.quantity for r in self.select(module, mode=mode)} - {quantity}
+            hint = suggestion(quantity, sorted(known))
+            raise LookupError(f"no tensor of {quantity!r} of {module!r} in {mode}.{hint}")
+        return found
+
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns of equal length, which ``pandas.DataFrame`` or ``polars.DataFrame`` take."""
         names = ("step", "module", "quantity", "value", "mode")
@@ -213,6 +233,11 @@ class Records(Sequence[Record]):
         by_module = sorted(series.items(), key=lambda item: order.index(item[0][0]))
         rows = [_row(key, values) for key, values in by_module]
         return as_table(("module", "quantity", "steps", "first", "last"), rows)
+
+
+def _array(x: Tensor) -> NDArray[Any]:
+    is_narrow = x.is_floating_point() and x.element_size() < 4
+    return (x.float() if is_narrow else x).resolve_conj().resolve_neg().numpy()
 
 
 def _size(record: Record) -> int:

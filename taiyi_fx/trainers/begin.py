@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+
 from torch import nn
 
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.writers.protocol import Writer
+from taiyi_fx.writers.store import Store
 
 
 def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
@@ -33,6 +37,11 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
     while writers:
         monitor.add_writer(writers.pop(0))
     return monitor
+
+
+def writers_of(run: str | os.PathLike[str] | None, writers: Sequence[Writer]) -> list[Writer]:
+    """The writers of a callback, with that of its run first."""
+    return [*([] if run is None else [Store(run)]), *writers]
 
 
 def monitor_of(model: nn.Module) -> Monitor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from taiyi_fx.monitor import Monitor
-from taiyi_fx.trainers.begin import begin
+from taiyi_fx.trainers.begin import begin, writers_of
 from taiyi_fx.writers.protocol import Writer
 
 # Types are checked without so large a package.
@@ -30,15 +31,19 @@ class MonitorCallback(TrainerCallback):
     recorded beside the quantities, and each epoch is one of `Monitor.epochs`.
 
     Args:
-        writers: Where records go, from the step that training begins at.
+        run: A folder that everything recorded is kept in, from the step that training begins at;
+            after a checkpoint was loaded it goes on there (`open_run` reads it).
+        writers: Where else records go, from that step.
 
     Attributes:
         monitor: Schedules and records; None before training begins.
     """
 
-    def __init__(self, *, writers: Sequence[Writer] = ()) -> None:
+    def __init__(
+        self, *, run: str | os.PathLike[str] | None = None, writers: Sequence[Writer] = ()
+    ) -> None:
         self.monitor: Monitor | None = None
-        self._writers = list(writers)
+        self._writers = writers_of(run, writers)
 
     def on_train_begin(
         self,

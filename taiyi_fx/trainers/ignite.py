@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +11,7 @@ from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.monitor import Monitor
-from taiyi_fx.trainers.begin import begin
+from taiyi_fx.trainers.begin import begin, writers_of
 from taiyi_fx.writers.protocol import Writer
 
 try:
@@ -35,7 +36,9 @@ class MonitorHandler:
         gradient_accumulation_steps: How many iterations make one optimizer step.
         scaler: What the loss is scaled by. A step that it leaves out, as gradients overflowed, is
             counted and has no records.
-        writers: Where records go, from the step that training begins at.
+        run: A folder that everything recorded is kept in, from the step that training begins at;
+            after a checkpoint was loaded it goes on there (`open_run` reads it).
+        writers: Where else records go, from that step.
 
     Attributes:
         monitor: Schedules and records; None before training begins.
@@ -48,6 +51,7 @@ class MonitorHandler:
         *,
         gradient_accumulation_steps: int = 1,
         scaler: torch.amp.GradScaler | None = None,
+        run: str | os.PathLike[str] | None = None,
         writers: Sequence[Writer] = (),
     ) -> None:
         if gradient_accumulation_steps < 1:
@@ -60,7 +64,7 @@ class MonitorHandler:
         self._optimizer = optimizer
         self._every = gradient_accumulation_steps
         self._scaler = scaler
-        self._writers = list(writers)
+        self._writers = writers_of(run, writers)
         self._hook: RemovableHandle | None = None
 
     def attach(self, engine: Engine) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taiyi_fx.epochs import EpochSummary
+from taiyi_fx.grid import Grid
+from taiyi_fx.matching import suggestion
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.writers.axes import (
     ABSENT,
@@ -33,7 +35,7 @@ from taiyi_fx.writers.axes import (
     some,
     text,
 )
-from taiyi_fx.writers.grids import Grid, Source, grid_of, nothing, vectors_of
+from taiyi_fx.writers.grids import Source, grid_of, vectors_of
 from taiyi_fx.writers.needed import needed
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def heatmap(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
     figure, axes = new_figure(8, min(1.6 + 0.14 * max(len(grid.modules), 8), 11))
     colors = needed("matplotlib.colors", "figures")
     is_finite = np.isfinite(grid.values)
-    is_bad = grid.there & ~is_finite
+    is_bad = grid.present & ~is_finite
     finite = grid.values[is_finite]
     ends = (finite.min(), finite.max()) if len(finite) else (0, 1)
     norm = (colors.LogNorm if is_log(finite) else colors.Normalize)(*ends)
@@ -113,7 +115,7 @@ def heatmap(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
     name_rows(axes, names)
     name_axes(axes, _title(quantity, prefix), "step")
     figure.colorbar(mesh, ax=axes, pad=0.01, aspect=30)
-    told = {"NaN or Inf": (VERMILLION, is_bad), "no record": (ABSENT, ~grid.there)}
+    told = {"NaN or Inf": (VERMILLION, is_bad), "no record": (ABSENT, ~grid.present)}
     add_patches(figure, {label: color for label, (color, at) in told.items() if at.any()})
     return figure
 
@@ -178,7 +180,8 @@ def bands(epochs: Iterable[EpochSummary], quantity: str) -> Figure:
         if summary.quantity == quantity:
             found.setdefault(summary.module, {}).setdefault(summary.mode, []).append(summary)
     if not found:
-        raise LookupError(nothing("summaries", quantity, (s.quantity for s in summaries)))
+        hint = suggestion(quantity, sorted({s.quantity for s in summaries}))
+        raise LookupError(f"no summary of {quantity!r}.{hint}")
     columns = math.ceil(math.sqrt(len(found)))
     rows = math.ceil(len(found) / columns)
     kind = needed("matplotlib.figure", "figures").Figure
@@ -211,7 +214,7 @@ def _title(quantity: str, prefix: str) -> str:
 
 
 def _curve(axes: Axes, grid: Grid, row: int, color: Any, name: str) -> None:
-    there = grid.there[row]
+    there = grid.present[row]
     steps, values = grid.steps[there], grid.values[row][there]
     finite = np.where(np.isfinite(values), values, np.nan)
     marker = "." if len(steps) <= 30 else ""

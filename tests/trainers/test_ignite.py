@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+import taiyi_fx
 from tests.trainers.digits import (
     Noting,
     assert_same_tensors,
@@ -58,23 +59,31 @@ def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
     whole, first, second = (watched(net(drop=0.0)) for _ in range(3))
     writer = Noting()
     in_two_halves(whole, epochs=2)
-    in_two_halves(first, epochs=1, save_to=tmp_path)
-    (checkpoint,) = tmp_path.iterdir()
-    in_two_halves(second, epochs=2, load_from=checkpoint, writers=[writer])
+    run, kept = tmp_path / "run", tmp_path / "kept"
+    in_two_halves(first, epochs=1, save_to=kept, run=run)
+    first.monitor.close()
+    (checkpoint,) = kept.iterdir()
+    in_two_halves(second, epochs=2, load_from=checkpoint, writers=[writer], run=run)
     assert_same_tensors(second, whole)
     assert values(second.monitor) == values(whole.monitor, start=3)
     assert {epoch.epoch for epoch in second.monitor.epochs} == {1}
     assert writer.run.start_step == min(writer.steps) == 3
     assert writer.flushes
+    with taiyi_fx.open_run(run) as found:
+        for name, expected in whole.monitor.records.series().items():
+            curve = found.series(*name)
+            assert dict(zip(curve.steps, curve.values, strict=True)) == expected
 
 
-def in_two_halves(model, *, epochs, save_to=None, load_from=None, writers=()):
+def in_two_halves(model, *, epochs, save_to=None, load_from=None, run=None, writers=()):
     optimizer = sgd(model)
     engine = engine_of(model, optimizer, accumulate=2)
     objects = {"engine": engine, "model": model, "optimizer": optimizer}
     if load_from:
         Checkpoint.load_objects(objects, checkpoint=load_from)
-    handler = MonitorHandler(model, optimizer, gradient_accumulation_steps=2, writers=writers)
+    handler = MonitorHandler(
+        model, optimizer, gradient_accumulation_steps=2, run=run, writers=writers
+    )
     handler.attach(engine)
     engine.run(loader(6), max_epochs=epochs)
     if save_to:
