@@ -9,7 +9,7 @@ from typing import Any, cast
 from taiyi_fx.config import Subscription
 from taiyi_fx.finish import Key, OfModules
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Reduction
-from taiyi_fx.schedule import Schedule, is_any_due, is_over
+from taiyi_fx.schedule import Schedule, is_any_due, last_due
 
 Asked = tuple[Subscription, bool]
 """What to look at, and whether it emits a value or only adds to a window."""
@@ -42,21 +42,27 @@ class Agendas:
     def __init__(self, subscriptions: Sequence[Subscription]) -> None:
         self._subscriptions = subscriptions
         # Many quantities share few schedules: each is asked once a step.
-        self._schedules = tuple(dict.fromkeys(s.schedules for s in subscriptions))
+        every = dict.fromkeys(s.schedules for s in subscriptions)
+        self._last_due = {schedules: last_due(schedules) for schedules in every}
         self._made: dict[tuple[bool | None, ...], Agenda] = {}
+        self._latest: tuple[int, Agenda] | None = None
 
     def at(self, step: int) -> Agenda:
         """What a step asks for."""
-        due = tuple(_state(schedules, step) for schedules in self._schedules)
+        if self._latest is None or self._latest[0] != step:
+            self._latest = step, self._found(step)
+        return self._latest[1]
+
+    def _found(self, step: int) -> Agenda:
+        # None where nothing will be due again.
+        due = tuple(
+            None if last is not None and step > last else is_any_due(schedules, step)
+            for schedules, last in self._last_due.items()
+        )
         if due not in self._made:
-            state_of = dict(zip(self._schedules, due, strict=True))
+            state_of = dict(zip(self._last_due, due, strict=True))
             self._made[due] = _agenda(self._subscriptions, state_of)
         return self._made[due]
-
-
-def _state(schedules: tuple[Schedule, ...], step: int) -> bool | None:
-    """Whether something is due; None where it never will be again."""
-    return None if is_over(schedules, step) else is_any_due(schedules, step)
 
 
 def _agenda(

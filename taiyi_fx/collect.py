@@ -85,7 +85,6 @@ class Collector:
         self._prompt.clear()
         self._costly.clear()
 
-    @torch.no_grad()
     def collect(
         self,
         agenda: Agenda,
@@ -100,6 +99,17 @@ class Collector:
         Raises:
             Exception: Whatever a quantity raised, if strict.
         """
+        with torch.no_grad():
+            return self._collected(agenda, step, scale, logged, is_announced)
+
+    def _collected(
+        self,
+        agenda: Agenda,
+        step: int,
+        scale: Scale,
+        logged: Sequence[Pending],
+        is_announced: bool,
+    ) -> Collected:
         failures: dict[Series, str] = {}
         members = None if self.join is None else self.join.ranks.members
         readings = Readings(self._modules, self._table, scale, members)
@@ -116,7 +126,8 @@ class Collector:
             finally:  # also if strict: the other ranks wait for this one
                 if agenda.work:
                     works = self.join.joined(works, agenda.work, step, readings, failures)
-        job = self._put([w for w in works if w.subscription.is_costly], failures)
+        costly = [w for w in works if w.subscription.is_costly]
+        job = self._put(costly, failures) if costly else None
         at_once = [w for w in works if not w.subscription.is_costly]
         arriving = self._prompt.start(at_once, columns, logged)
         failures.update(arriving.told())
@@ -201,7 +212,7 @@ class Collector:
 
     def _put(self, works: list[Work], failures: dict[Series, str]) -> Job | None:
         try:
-            return self._aside.put(works) if works else None
+            return self._aside.put(works)
         except Exception as error:  # Monitoring never ends a run: reported by name.
             if self._strict:
                 raise

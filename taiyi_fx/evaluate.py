@@ -70,6 +70,8 @@ class Evaluator:
         Raises:
             Exception: Whatever a quantity raised, if strict.
         """
+        if not works:
+            return Arriving(Outcome(), columns, also, strict=self._strict)
         outcome, finished = Outcome(), Finished()
         together, alone = computed(works)
         columns, pending = [*columns, *together], list(also)

@@ -128,6 +128,7 @@ class Readings:
         self._members = members
         self._of_modules: dict[Key, State | Exception] = {}
         self._together: dict[Reduction, tuple[State, Mapping[Key, int]]] = {}
+        self._complete: dict[int, State] = {}  # by the identity of rows: hashes take their time
 
     def measure_modules(self, asked: Sequence[OfModules]) -> None:
         """Reads parameters and buffers; equal reductions that can do it, by one call to torch."""
@@ -181,7 +182,8 @@ class Readings:
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
     ) -> None:
         try:
-            self._together[reduction] = reduction.measure_all(tensors), rows
+            state = reduction.measure_all(tensors)
+            self._together[reduction], self._complete[id(rows)] = (state, rows), state
         except Exception:  # noqa: BLE001 - whose it is shows when each is read alone
             for key, tensor in zip(rows, tensors, strict=True):
                 self._measure_alone(reduction, key, [tensor])
@@ -213,11 +215,11 @@ class Readings:
 
     def has_all(self, of: OfModules) -> bool:
         """Whether all that was asked of modules with a reduction was there, and read together."""
-        return self._together.get(of.reduction, (None, None))[1] is of.rows
+        return id(of.rows) in self._complete
 
     def rows(self, of: OfModules, rows: slice) -> State:
         """Some of what was read together, as vectors."""
-        return tuple(part[rows] for part in self._together[of.reduction][0])
+        return tuple(part[rows] for part in self._complete[id(of.rows)])
 
     def factor(self, reading: Reading) -> float:
         """What a reading's statistic has to be multiplied with to be that of the true loss."""

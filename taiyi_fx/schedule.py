@@ -120,6 +120,7 @@ def is_any_due(schedules: Iterable[Schedule], step: int) -> bool:
     return any(schedule.is_due(step) for schedule in schedules)
 
 
-def is_over(schedules: Iterable[Schedule], step: int) -> bool:
-    """Whether none of the schedules is due at this step or later, as far as they can tell."""
-    return all(isinstance(s, AtSteps) and step > max(s.steps) for s in schedules)
+def last_due(schedules: Iterable[Schedule]) -> int | None:
+    """The last step at which one of the schedules is due; None where that is not known."""
+    lasts = [max(s.steps) if isinstance(s, AtSteps) else None for s in schedules]
+    return None if None in lasts else max(last for last in lasts if last is not None)

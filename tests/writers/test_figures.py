@@ -160,9 +160,7 @@ def test_a_surface_is_steps_by_indices():
 def test_what_is_not_recorded_is_told_with_what_may_have_been_meant():
     records = Records(recorded(["a"]))
     for draw in (curves, heatmap):
-        with pytest.raises(
-            LookupError, match="no number of 'InputMaen'.*Did you mean 'InputMean'"
-        ):
+        with pytest.raises(LookupError, match="no number of 'InputMaen'.*Did you mean 'InputMean'"):
             draw(records, "InputMaen")
     with pytest.raises(LookupError, match="no tensor of 'InputMean' of 'a'"):
         spectra(records, "InputMean", "a")
