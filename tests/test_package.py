@@ -127,6 +127,7 @@ def test_testing_is_imported_by_name():
         "README.md",
         "docs/how-it-works.md",
         "docs/testing.md",
+        "docs/cost.md",
         "docs/runs.md",
         "docs/trainers.md",
         "examples/README.md",
