@@ -15,7 +15,7 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(BIN)/python tests/check_wheel.py
 
 pages: .venv/installed
