@@ -14,7 +14,7 @@ from taiyi_fx.matching import suggestion
 from taiyi_fx.options import described
 from taiyi_fx.quantity import Quantity, find_quantity, quantity_names
 
-_FIELD = re.compile(r"^(Formula|Source|Accuracy|Cost): (.*(?:\n(?:[ ]+).*)*)", re.MULTILINE)
+_FIELD = re.compile(r"^(Formula|Unit|Source|Accuracy|Cost): (.*(?:\n(?:[ ]+).*)*)", re.MULTILINE)
 _SITES = {
     "input": "input",
     "output": "output",
@@ -47,6 +47,7 @@ class QuantityInfo:
         summary: What it is, in a sentence.
         details: The rest of its description.
         formula: How it is computed.
+        unit: What its numbers are in; empty where that is the tensor's own affair.
         source: Where that comes from; empty for common knowledge.
         accuracy: The largest relative error against float64, for float32 tensors, or in words.
         sites: Where it reads.
@@ -60,6 +61,7 @@ class QuantityInfo:
     summary: str
     details: str
     formula: str
+    unit: str
     source: str
     accuracy: str
     sites: tuple[str, ...]
@@ -71,6 +73,7 @@ class QuantityInfo:
     def __str__(self) -> str:
         rows = {
             "formula": self.formula,
+            "unit": self.unit,
             "source": self.source,
             "accuracy": self.accuracy,
             "reads": ", ".join(self.sites),
@@ -152,6 +155,7 @@ def _info(quantity: Quantity) -> QuantityInfo:
         summary=" ".join(summary.split()),
         details=details.strip(),
         formula=fields.get("Formula", ""),
+        unit=quantity.unit,
         source=fields.get("Source", ""),
         accuracy=fields.get("Accuracy", ""),
         sites=tuple(_SITES[port] for port in ports),
@@ -187,6 +191,7 @@ def _subject(quantity: Quantity) -> str:
 def _entry(info: QuantityInfo) -> str:
     rows = [
         ("Formula", f"`{info.formula}`" if info.formula else ""),
+        ("Unit", info.unit),
         ("Source", info.source),
         ("Accuracy", info.accuracy),
         ("Reads", ", ".join(info.sites)),

@@ -59,6 +59,12 @@ class Quantity:
         return self.compute(*args, **kwargs)
 
     @property
+    def unit(self) -> str:
+        """What its numbers are in, as its documentation says; empty for the tensor's own unit."""
+        found = re.search(r"^Unit: (.*)$", self.documentation, re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
     def options(self) -> dict[str, inspect.Parameter]:
         """What a configuration may set, by name."""
         own = inspect.signature(self.compute, eval_str=True).parameters.values()

@@ -24,6 +24,7 @@ def run_info(
     rank: int,
 ) -> RunInfo:
     """Describes a run to its writers."""
+    units = {s.label: s.quantity.unit for s in subscriptions}
     directions: dict[str, Direction] = {s.label: _direction(s) for s in subscriptions}
 
     def describe(series: Series) -> SeriesInfo:
@@ -31,7 +32,7 @@ def run_info(
         module, call = _call(name, modules)
         label = next((x for x in _prefixes(quantity) if x in directions), None)
         direction: Direction = directions[label] if label is not None else ""
-        return SeriesInfo(module, call, quantity, direction, "")
+        return SeriesInfo(module, call, quantity, direction, units.get(quantity, ""))
 
     kind = type(root)
     return RunInfo(

@@ -21,6 +21,7 @@ def output_activation_rate(
     The mean over the features, or with ``reduce="feature"`` one number for each.
 
     Formula: mean over features of (rows with |y| > eps) / N
+    Unit: share
     Accuracy: exact counts
     """
     return activity.rate if reduce == "feature" else activity.rate.mean()
@@ -31,6 +32,7 @@ def output_death_rate(activity: ActivityValue) -> Tensor:
     """Share of features that are active, |y| > ``eps``, in no row.
 
     Formula: (features without an active row) / C
+    Unit: share
     Accuracy: exact counts
     """
     share = ratio((activity.rate == 0).sum(), activity.rate.numel())
@@ -42,6 +44,7 @@ def linear_dead_neuron_num(highest: Tensor, *, threshold: float = -2.0) -> Tenso
     """Share of features whose output is at most the threshold in every row.
 
     Formula: (features with max over rows <= threshold) / C
+    Unit: features
     Accuracy: exact counts
     """
     return _dead_share(highest, threshold)
@@ -52,6 +55,7 @@ def dead_neuron_ratio(highest: Tensor, *, threshold: float = 0.0) -> Tensor:
     """Share of features whose output is at most zero in every row: for ReLU-like activations.
 
     Formula: (features with max over rows <= threshold) / C
+    Unit: share
     Accuracy: exact counts
     """
     return _dead_share(highest, threshold)

@@ -40,6 +40,7 @@ def mean_tid(
     code. Reads every step, whatever the schedule of its values.
 
     Formula: mean_t ||mu_t - mu||_2 / (||sigma||_2 + 1e-8)
+    Unit: ratio
     Source: arXiv 2210.05153
     Accuracy: 1e-5 of the size of mu_t
     """
@@ -66,6 +67,7 @@ def var_tid(
     |sigma - sigma_t| / sigma_t. Reads every step, whatever the schedule of its values.
 
     Formula: mean_t ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8)
+    Unit: ratio
     Source: arXiv 2210.05153
     Accuracy: 1e-5 of the size of sigma_t
     """

@@ -32,6 +32,7 @@ def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
     a step, in order of execution, where there was one.
 
     Formula: count of NaN in y + count of Inf
+    Unit: elements
     Accuracy: exact
     """
     return {"": found.nan + found.inf, "NaN": found.nan, "Inf": found.inf}
@@ -45,6 +46,7 @@ def underflow_rate(counts: OutOfRangeValue) -> Tensor:
     with ``loss_scaled=True`` of the scaled one, as they flow. NaN without any such element.
 
     Formula: (elements with 0 < |y| < smallest normal) / (elements with y != 0)
+    Unit: share
     Accuracy: exact counts, of float64 tensors after rounding to float32
     """
     return ratio(counts.below, counts.n)
@@ -58,6 +60,7 @@ def overflow_rate(counts: OutOfRangeValue) -> Tensor:
     ``loss_scaled=True`` of the scaled one, as they flow. NaN without any such element.
 
     Formula: (elements with |y| > largest number) / (elements with y != 0)
+    Unit: share
     Accuracy: exact counts, of float64 tensors after rounding to float32
     """
     return ratio(counts.above, counts.n)
@@ -70,6 +73,7 @@ def kurtosis(found: KurtosisValue) -> Tensor:
     NaN for constants.
 
     Formula: E[(y - mean)^4] / var^2, var biased
+    Unit: ratio
     Accuracy: 1e-5
     """
     return found.kurtosis
@@ -83,6 +87,7 @@ def histogram(counts: Tensor) -> Tensor:
     ``taiyi_fx.reductions.histogram_edges()``.
 
     Formula: count of 2^e <= |y| < 2^(e+1) for each sign and e
+    Unit: elements
     Accuracy: exact counts, of float64 tensors after rounding to float32
     """
     return counts

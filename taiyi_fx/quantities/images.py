@@ -27,6 +27,7 @@ def feature_map(maps: Tensor) -> Tensor:
     Lines of 1 lie between tiles.
 
     Formula: (y - min y) / (max y - min y), over the finite elements of each tile
+    Unit: grey from 0 to 1
     Accuracy: 1e-6
     """
     return _grid(maps)
@@ -52,6 +53,7 @@ def weight_image(
     inputs as columns. Tiles are as those of ``FeatureMap``.
 
     Formula: (W - min W) / (max W - min W), over the finite elements of each kernel
+    Unit: grey from 0 to 1
     Accuracy: 1e-6
     """
     if kernels.ndim != 4:

@@ -57,6 +57,7 @@ def gradient_noise_scale(found: NoiseValue) -> dict[str, Tensor]:
     noise prevails: then so is the ratio. NaN for a single sample.
 
     Formula: B_simple = tr(Sigma) / ||G||^2, both by the unbiased estimators for batches of 1 and N
+    Unit: samples
     Source: arXiv 1812.06162, appendix A
     Accuracy: 1e-4 of either, beside their cancellation
     """

@@ -61,6 +61,7 @@ def parameter_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     None at the first due step; NaN where a gradient is zero.
 
     Formula: <g_t, g_(t-1)> / (||g_t||_2 ||g_(t-1)||_2)
+    Unit: cosine
     Accuracy: 1e-5 absolute
     """
     if before is None or before.shape != g.shape:
@@ -75,6 +76,7 @@ def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     One that is not zero exactly, or with ``eps`` one larger than that in absolute value.
 
     Formula: (units with any |g| > eps) / units
+    Unit: share
     Accuracy: exact counts
     """
     units = g.reshape(len(g), -1) if g.ndim else g.reshape(1, 1)
@@ -87,6 +89,7 @@ def parameter_grad_death_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     """Share of a parameter's output units (its axis 0) that got no gradient.
 
     Formula: 1 - (units with any |g| > eps) / units
+    Unit: share
     Accuracy: exact counts
     """
     return 1 - parameter_grad_activation_rate(g, eps=eps)
@@ -128,6 +131,7 @@ def parameter_update_correlation(
     None at the first two due steps; NaN where it stood still. Keeps two copies of the parameter.
 
     Formula: <u_t, u_(t-1)> / (||u_t||_2 ||u_(t-1)||_2), u_t = p_t - p_(t-1)
+    Unit: cosine
     Accuracy: 1e-5 absolute, beside the rounding of the parameters themselves
     """
     if before is None or earlier is None:
@@ -142,6 +146,7 @@ def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
     None at the first; NaN where it was zero. Healthy training is often near 1e-3.
 
     Formula: ||p_t - p_(t-1)||_2 / ||p_(t-1)||_2
+    Unit: ratio
     Accuracy: 1e-5 beside the rounding of the parameters themselves
     """
     moved = _norm(_update(now, before))
@@ -157,6 +162,7 @@ def parameter_condition(singular: MatrixSingularValues) -> Tensor:
     +inf where the smallest singular value is zero: at or below sigma_1 max(shape) eps.
 
     Formula: sigma_1 / sigma_min
+    Unit: ratio
     Accuracy: 1e-4 where well conditioned
     """
     values = singular.values

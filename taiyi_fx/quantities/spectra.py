@@ -50,6 +50,7 @@ def input_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
     """Stable rank of the covariance of the input; NaN where its largest eigenvalue is zero.
 
     Formula: sum_k lambda_k / lambda_1
+    Unit: directions
     Accuracy: 1e-4
     """
     return spectrum.trace / spectrum.largest
@@ -62,6 +63,7 @@ def input_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
     With ``p``, over the eigenvalue at floor(p C), counted from 0. +inf where that is zero.
 
     Formula: lambda_1 / lambda_C, or lambda_1 / lambda_k, k = floor(p C)
+    Unit: ratio
     Source: arXiv 2002.10801
     Accuracy: 1e-4 where well conditioned
     """
@@ -73,6 +75,7 @@ def input_cov_condition_20(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 20 % eigenvalue of the covariance of the input.
 
     Formula: lambda_1 / lambda_k, k = floor(0.2 C) counted from 0
+    Unit: ratio
     Source: arXiv 2002.10801
     Accuracy: 1e-4 where well conditioned
     """
@@ -84,6 +87,7 @@ def input_cov_condition_50(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 50 % eigenvalue of the covariance of the input.
 
     Formula: lambda_1 / lambda_k, k = floor(0.5 C) counted from 0
+    Unit: ratio
     Source: arXiv 2002.10801
     Accuracy: 1e-4 where well conditioned
     """
@@ -95,6 +99,7 @@ def input_cov_condition_80(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 80 % eigenvalue of the covariance of the input.
 
     Formula: lambda_1 / lambda_k, k = floor(0.8 C) counted from 0
+    Unit: ratio
     Source: arXiv 2002.10801
     Accuracy: 1e-4 where well conditioned
     """
@@ -120,6 +125,7 @@ def participation_ratio(spectrum: SpectrumValue) -> Tensor:
     Needs no eigenvalues: both sums are those of the covariance matrix itself. NaN for constants.
 
     Formula: (sum_k lambda_k)^2 / sum_k lambda_k^2
+    Unit: directions
     Source: Gao et al. 2017, bioRxiv 214262
     Accuracy: 1e-4
     """
@@ -147,6 +153,7 @@ def fisher_condition(inputs: SpectrumValue, gradients: SpectrumValue) -> Tensor:
     Of input rows a and output gradient rows g; +inf where either matrix is singular.
 
     Formula: kappa(E[a a^T]) kappa(E[g g^T]), kappa = lambda_1 / lambda_C
+    Unit: ratio
     Source: arXiv 2002.10801
     Accuracy: 2e-4 where well conditioned
     """
@@ -160,6 +167,7 @@ def rank_me(singular: SingularValues) -> dict[str, Tensor]:
     All zero gives NaN. Bounded by the number of rows N, recorded beside it as ``RankMe.N``.
 
     Formula: exp(-sum_k p_k log p_k), p_k = sigma_k / ||sigma||_1 + 1e-7
+    Unit: directions
     Source: arXiv 2210.02885
     Accuracy: 1e-4
     """

@@ -36,6 +36,7 @@ def weight_param_jump(now: Tensor, before: Tensor | None) -> Tensor:
     Zero at the first. Signs are kept, not weights.
 
     Formula: count of w_t w_(t-1) < 0
+    Unit: elements
     Accuracy: exact
     """
     if before is None or before.shape != now.shape:
