@@ -13,7 +13,7 @@ from torch import nn
 
 from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
-from taiyi_fx.matching import is_name, match, suggestion
+from taiyi_fx.matching import is_name, match
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name
@@ -21,6 +21,7 @@ from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.reductions import NonFinites
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
+from taiyi_fx.suggestion import suggestion
 
 Key = str | Function | type[nn.Module] | Callable[[str, nn.Module], bool]
 Cfg = Mapping[Any, Any]

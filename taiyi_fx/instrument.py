@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import fx, nn
 
-from taiyi_fx import quantities  # noqa: F401 - declares the quantities
+import taiyi_fx.quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
 from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor, MonitorWarning

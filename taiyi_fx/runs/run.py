@@ -11,14 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.grid import Grid, grid
-from taiyi_fx.matching import suggestion
-from taiyi_fx.record import Event, Mode, as_table
+from taiyi_fx.record import Event, as_table
 from taiyi_fx.runs.schema import Life, Stored, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
+from taiyi_fx.suggestion import suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from taiyi_fx.passes.ir import Mode
 
 
 class Run:
