@@ -188,7 +188,7 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
     asked = _Asked()
     wanted: list[OfFunction] = []
     for key, entries in cfg.items():
-        path = f"cfg[{_shown(key)}]"
+        path = place(key)
         requests = tuple(_requests(path, entries, asked.problems))
         if is_function(key):
             wanted.append(OfFunction(path, key, requests))
@@ -378,7 +378,8 @@ def _schedule(schedule: Any) -> Schedule:
     raise ValueError(f"{schedule!r} is not a schedule; allowed are {FORMS}, or such an object")
 
 
-def _shown(key: Any) -> str:
+def place(key: Any) -> str:
+    """How problems call the place of a key: ``cfg['fc']``."""
     if is_function(key):
-        return function_name(key)
-    return key.__name__ if isinstance(key, type) else repr(key)
+        return f"cfg[{function_name(key)}]"
+    return f"cfg[{key.__name__ if isinstance(key, type) else repr(key)}]"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from taiyi_fx.grid import Grid, grid
 from taiyi_fx.suggestion import suggestion
+from taiyi_fx.table import as_table
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
     from torch import Tensor
@@ -231,10 +232,3 @@ def _text(value: Value) -> str:
     if isinstance(value, (float, int)):
         return f"{value:.4g}"
     return f"tensor {' x '.join(map(str, value.shape))}"
-
-
-def as_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows under their head, in columns."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [head, tuple("-" * w for w in widths), *rows]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in lines)
