@@ -47,11 +47,13 @@ def _run(given: Namespace) -> int:
         raise Refused(f"{given.output} is there already: --force replaces it")
     with opened(given.path) as run:
         columns = run.to_numpy()
+        tensors = sum(span.numbers for span in run.spans().values()) - len(columns["step"])
     try:
         _replace(file, write, columns)
     except (OSError, ImportError) as error:
         raise Refused(str(error)) from error
-    say(f"{given.output}: {many(len(columns['step']), 'number')}")
+    left = f"; {many(tensors, 'tensor')} left out" if tensors > 0 else ""
+    say(f"{given.output}: {many(len(columns['step']), 'number')}{left}")
     return 0
 
 

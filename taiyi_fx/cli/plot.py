@@ -92,9 +92,9 @@ def _ends(values: Any) -> tuple[str, str]:
 
 
 def _figure(run: Run, names: list[SeriesName], kind: str) -> Figure:
+    quantity, mode = _one(names, "quantity"), _one(names, "mode")
     from taiyi_fx.writers import figures
 
-    quantity, mode = _one(names, "quantity"), _one(names, "mode")
     try:
         if kind == "bands":
             return figures.bands(_epochs(run, names), quantity)
