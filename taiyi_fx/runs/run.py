@@ -120,6 +120,8 @@ class Run:
         """
         ids = {s.series_name: s.id for s in self._source.series()}
         asked = {ids[name]: name for name in names}
+        if not asked:
+            return {}
         points = self._source.points(list(asked))
         order = np.lexsort((points.step, points.series))  # stable, as is the order of making
         series, first = np.unique(points.series[order], return_index=True)
