@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, whole
 from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import many, plain, printable, say, say_json, table
+from taiyi_fx.cli.printing import as_json, many, plain, printable, say, table
 
 if TYPE_CHECKING:
     from taiyi_fx.cli.divergence import Divergence
@@ -51,7 +51,7 @@ def _run(given: Namespace) -> int:
     with opened(given.path) as one, opened(given.other) as other:
         found = _compared(one, other, given)
     if given.json:
-        say_json(_as_json(found))
+        say(as_json(_plain_found(found)))
     else:
         _show(found, given)
     return 1 if found.differ or found.only else 0
@@ -140,7 +140,7 @@ def _more(count: int, limit: int) -> str:
     return f"\n... and {count - limit:,} more: --limit {count}" if count > limit else ""
 
 
-def _as_json(found: _Found) -> dict[str, Any]:
+def _plain_found(found: _Found) -> dict[str, Any]:
     return {
         "equal": not found.differ and not found.only,
         "compared": found.compared,

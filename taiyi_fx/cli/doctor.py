@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from taiyi_fx.cli.command import Commands, command
-from taiyi_fx.cli.printing import say, say_json, table
+from taiyi_fx.cli.printing import as_json, say, table
 
 _EXAMPLES = """
 taiyi-fx doctor
@@ -25,7 +25,7 @@ def _run(given: Namespace) -> int:
 
     found = findings()
     if given.json:
-        say_json([finding._asdict() for finding in found])
+        say(as_json([finding._asdict() for finding in found]))
     else:
         say(table(("state", "what", "found"), [tuple(finding) for finding in found]))
     return 1 if any(finding.state == "broken" for finding in found) else 0

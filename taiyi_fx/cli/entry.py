@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from taiyi_fx.cli.parser import parser
@@ -12,6 +13,7 @@ from taiyi_fx.cli.refused import Refused
 
 _INTERRUPTED = 128 + 2
 _READER_IS_GONE = 128 + 13
+_DEFECT = 70
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if all is well; 1 if what was looked at is wrong or differs; 2 if it could not be looked
-        at; 130 after an interrupt, 141 where the reader of the output went away.
+        at; 70 after a defect of this program, which is told with its traceback; 130 after an
+        interrupt, 141 where the reader of the output went away.
 
     Raises:
         SystemExit: The arguments are wrong (2), or help was asked for (0).
@@ -39,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _READER_IS_GONE
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except Exception:  # noqa: BLE001 - its exit code would be 1, which says that runs differ
+        say(traceback.format_exc(), sys.stderr)
+        return _DEFECT
     return code
 
 

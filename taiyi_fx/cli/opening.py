@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from taiyi_fx.cli.refused import Refused
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from taiyi_fx.runs import Run, SeriesName
 
 
-def opened(path: str) -> Run:
-    """Opens a run.
+@contextmanager
+def opened(path: str) -> Iterator[Run]:
+    """A run to read in a ``with`` block, which does nothing else.
 
     Raises:
         Refused: There is none, or it cannot be read.
@@ -23,7 +25,8 @@ def opened(path: str) -> Run:
     from taiyi_fx.runs import open_run
 
     try:
-        return open_run(path)
+        with open_run(path) as run:
+            yield run
     except (OSError, ValueError, ImportError) as error:
         raise Refused(str(error)) from error
 

@@ -48,27 +48,31 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
+    if given.output is not None:
+        with opened(given.path) as run:
+            figure = _figure(run, selected(run.spans(), given), given.kind)
+        _save(figure, given.output)
+        return 0
+    if given.kind != "curves":
+        raise Refused(f"--kind {given.kind} is for a picture: give -o FILE")
     with opened(given.path) as run:
-        names = selected(run.spans(), given)
-        if given.output is None:
-            if given.kind != "curves":
-                raise Refused(f"--kind {given.kind} is for a picture: give -o FILE")
-            _print(run, names)
-            return 0
-        figure = _figure(run, names, given.kind)
-    try:
-        figure.savefig(given.output)
-    except (OSError, ValueError) as error:
-        raise Refused(str(error)) from error
-    say(given.output)
+        lines = _lines(run, selected(run.spans(), given))
+    say(lines)
     return 0
 
 
-def _print(run: Run, names: list[SeriesName]) -> None:
+def _save(figure: Figure, file: str) -> None:
+    try:
+        figure.savefig(file)
+    except (OSError, ValueError) as error:
+        raise Refused(str(error)) from error
+    say(file)
+
+
+def _lines(run: Run, names: list[SeriesName]) -> str:
     curves = run.curves(names)
     if not curves:
-        say("no numbers to draw")
-        return
+        return "no numbers to draw"
     first = min(int(curve.steps[0]) for curve in curves.values())
     last = max(int(curve.steps[-1]) for curve in curves.values())
     levels = BLOCKS if _can_show(BLOCKS) else PLAIN
@@ -76,7 +80,8 @@ def _print(run: Run, names: list[SeriesName]) -> None:
         (*name, sparkline(curve, levels, first, last, _WIDTH), *_ends(curve.values))
         for name, curve in curves.items()
     ]
-    say(table(("module", "quantity", "mode", f"steps {first} ... {last}", "first", "last"), rows))
+    head = ("module", "quantity", "mode", f"steps {first} ... {last}", "first", "last")
+    return table(head, rows)
 
 
 def _can_show(text: str) -> bool:

@@ -19,9 +19,9 @@ def say(text: str, stream: TextIO | None = None) -> None:
     print(shown.encode(encoding, "backslashreplace").decode(encoding), file=to)
 
 
-def say_json(value: object) -> None:
-    """Prints a value as JSON, which has no NaN and no Inf: see `plain`."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+def as_json(value: object) -> str:
+    """A value as JSON, which has no NaN and no Inf: see `plain`."""
+    return json.dumps(value, indent=2, allow_nan=False)
 
 
 def printable(text: str) -> str:

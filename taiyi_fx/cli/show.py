@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import headed, many, plain, say, say_json, table
+from taiyi_fx.cli.printing import as_json, headed, many, plain, say, table
 
 if TYPE_CHECKING:
     from taiyi_fx.runs import Curve, Run, SeriesName, Span
@@ -41,15 +41,18 @@ def _run(given: Namespace) -> int:
         numbers = {name: _numbers(curve) for name, curve in run.curves(names).items()}
         chosen = {name: spans[name] for name in names}
         if given.json:
-            say_json(_as_json(run, chosen, numbers))
-            return 0
-        say(headed(_head(given.path, run, spans)))
-        rows = [_row(name, span, numbers.get(name)) for name, span in chosen.items()]
-        say("\n" + table(_HEAD, rows))
-        if given.events:
-            events = [(str(e.step), e.kind, e.module, e.text) for e in run.events]
-            say("\n" + table(("step", "event", "module", "text"), events))
+            shown = as_json(_told(run, chosen, numbers))
+        else:
+            rows = [_row(name, span, numbers.get(name)) for name, span in chosen.items()]
+            parts = [headed(_head(given.path, run, spans)), table(_HEAD, rows)]
+            shown = "\n\n".join([*parts, _events(run)] if given.events else parts)
+    say(shown)
     return 0
+
+
+def _events(run: Run) -> str:
+    rows = [(str(e.step), e.kind, e.module, e.text) for e in run.events]
+    return table(("step", "event", "module", "text"), rows)
 
 
 class _Numbers(NamedTuple):
@@ -106,7 +109,7 @@ def _row(name: SeriesName, span: Span, numbers: _Numbers | None) -> tuple[str, .
     return *name, steps, *(f"{value:.4g}" for value in values), str(nan), str(inf)
 
 
-def _as_json(
+def _told(
     run: Run, spans: Mapping[SeriesName, Span], numbers: Mapping[SeriesName, _Numbers]
 ) -> dict[str, Any]:
     return {
@@ -121,7 +124,7 @@ def _as_json(
                 "first_step": span.first,
                 "last_step": span.last,
                 "values": span.numbers,
-                **_numbers_as_json(numbers.get(name)),
+                **_told_numbers(numbers.get(name)),
             }
             for name, span in spans.items()
         ],
@@ -129,7 +132,7 @@ def _as_json(
     }
 
 
-def _numbers_as_json(numbers: _Numbers | None) -> dict[str, Any]:
+def _told_numbers(numbers: _Numbers | None) -> dict[str, Any]:
     if numbers is None:
         return {"tensors": True}
     return {name: plain(value) for name, value in numbers._asdict().items()}

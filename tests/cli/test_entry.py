@@ -116,6 +116,14 @@ def test_an_interrupt_ends_it_quietly(monkeypatch, cli):
     assert cli("show", "x") == (130, "", "")
 
 
+def test_a_defect_does_not_look_like_a_difference(monkeypatch, cli):
+    monkeypatch.setattr(entry, "parser", lambda: 1 / 0)
+    code, out, err = cli("compare", "a", "b")
+    assert (code, out) == (70, "")
+    assert err.startswith("Traceback")
+    assert err.endswith("ZeroDivisionError: division by zero\n\n")
+
+
 HOSTILE = ["\x1b[31mred", "two\nlines", "\u202edrow", "tab\t", "é🦜", "\ud800", "back\\slash"]
 
 

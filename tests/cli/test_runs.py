@@ -132,6 +132,18 @@ def test_what_is_no_run_is_told(cli, tmp_path, command):
     assert "is damaged, or no run" in cli(command, tmp_path, *more)[2]
 
 
+@pytest.mark.parametrize("command", ["show", "plot", "export", "compare"])
+def test_a_run_whose_middle_is_damaged_is_no_difference(cli, tmp_path, command):
+    run = parted(FORMATS[0], tmp_path / "run", [[float(i)] * 20 for i in range(50)])
+    file = run / "run.sqlite"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:8192] + b"\xff" * (len(whole) - 8192))
+    more = {"export": ["-o", tmp_path / "x.csv"], "compare": [run]}.get(command, [])
+    code, out, err = cli(command, run, *more)
+    assert (code, out) == (2, "")
+    assert "run.sqlite' is damaged" in err
+
+
 def test_plot_draws_in_the_terminal(cli, run):
     code, out, _ = cli("plot", run)
     assert code == 0
