@@ -13,7 +13,7 @@ from torch import nn
 
 from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
-from taiyi_fx.matching import is_name, match
+from taiyi_fx.matching import is_name, match, resolved
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name
@@ -187,8 +187,8 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
         )
     asked = _Asked()
     wanted: list[OfFunction] = []
-    for key, entries in cfg.items():
-        path = place(key)
+    for given, entries in cfg.items():
+        path, key = place(given), resolved(model, given)
         requests = tuple(_requests(path, entries, asked.problems))
         if is_function(key):
             wanted.append(OfFunction(path, key, requests))

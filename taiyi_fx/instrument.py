@@ -55,8 +55,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         model: The model, before it is wrapped for parallel training or compiled.
         cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns,
             predicates of name and module, or functions whose calls the graph shows, such as
-            ``operator.add``. Entries are a quantity's name, ``[name, schedule]``
-            or ``[name, schedule, options]``, or a quantity on a schedule; and what `edit` returns.
+            ``operator.add``; of torch and operator also as texts: ``"torch.nn.Linear"``. Entries
+            are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
+            quantity on a schedule; and what `edit` returns.
         start_step: The step of the first forward.
         record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
         strict: Raise what goes wrong in a quantity during training instead of warning once.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import importlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +12,23 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from taiyi_fx.suggestion import suggestion
+
+_LIBRARIES = ("torch", "operator", "math")
+
+
+def resolved(model: nn.Module, key: Any) -> Any:
+    """A key as it is, or for a path such as ``"torch.nn.Linear"`` what that names.
+
+    A module of the model of that name comes first.
+    """
+    library, _, path = key.partition(".") if isinstance(key, str) else ("", "", "")
+    if library not in _LIBRARIES or not path or is_name(model, key):
+        return key
+    try:
+        found = functools.reduce(getattr, path.split("."), importlib.import_module(library))
+    except AttributeError:
+        return key
+    return found if callable(found) else key
 
 
 def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:

@@ -11,14 +11,10 @@ from argparse import ArgumentParser
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from taiyi_fx.cli.keys import as_key
 from taiyi_fx.cli.models import told
 from taiyi_fx.cli.refused import Refused
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -34,12 +30,6 @@ class CfgFile:
     path: Path
     cfg: Mapping[Any, Any]
     lines: Mapping[Any, int] = field(default_factory=dict)
-
-    def resolved(self, model: nn.Module) -> CfgFile:
-        """The same with paths, such as ``torch.nn.Linear``, replaced by what they name."""
-        keys = {key: as_key(model, key) if isinstance(key, str) else key for key in self.cfg}
-        cfg = {keys[key]: entries for key, entries in self.cfg.items()}
-        return CfgFile(self.path, cfg, {keys[key]: line for key, line in self.lines.items()})
 
     def located(self, problem: str) -> str:
         """A problem of the configuration with its file, and its line if that is known."""

@@ -26,7 +26,6 @@ def instrumented(given: Namespace) -> InstrumentedModule | None:
 
     file = read_cfg(given.cfg)
     model = load_model(given)
-    file = file.resolved(model)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:

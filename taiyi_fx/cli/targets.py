@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from taiyi_fx.cli.command import Commands, command
-from taiyi_fx.cli.keys import as_key
 from taiyi_fx.cli.models import add_model, load_model
 from taiyi_fx.cli.printing import many, say, table
 
@@ -37,10 +36,10 @@ def add(commands: Commands) -> None:
 
 def _run(given: Namespace) -> int:
     from taiyi_fx.functions import is_function
-    from taiyi_fx.matching import match
+    from taiyi_fx.matching import match, resolved
 
     model = load_model(given)
-    key = as_key(model, given.key)
+    key = resolved(model, given.key)
     if is_function(key):
         return _show_calls(model, given.key, key)
     problems: list[str] = []
