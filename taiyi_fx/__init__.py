@@ -1,32 +1,41 @@
 """Monitoring compiled into a PyTorch model: no module hooks, no change, numbers that hold."""
 
-from taiyi_fx.catalogue import Quantities, QuantityInfo, quantities
-from taiyi_fx.config import ConfigError
-from taiyi_fx.diagram import Diagram, diagram
-from taiyi_fx.edits import Edit, edit
-from taiyi_fx.epochs import EpochSummary
-from taiyi_fx.grid import Grid
-from taiyi_fx.instrument import InstrumentedModule, instrument
-from taiyi_fx.monitor import Monitor, MonitorWarning
-from taiyi_fx.passes.ir import PairReduction, Reduction
-from taiyi_fx.places import (
-    buffer,
-    input,
-    input_grad,
-    output,
-    output_grad,
-    pair,
-    parameter,
-    parameter_grad,
-    previous,
-    weight,
-    weight_grad,
-)
-from taiyi_fx.quantity import NoValue, Quantity, quantity
-from taiyi_fx.record import NonFiniteSite, Record, Records
-from taiyi_fx.runs import Run, open_run
-from taiyi_fx.schedule import at_steps, every, linear
-from taiyi_fx.visualization import Visualization
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from taiyi_fx.catalogue import Quantities, QuantityInfo, quantities
+    from taiyi_fx.config import ConfigError
+    from taiyi_fx.diagram import Diagram, diagram
+    from taiyi_fx.edits import Edit, edit
+    from taiyi_fx.epochs import EpochSummary
+    from taiyi_fx.grid import Grid
+    from taiyi_fx.instrument import InstrumentedModule, instrument
+    from taiyi_fx.monitor import Monitor, MonitorWarning
+    from taiyi_fx.passes.ir import PairReduction, Reduction
+    from taiyi_fx.places import (
+        buffer,
+        input,
+        input_grad,
+        output,
+        output_grad,
+        pair,
+        parameter,
+        parameter_grad,
+        previous,
+        weight,
+        weight_grad,
+    )
+    from taiyi_fx.quantity import NoValue, Quantity, quantity
+    from taiyi_fx.record import NonFiniteSite, Record, Records
+    from taiyi_fx.runs import Run, open_run
+    from taiyi_fx.schedule import at_steps, every, linear
+    from taiyi_fx.visualization import Visualization
 
 __all__ = [
     "ConfigError",
@@ -69,3 +78,79 @@ __all__ = [
     "weight",
     "weight_grad",
 ]
+
+# What the imports above say, for when a name is first used: importing torch takes a second, and
+# the command line and reading runs need none.
+_HOMES = {
+    "Quantities": "catalogue",
+    "QuantityInfo": "catalogue",
+    "quantities": "catalogue",
+    "ConfigError": "config",
+    "Diagram": "diagram",
+    "diagram": "diagram",
+    "Edit": "edits",
+    "edit": "edits",
+    "EpochSummary": "epochs",
+    "Grid": "grid",
+    "InstrumentedModule": "instrument",
+    "instrument": "instrument",
+    "Monitor": "monitor",
+    "MonitorWarning": "monitor",
+    "PairReduction": "passes.ir",
+    "Reduction": "passes.ir",
+    "buffer": "places",
+    "input": "places",
+    "input_grad": "places",
+    "output": "places",
+    "output_grad": "places",
+    "pair": "places",
+    "parameter": "places",
+    "parameter_grad": "places",
+    "previous": "places",
+    "weight": "places",
+    "weight_grad": "places",
+    "NoValue": "quantity",
+    "Quantity": "quantity",
+    "quantity": "quantity",
+    "NonFiniteSite": "record",
+    "Record": "record",
+    "Records": "record",
+    "Run": "runs",
+    "open_run": "runs",
+    "at_steps": "schedule",
+    "every": "schedule",
+    "linear": "schedule",
+    "Visualization": "visualization",
+}
+
+_WITHOUT_TORCH = frozenset(("grid", "record", "runs"))
+
+
+def __getattr__(name: str) -> Any:
+    """A public name or a module of the package, imported when first asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        full_name = f"{__name__}.{name}"
+        if name.startswith("_") or importlib.util.find_spec(full_name) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return importlib.import_module(full_name)
+    if home not in _WITHOUT_TORCH:
+        importlib.import_module(f"{__name__}.instrument")  # declares all quantities
+    found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(types.ModuleType):
+    """Keeps the function `instrument` from being hidden by the module it stands in."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

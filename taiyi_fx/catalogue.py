@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from taiyi_fx import quantities as _declared  # noqa: F401 - declares the quantities
-from taiyi_fx.matching import suggestion
+import taiyi_fx.quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.options import described
 from taiyi_fx.quantity import Quantity, find_quantity, quantity_names
+from taiyi_fx.suggestion import suggestion
 
 _FIELD = re.compile(r"^(Formula|Unit|Source|Accuracy|Cost): (.*(?:\n(?:[ ]+).*)*)", re.MULTILINE)
 _SITES = {

@@ -13,7 +13,7 @@ from torch import nn
 
 from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
-from taiyi_fx.matching import is_name, match, suggestion
+from taiyi_fx.matching import is_name, match, resolved
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name
@@ -21,6 +21,7 @@ from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.reductions import NonFinites
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
+from taiyi_fx.suggestion import suggestion
 
 Key = str | Function | type[nn.Module] | Callable[[str, nn.Module], bool]
 Cfg = Mapping[Any, Any]
@@ -186,8 +187,8 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
         )
     asked = _Asked()
     wanted: list[OfFunction] = []
-    for key, entries in cfg.items():
-        path = f"cfg[{_shown(key)}]"
+    for given, entries in cfg.items():
+        path, key = place(given), resolved(model, given)
         requests = tuple(_requests(path, entries, asked.problems))
         if is_function(key):
             wanted.append(OfFunction(path, key, requests))
@@ -377,7 +378,8 @@ def _schedule(schedule: Any) -> Schedule:
     raise ValueError(f"{schedule!r} is not a schedule; allowed are {FORMS}, or such an object")
 
 
-def _shown(key: Any) -> str:
+def place(key: Any) -> str:
+    """How problems call the place of a key: ``cfg['fc']``."""
     if is_function(key):
-        return function_name(key)
-    return key.__name__ if isinstance(key, type) else repr(key)
+        return f"cfg[{function_name(key)}]"
+    return f"cfg[{key.__name__ if isinstance(key, type) else repr(key)}]"

@@ -56,6 +56,13 @@ class Diagram:
             path.write_bytes(dot.render(self.to_dot(), suffix[1:]))
         return path
 
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What a notebook shows: a picture, or without a Graphviz its source."""
+        if dot.find_engine() is None:
+            return {"text/plain": self.to_dot()}
+        picture = dot.render(self.to_dot(), "svg").decode("utf-8")
+        return {"text/plain": repr(self), "image/svg+xml": picture}
+
     def __repr__(self) -> str:
         marked = [box.marks for _, box in boxes(self._graph)]
         probed, edited = sum(m.has_readings for m in marked), sum(bool(m.edits) for m in marked)

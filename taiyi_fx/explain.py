@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from torch import nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.matching import suggestion
 from taiyi_fx.places import Missing
 from taiyi_fx.quantity import find_quantity, quantity_names
 from taiyi_fx.record import Records, Series
 from taiyi_fx.schedule import is_any_due
+from taiyi_fx.suggestion import suggestion
 
 _HORIZON = 100_000
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import fx, nn
 
-from taiyi_fx import quantities  # noqa: F401 - declares the quantities
+import taiyi_fx.quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
 from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor, MonitorWarning
@@ -56,8 +56,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         model: The model, before it is wrapped for parallel training or compiled.
         cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns,
             predicates of name and module, or functions whose calls the graph shows, such as
-            ``operator.add``. Entries are a quantity's name, ``[name, schedule]``
-            or ``[name, schedule, options]``, or a quantity on a schedule; and what `edit` returns.
+            ``operator.add``; of torch and operator also as texts: ``"torch.nn.Linear"``. Entries
+            are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
+            quantity on a schedule; and what `edit` returns.
         start_step: The step of the first forward.
         record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
         strict: Raise what goes wrong in a quantity during training instead of warning once.

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
-from collections.abc import Mapping, Sequence
+import functools
+import importlib
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 from torch.nn.utils import parametrize
 
-_WRAPPERS = ("module.", "_orig_mod.", "model.")
+from taiyi_fx.suggestion import suggestion
+
+_LIBRARIES = ("torch", "operator", "math")
+
+
+def resolved(model: nn.Module, key: Any) -> Any:
+    """A key as it is, or for a path such as ``"torch.nn.Linear"`` what that names.
+
+    A module of the model of that name comes first.
+    """
+    library, _, path = key.partition(".") if isinstance(key, str) else ("", "", "")
+    if library not in _LIBRARIES or not path or is_name(model, key):
+        return key
+    try:
+        found = functools.reduce(getattr, path.split("."), importlib.import_module(library))
+    except AttributeError:
+        return key
+    return found if callable(found) else key
 
 
 def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:
@@ -73,16 +91,3 @@ def _nothing(model: nn.Module, modules: Mapping[str, nn.Module], key: str) -> st
     names = [name for name in modules if name]
     classes = sorted({type(m).__name__ for m in modules.values()})
     return f"no module is named or of class {key!r}.{suggestion(key, [*classes, *names])}"
-
-
-def suggestion(word: str, known: Sequence[str]) -> str:
-    """A sentence that helps someone who wrote a word that is not known."""
-    for name in known:
-        if any(f"{w}{name}" == word or f"{w}{word}" == name for w in _WRAPPERS):
-            return f" Did you mean {name!r}?"
-    by_lower = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    if close:
-        return f" Did you mean {by_lower[close[0]]!r}?"
-    shown = ", ".join(map(repr, known[:8]))
-    return f" Known are {shown}{', ...' if len(known) > 8 else ''}" if known else ""

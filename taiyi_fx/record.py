@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, overload
-
-from numpy.typing import NDArray
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from taiyi_fx.grid import Grid, grid
-from taiyi_fx.matching import suggestion
-from taiyi_fx.passes.ir import Mode, Port
+from taiyi_fx.suggestion import suggestion
+from taiyi_fx.table import as_table
 
-Value = float | int | Tensor
+if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from taiyi_fx.passes.ir import Mode, Port
+
+Value: TypeAlias = "float | int | Tensor"
 """A number, or for vectors and raw access a tensor on the CPU."""
 
 
@@ -190,7 +193,7 @@ class Records(Sequence[Record]):
         found = [
             (r.module, r.step, r.value)
             for r in self.select(quantity=quantity, mode=mode)
-            if not isinstance(r.value, Tensor)
+            if isinstance(r.value, (float, int))
         ]
         if not found:
             known = {r.quantity for r in self.select(mode=mode)} - {quantity}
@@ -211,7 +214,7 @@ class Records(Sequence[Record]):
         found = {
             r.step: _array(r.value)
             for r in self.select(module, quantity, mode)
-            if isinstance(r.value, Tensor)
+            if not isinstance(r.value, (float, int))
         }
         if not found:
             known = {r.quantity for r in self.select(module, mode=mode)} - {quantity}
@@ -241,7 +244,7 @@ def _array(x: Tensor) -> NDArray[Any]:
 
 
 def _size(record: Record) -> int:
-    return record.value.numel() if isinstance(record.value, Tensor) else 1
+    return 1 if isinstance(record.value, (float, int)) else record.value.numel()
 
 
 def _row(key: tuple[str, str], values: dict[int, Value]) -> tuple[str, ...]:
@@ -251,13 +254,6 @@ def _row(key: tuple[str, str], values: dict[int, Value]) -> tuple[str, ...]:
 
 
 def _text(value: Value) -> str:
-    if isinstance(value, Tensor):
-        return f"tensor {' x '.join(map(str, value.shape))}"
-    return f"{value:.4g}"
-
-
-def as_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows under their head, in columns."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = [head, tuple("-" * w for w in widths), *rows]
-    return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) for r in lines)
+    if isinstance(value, (float, int)):
+        return f"{value:.4g}"
+    return f"tensor {' x '.join(map(str, value.shape))}"

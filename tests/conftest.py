@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from taiyi_fx import instrument  # noqa: F401 - declares all quantities, for `own_registry` to keep
+
 settings.register_profile(
     "taiyi_fx",
     deadline=None,

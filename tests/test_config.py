@@ -1,3 +1,5 @@
+from collections import OrderedDict
+
 import pytest
 import torch
 from torch import nn
@@ -208,3 +210,33 @@ def test_option_values_are_kept_apart():
     labels = [s.label for s in check(model, cfg).subscriptions]
     assert labels == ["InputMean", "InputMean(reduce='feature')"]
     assert torch is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [("torch.nn.Linear", nn.Linear), ("torch.nn.Module", nn.Module), ("torch.relu", torch.relu)],
+)
+def test_a_path_to_a_class_or_function_is_that(path, meant):
+    class Net(nn.Sequential):
+        def forward(self, x):
+            return torch.relu(super().forward(x))
+
+    model = Net(nn.Linear(2, 3), nn.Linear(3, 2))
+    by_path, by_itself = (
+        taiyi_fx.instrument(model, {key: ["OutputRMS"]}).monitor.subscriptions
+        for key in (path, meant)
+    )
+    assert by_path == by_itself
+
+
+def test_a_module_named_like_a_path_comes_first():
+    model = nn.Sequential(OrderedDict(torch=nn.Sequential(OrderedDict(relu=nn.Linear(2, 2)))))
+    (found,) = taiyi_fx.instrument(model, {"torch.relu": ["OutputRMS"]}).monitor.subscriptions
+    assert found.module == "torch.relu"
+
+
+@pytest.mark.parametrize("path", ["torch.nn.Linea", "torch.nn", "torch.", "operator", "math.pi"])
+def test_a_path_to_nothing_is_told_as_it_was_written(path):
+    with pytest.raises(taiyi_fx.ConfigError) as error:
+        taiyi_fx.instrument(nn.Linear(2, 2), {path: ["OutputRMS"]})
+    assert f"cfg[{path!r}]: no module is named or of class {path!r}." in str(error.value)

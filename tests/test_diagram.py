@@ -177,3 +177,12 @@ def test_the_engine_is_found_without_an_activated_environment(tmp_path, monkeypa
 def test_what_was_not_instrumented_is_refused():
     with pytest.raises(TypeError, match="what taiyi_fx.instrument returned, not a Linear"):
         taiyi_fx.diagram(nn.Linear(2, 2))
+
+
+def test_a_notebook_shows_the_picture_or_its_source(monkeypatch):
+    diagram = taiyi_fx.diagram(taiyi_fx.instrument(cnn(), CFG))
+    shown = diagram._repr_mimebundle_(include=None, exclude=None)
+    assert shown["text/plain"] == repr(diagram)
+    assert ET.fromstring(shown["image/svg+xml"]).tag.endswith("svg")
+    monkeypatch.setattr(dot, "find_engine", lambda: None)
+    assert diagram._repr_mimebundle_() == {"text/plain": diagram.to_dot()}

@@ -1,7 +1,9 @@
 """The package as a whole: its public names, its documentation, its README and examples."""
 
+import ast
 import importlib
 import inspect
+import pickle
 import re
 import runpy
 import subprocess
@@ -29,6 +31,38 @@ def test_the_public_names_are_these():
         "instrument", "linear", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "weight", "weight_grad",
     ]  # fmt: skip
+
+
+def test_type_checkers_see_what_runs():
+    source = ast.parse((ROOT / "taiyi_fx" / "__init__.py").read_text(encoding="utf-8"))
+    (block,) = (node for node in source.body if isinstance(node, ast.If))
+    homes = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert sorted(homes) == sorted(taiyi_fx.__all__)
+    for name, home in homes.items():
+        assert getattr(importlib.import_module(home), name) is getattr(taiyi_fx, name)
+    assert set(taiyi_fx.__all__) <= set(dir(taiyi_fx))
+    assert pickle.loads(pickle.dumps(taiyi_fx.instrument)) is taiyi_fx.instrument
+    with pytest.raises(AttributeError, match="module 'taiyi_fx' has no attribute 'instrumnt'"):
+        taiyi_fx.instrumnt  # noqa: B018
+
+
+@pytest.mark.parametrize("first", ["instrument", "quantity", "quantities", "diagram", "catalogue"])
+def test_modules_do_not_hide_functions_of_their_name(first):
+    code = f"""
+        import sys, taiyi_fx
+        assert 'torch' not in sys.modules
+        assert taiyi_fx.open_run and taiyi_fx.Records and 'torch' not in sys.modules
+        import taiyi_fx.{first}
+        from taiyi_fx import diagram, instrument, quantities, quantity
+        assert all(f.__name__ in taiyi_fx.__all__ for f in (diagram, instrument, quantities, quantity))
+        assert len(quantities()) > 80 and taiyi_fx.writers.Store
+    """
+    subprocess.run([sys.executable, "-c", inspect.cleandoc(code)], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize("name", taiyi_fx.__all__)
@@ -127,6 +161,7 @@ def test_testing_is_imported_by_name():
         "README.md",
         "docs/how-it-works.md",
         "docs/testing.md",
+        "docs/command-line.md",
         "docs/cost.md",
         "docs/runs.md",
         "docs/trainers.md",

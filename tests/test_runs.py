@@ -10,6 +10,7 @@ import torch
 
 import taiyi_fx
 from taiyi_fx.record import Block, Record, Records
+from taiyi_fx.runs import SeriesName
 from taiyi_fx.runs.schema import from_text, to_text
 from taiyi_fx.writers import Batch, Store
 from tests.writers.runs import FORMATS, numbers, opened, written
@@ -123,6 +124,46 @@ def test_a_table_shows_what_there_is(run):
         ["a", "ratio", "eval", "0"],
         ["b", "t", "train", "1"],
     ]
+
+
+@both
+def test_many_curves_are_read_in_one_go(kind, tmp_path):
+    tensor = Record(0, "m", "t", torch.zeros(2))
+    batches = [numbers(4, [1.0, 2.0, 3.0]), numbers(2, [5.0, float("nan")], records=[tensor])]
+    batches += [numbers(2, [6.0]), numbers(0, [7.0], mode="eval")]
+    written(kind, tmp_path, batches)
+    with taiyi_fx.open_run(tmp_path) as run:
+        spans = run.spans()
+        assert {(*name[::2], *span) for name, span in spans.items()} == {
+            ("a", "train", 3, 2, 4), ("b", "train", 2, 2, 4), ("c", "train", 1, 4, 4),
+            ("m", "train", 1, 0, 0), ("a", "eval", 1, 0, 0),
+        }  # fmt: skip
+        curves = run.curves(spans)
+        assert list(curves) == [name for name in spans if name.module != "m"]
+        for name, curve in curves.items():
+            expected = run.series(*name)
+            np.testing.assert_array_equal(curve.steps, expected.steps)
+            np.testing.assert_array_equal(curve.values, expected.values)
+        assert run.curves([]) == {}
+        one = SeriesName("a", "q", "train")
+        assert run.curves([one])[one].values.tolist() == [5, 6, 1]
+        with pytest.raises(KeyError):
+            run.curves([SeriesName("a", "q", "none")])  # type: ignore[arg-type]
+
+
+def test_a_notebook_shows_a_table_in_which_names_are_only_text(tmp_path):
+    block = Block(
+        0, "train", (("<script>", "a&b"), *((f"m{i}", "q") for i in range(250))), [1.0] * 251
+    )
+    written(FORMATS[0], tmp_path, [Batch(0, [block])])
+    with taiyi_fx.open_run(tmp_path) as run:
+        shown = run._repr_mimebundle_(include=None, exclude=None)
+        assert shown["text/plain"] == repr(run)
+    page = shown["text/html"]
+    assert "<script>" not in page
+    assert "<td>&lt;script&gt;</td><td>a&amp;b</td><td>train</td><td>0</td>" in page
+    assert page.count("<tr>") == 201
+    assert page.endswith("</table><p>... and 51 more</p>")
 
 
 @both

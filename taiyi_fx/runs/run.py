@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.grid import Grid, grid
-from taiyi_fx.matching import suggestion
-from taiyi_fx.record import Event, Mode, as_table
-from taiyi_fx.runs.schema import Life, Stored, from_text
+from taiyi_fx.record import Event
+from taiyi_fx.runs.schema import Life, SeriesName, Stored, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
+from taiyi_fx.suggestion import suggestion
+from taiyi_fx.table import as_table
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+
+    from taiyi_fx.passes.ir import Mode
 
 
 class Run:
@@ -96,6 +100,34 @@ class Run:
         if not len(curve.steps) and self._source.arrays(found):
             raise LookupError(f"{quantity!r} of {module!r} are tensors: see Run.tensors")
         return curve
+
+    def spans(self) -> dict[SeriesName, Span]:
+        """How much there is of each series, numbers or tensors, in the order of their first."""
+        spans = self._source.spans()
+        series = self._source.series()
+        return {s.series_name: spans[s.id] for s in series if s.id in spans}
+
+    def curves(self, names: Iterable[SeriesName]) -> dict[SeriesName, Curve]:
+        """The numbers of many series, read in one go; those that hold tensors are left out.
+
+        All values are float64, unlike those of `series`.
+
+        Args:
+            names: Of those that `spans` has.
+
+        Raises:
+            KeyError: There is no series of a name.
+        """
+        ids = {s.series_name: s.id for s in self._source.series()}
+        asked = {ids[name]: name for name in names}
+        if not asked:
+            return {}
+        points = self._source.points(list(asked))
+        order = np.lexsort((points.step, points.series))  # stable, as is the order of making
+        series, first = np.unique(points.series[order], return_index=True)
+        parts = (np.split(column[order], first[1:]) for column in (points.step, points.value))
+        found = {i: Curve(*curve) for i, *curve in zip(series.tolist(), *parts, strict=False)}
+        return {name: found[i] for i, name in asked.items() if i in found}
 
     def tensors(
         self, module: str, quantity: str, mode: Mode = "train", call: int = 0
@@ -185,13 +217,23 @@ class Run:
         return f"<Run {str(self.path)!r}: {self.model}, {len(self._source.series())} series>"
 
     def __str__(self) -> str:
+        return as_table(_HEAD, self._rows())
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What a notebook shows."""
+        rows = self._rows()
+        more = f"<p>... and {len(rows) - _SHOWN} more</p>" if len(rows) > _SHOWN else ""
+        table = _html_row("th", _HEAD) + "".join(_html_row("td", row) for row in rows[:_SHOWN])
+        text = f"<p>{html.escape(repr(self))}</p><table>{table}</table>{more}"
+        return {"text/plain": repr(self), "text/html": text}
+
+    def _rows(self) -> list[tuple[str, ...]]:
         spans = self._source.spans()
         there = [(s, spans[s.id]) for s in self._source.series() if s.id in spans]
-        rows = [
+        return [
             (s.module + (f"@{s.call}" if s.call else ""), s.quantity, s.mode, _text(span))
             for s, span in there
         ]
-        return as_table(("module", "quantity", "mode", "steps"), rows)
 
     def _columns(self, texts: Callable[[list[str], NDArray[np.intp]], Any]) -> dict[str, Any]:
         points = self._source.points()  # first: each of their series is there after it
@@ -225,6 +267,16 @@ class Run:
             if series.mode == mode:
                 return series.id
         raise LookupError(f"no {quantity!r} of {name!r} in {mode}, but in {of_quantity[0].mode}")
+
+
+_HEAD = ("module", "quantity", "mode", "steps")
+_SHOWN = 200
+"""Rows of a table in a notebook."""
+
+
+def _html_row(cell: str, row: Iterable[str]) -> str:
+    cells = "".join(f"<{cell}>{html.escape(text)}</{cell}>" for text in row)
+    return f"<tr>{cells}</tr>"
 
 
 def _names(series: Sequence[Stored]) -> list[str]:

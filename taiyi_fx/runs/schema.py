@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from taiyi_fx.passes.ir import Mode
 
 SQLITE = "run.sqlite"
 """The file of a run in SQLite."""
@@ -68,6 +71,20 @@ class Life(NamedTuple):
     seed: int
 
 
+class SeriesName(NamedTuple):
+    """What a series is called.
+
+    Attributes:
+        module: The module, with its call: ``"fc"``, ``"fc@1"``.
+        quantity: The quantity's name in records.
+        mode: Of the forwards.
+    """
+
+    module: str
+    quantity: str
+    mode: Mode
+
+
 class Stored(NamedTuple):
     """A series as it stands in a file, with its name in tables."""
 
@@ -84,6 +101,11 @@ class Stored(NamedTuple):
         """The module's name as records have it, with its call."""
         module = from_text(self.module)
         return f"{module}@{self.call}" if self.call else module
+
+    @property
+    def series_name(self) -> SeriesName:
+        """What the series is called in records."""
+        return SeriesName(self.name, from_text(self.quantity), cast("Mode", self.mode))
 
 
 def newer(file: Path, version: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from torch import nn
 
-from taiyi_fx import quantities as _declared  # noqa: F401 - declares them
+import taiyi_fx.quantities  # noqa: F401 - declares them
 from taiyi_fx.matching import match
 from taiyi_fx.places import Missing
 from taiyi_fx.quantity import Quantity, find_quantity, quantity_names

@@ -10,7 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from taiyi_fx.record import Mode, Series
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.record import Series
 from taiyi_fx.runs.schema import Stored, from_text, to_text
 from taiyi_fx.writers.protocol import Batch, RunInfo
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from taiyi_fx.epochs import EpochSummary
 from taiyi_fx.grid import Grid
-from taiyi_fx.matching import suggestion
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.suggestion import suggestion
 from taiyi_fx.writers.axes import (
     ABSENT,
     BLUE,

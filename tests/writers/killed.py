@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-import taiyi_fx
-from taiyi_fx import outlets
+from taiyi_fx import instrument, open_run, outlets
 from taiyi_fx.writers import Store
 
 
@@ -40,12 +39,12 @@ def train(folder):
     start = 0
     if (Path(folder) / "run.sqlite").exists():
         try:
-            with taiyi_fx.open_run(folder) as run:
+            with open_run(folder) as run:
                 start = max(run.to_numpy()["step"].tolist(), default=-1) + 1
         except ValueError:  # killed before it began
             pass
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    model = taiyi_fx.instrument(
+    model = instrument(
         model,
         {nn.Linear: ["InputMean", "WeightNorm", "OutputGradSndNorm"]},
         start_step=start,

@@ -1,0 +1,158 @@
+"""Configurations in files: Python, YAML or TOML, with the lines of their keys."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import runpy
+import sys
+from argparse import ArgumentParser
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from taiyi_fx.cli.models import told
+from taiyi_fx.cli.refused import Refused
+
+
+@dataclass(frozen=True)
+class CfgFile:
+    """A configuration as it stands in a file.
+
+    Attributes:
+        path: The file.
+        cfg: Keys to entries.
+        lines: Of keys, as far as they are known.
+    """
+
+    path: Path
+    cfg: Mapping[Any, Any]
+    lines: Mapping[Any, int] = field(default_factory=dict)
+
+    def located(self, problem: str) -> str:
+        """A problem of the configuration with its file, and its line if that is known."""
+        from taiyi_fx.config import place
+
+        for key, line in self.lines.items():
+            if re.match(re.escape(place(key)) + r"[\[:]", problem):
+                return f"{self.path}:{line}: {problem}"
+        return f"{self.path}: {problem}"
+
+
+def add_cfg(command: ArgumentParser) -> None:
+    """Adds the argument that names a configuration."""
+    command.add_argument(
+        "cfg", metavar="CFG", help="a configuration: .py that sets `cfg`, .yaml, .yml or .toml"
+    )
+
+
+def read_cfg(name: str) -> CfgFile:
+    """Reads a configuration.
+
+    Raises:
+        Refused: It is not there, cannot be read, or is no mapping; says where it is wrong.
+    """
+    path = Path(name)
+    readers = {".py": _python, ".yaml": _yaml, ".yml": _yaml, ".toml": _toml}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise Refused(f"{name}: CFG ends in .py, .yaml, .yml or .toml")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{name}: it cannot be read: {error}") from error
+    found = reader(path, text)
+    if not isinstance(found.cfg, Mapping):
+        raise Refused(
+            f"{name}: a configuration maps modules to lists of quantities, this is a "
+            f"{type(found.cfg).__name__}"
+        )
+    return found
+
+
+def _python(path: Path, text: str) -> CfgFile:
+    try:
+        names = runpy.run_path(str(path))
+    except SyntaxError as error:
+        raise Refused(f"{error.filename}:{error.lineno}: {error.msg}") from error
+    except (Exception, SystemExit) as error:  # the user's own code
+        raise Refused(told(f"running {path}", error)) from error
+    if "cfg" not in names:
+        raise Refused(f"{path}: it sets no `cfg`")
+    cfg = names["cfg"]
+    lines = _lines_of_literal(text)
+    # The keys of a literal are those of the configuration, in their order, unless it was changed.
+    is_plain = isinstance(cfg, Mapping) and len(cfg) == len(lines)
+    return CfgFile(path, cfg, dict(zip(cfg, lines, strict=True)) if is_plain else {})
+
+
+def _lines_of_literal(text: str) -> list[int]:
+    """The lines of the keys of the last ``cfg = {...}`` in a Python file."""
+    lines: list[int] = []
+    for node in ast.parse(text).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        is_cfg = any(isinstance(target, ast.Name) and target.id == "cfg" for target in targets)
+        value = getattr(node, "value", None)
+        if is_cfg and isinstance(value, ast.Dict):
+            lines = [key.lineno for key in value.keys if key is not None]
+    return lines
+
+
+def _yaml(path: Path, text: str) -> CfgFile:
+    yaml = _optional("yaml", "PyYAML", "yaml")
+    loader = yaml.SafeLoader(text)
+    try:
+        return _of_nodes(path, loader, loader.get_single_node())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise Refused(f"{where}: {getattr(error, 'problem', None) or error}") from error
+    finally:
+        loader.dispose()
+
+
+def _of_nodes(path: Path, loader: Any, root: Any) -> CfgFile:  # PyYAML is untyped
+    pairs = root.value if root is not None and root.id == "mapping" else None
+    if pairs is None:
+        return CfgFile(path, loader.construct_document(root) if root is not None else None)  # type: ignore[arg-type]
+    cfg: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    for key_node, value_node in pairs:
+        # Keys as they are written: 4 and 1.10 are names of modules, not numbers.
+        key, line = str(key_node.value), key_node.start_mark.line + 1
+        if key in cfg:
+            raise Refused(f"{path}:{line}: {key!r} stands in line {lines[key]} already")
+        cfg[key] = loader.construct_object(value_node, deep=True)
+        lines[key] = line
+    return CfgFile(path, cfg, lines)
+
+
+def _toml(path: Path, text: str) -> CfgFile:
+    library = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    toml = _optional(library, "tomli", "toml")
+    try:
+        cfg = toml.loads(text)
+    except toml.TOMLDecodeError as error:
+        raise Refused(f"{path}: {error}") from error
+    for key, entries in cfg.items():
+        if isinstance(entries, dict):
+            raise Refused(
+                f"{path}: {key!r} is a table; a name with dots stands in quotes, such as "
+                f'"{key}.{next(iter(entries), "0")}" = ["InputMean"]'
+            )
+    return CfgFile(path, cfg, {key: line for key in cfg if (line := _line_of(key, text))})
+
+
+def _line_of(key: str, text: str) -> int | None:
+    spelled = re.compile(rf"""\s*(["']?){re.escape(key)}\1\s*=""")
+    numbered = enumerate(text.split("\n"), start=1)
+    return next((number for number, line in numbered if spelled.match(line)), None)
+
+
+def _optional(module: str, package: str, extra: str) -> Any:  # it may not be there to be typed
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise Refused(f"this needs {package}: pip install 'taiyi-fx[{extra}]'") from error

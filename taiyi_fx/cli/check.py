@@ -1,0 +1,85 @@
+"""``taiyi-fx check``: whether a configuration fits a model, and what comes of it."""
+
+from __future__ import annotations
+
+import itertools
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from taiyi_fx.cli.cfg_files import add_cfg
+from taiyi_fx.cli.command import Commands, command, whole
+from taiyi_fx.cli.instrumenting import instrumented
+from taiyi_fx.cli.models import add_model
+from taiyi_fx.cli.printing import headed, many, say, table
+
+if TYPE_CHECKING:
+    from taiyi_fx import InstrumentedModule
+    from taiyi_fx.config import Subscription
+    from taiyi_fx.schedule import Schedule
+
+_EXAMPLES = """
+taiyi-fx check models:net probes.yaml
+taiyi-fx check models:net probes.py --step-from 1000
+taiyi-fx check models:huge probes.toml --device meta
+"""
+_SHOWN = 5
+_HORIZON = 100_000
+
+
+def add(commands: Commands) -> None:
+    """Adds the subcommand."""
+    added = command(commands, "check", "check a configuration on a model", _run, _EXAMPLES)
+    add_model(added)
+    add_cfg(added)
+    added.add_argument(
+        "--step-from",
+        metavar="STEP",
+        type=whole,
+        default=0,
+        help="show the due steps from this one on (default: 0)",
+    )
+
+
+def _run(given: Namespace) -> int:
+    made = instrumented(given)
+    if made is None:
+        return 1
+    subscriptions = made.monitor.subscriptions
+    say(headed(_head(given.model, made)))
+    say(f"captured    as {made.capture}")
+    schedules = Counter(schedule for s in subscriptions for schedule in s.schedules)
+    rows = [
+        (str(schedule), str(count), _due_steps(schedule, given.step_from))
+        for schedule, count in schedules.items()
+    ]
+    say("\n" + table(("schedule", "quantities", "due at steps"), rows))
+    return 0
+
+
+def _head(name: str, made: InstrumentedModule) -> dict[str, str]:
+    subscriptions = made.monitor.subscriptions
+    modules = len({s.module for s in subscriptions})
+    parameters = sum(p.numel() for p in made.parameters())
+    return {
+        "model": f"{name} ({type(made).__name__}), {many(parameters, 'parameter')}",
+        "quantities": f"{len(subscriptions)} of {many(modules, 'module')}",
+        "probes": _readings(subscriptions),
+    }
+
+
+def _readings(subscriptions: Sequence[Subscription]) -> str:
+    from taiyi_fx.passes.ir import CALL_PORTS
+
+    readings = {(s.module, reading) for s in subscriptions for reading in s.readings.values()}
+    at_calls = sum(reading.site.port in CALL_PORTS for _, reading in readings)
+    return f"{at_calls} at calls; {len(readings) - at_calls} of parameters and buffers, at track"
+
+
+def _due_steps(schedule: Schedule, start: int) -> str:
+    steps = filter(schedule.is_due, range(start, start + _HORIZON))
+    found = list(itertools.islice(steps, _SHOWN + 1))
+    if not found:
+        return f"none from {start} on, for {_HORIZON:,} steps" if start else "none"
+    return ", ".join(map(str, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")

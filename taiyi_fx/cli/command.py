@@ -1,0 +1,45 @@
+"""How a subcommand stands among the others."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable
+from typing import TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""Where subcommands are added."""
+
+
+def command(
+    commands: Commands,
+    name: str,
+    summary: str,
+    run: Callable[[argparse.Namespace], int],
+    examples: str,
+) -> argparse.ArgumentParser:
+    """Adds a subcommand.
+
+    Args:
+        commands: Where to.
+        name: What it is called.
+        summary: What it does, in a sentence.
+        run: Does it, and returns the exit code.
+        examples: Command lines, for the end of its help.
+    """
+    added = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog="examples:\n" + textwrap.indent(textwrap.dedent(examples).strip(), "  "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    added.set_defaults(run=run)
+    return added
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0, for an argument's ``type``."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
+    return int(text)

@@ -1,0 +1,163 @@
+"""``taiyi-fx compare``: where two runs part."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from taiyi_fx.cli.command import Commands, command, whole
+from taiyi_fx.cli.opening import add_selection, opened, selected
+from taiyi_fx.cli.printing import as_json, many, plain, printable, say, table
+
+if TYPE_CHECKING:
+    from taiyi_fx.cli.divergence import Divergence
+    from taiyi_fx.runs import Run, SeriesName, Span
+
+_EXAMPLES = """
+taiyi-fx compare runs/exp1 runs/exp2
+taiyi-fx compare runs/cpu runs/gpu --rtol 1e-5 --quantity WeightGradNorm
+taiyi-fx compare runs/exp1 runs/exp2 --json > parted.json || echo different
+"""
+
+
+def add(commands: Commands) -> None:
+    """Adds the subcommand."""
+    added = command(commands, "compare", "find where two runs part", _run, _EXAMPLES)
+    added.add_argument("path", metavar="RUN", help="a run's folder")
+    added.add_argument("other", metavar="RUN", help="another's")
+    for name, what in (("rtol", "relative to the second run's value"), ("atol", "absolute")):
+        added.add_argument(
+            f"--{name}", type=_tolerance, default=0.0, help=f"tolerance, {what} (default: 0)"
+        )
+    add_selection(added)
+    added.add_argument(
+        "--limit", type=whole, default=20, help="show so many series at most (default: 20)"
+    )
+    added.add_argument("--json", action="store_true", help="all of it as JSON")
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is not a number of at least 0")
+    return value
+
+
+def _run(given: Namespace) -> int:
+    with opened(given.path) as one, opened(given.other) as other:
+        found = _compared(one, other, given)
+    if given.json:
+        say(as_json(_plain_found(found)))
+    else:
+        _show(found, given)
+    return 1 if found.differ or found.only else 0
+
+
+class _Found(NamedTuple):
+    """What a comparison came to.
+
+    Attributes:
+        compared: How many series both runs have.
+        differ: Those that differ, by their first divergence, then in the first run's order.
+        only: Those that one run alone has: 0 for the first, 1 for the second.
+    """
+
+    compared: int
+    differ: dict[SeriesName, Divergence]
+    only: dict[SeriesName, int]
+
+
+def _compared(one: Run, other: Run, given: Namespace) -> _Found:
+    from taiyi_fx.cli.divergence import divergences
+
+    spans = one.spans(), other.spans()
+    names = selected({**spans[0], **spans[1]}, given)
+    both = [name for name in names if name in spans[0] and name in spans[1]]
+    differ = divergences(one, other, both, given.rtol, given.atol)
+    by_step = dict(sorted(differ.items(), key=lambda item: item[1].step))
+    return _Found(len(both), by_step, _only(names, spans))
+
+
+def _only(names: list[SeriesName], spans: tuple[Mapping[SeriesName, Span], ...]) -> dict[Any, int]:
+    return {
+        name: 0 if name in spans[0] else 1
+        for name in names
+        if (name in spans[0]) != (name in spans[1])
+    }
+
+
+def _show(found: _Found, given: Namespace) -> None:
+    paths = given.path, given.other
+    say(_summary(found))
+    if found.differ:
+        rows = [_row(*item) for item in list(found.differ.items())[: given.limit]]
+        head = (
+            "step",
+            "module",
+            "quantity",
+            "mode",
+            "first run",
+            "second run",
+            "steps that differ",
+        )
+        say("\n" + table(head, rows) + _more(len(found.differ), given.limit))
+    if found.only:
+        rows = [(*name, paths[run]) for name, run in list(found.only.items())[: given.limit]]
+        head = ("module", "quantity", "mode", "only in")
+        say("\n" + table(head, rows) + _more(len(found.only), given.limit))
+
+
+def _summary(found: _Found) -> str:
+    if not found.differ:
+        told = f"{many(len(found.only), 'series|series')} in one run only; " if found.only else ""
+        return f"{told}no difference in the {found.compared:,} series of both"
+    (name, first), *_ = found.differ.items()
+    return (
+        f"first divergence at step {first.step} in {printable(repr(name.module))} {name.quantity}: "
+        f"{len(found.differ):,} of {found.compared:,} series differ"
+        + (f", {len(found.only):,} are in one run only" if found.only else "")
+    )
+
+
+def _row(name: SeriesName, found: Divergence) -> tuple[str, ...]:
+    values = _text(found.one), _text(found.other)
+    if values[0] == values[1]:
+        values = repr(found.one), repr(found.other)
+    return str(found.step), *name, *values, f"{found.differing:,} of {found.steps:,}"
+
+
+def _text(value: float | str | None) -> str:
+    if value is None:
+        return "nothing"
+    return value if isinstance(value, str) else f"{value:.9g}"
+
+
+def _more(count: int, limit: int) -> str:
+    return f"\n... and {count - limit:,} more: --limit {count}" if count > limit else ""
+
+
+def _plain_found(found: _Found) -> dict[str, Any]:
+    return {
+        "equal": not found.differ and not found.only,
+        "compared": found.compared,
+        "differ": [
+            {
+                **name._asdict(),
+                **first._asdict(),
+                "one": _plain(first.one),
+                "other": _plain(first.other),
+            }
+            for name, first in found.differ.items()
+        ],
+        "only": [
+            {**name._asdict(), "run": ("one", "other")[run]} for name, run in found.only.items()
+        ],
+    }
+
+
+def _plain(value: float | str | None) -> float | str | None:
+    return plain(value) if isinstance(value, float) else value

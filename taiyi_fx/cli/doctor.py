@@ -1,0 +1,31 @@
+"""``taiyi-fx doctor``: what is installed, and whether it works."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from taiyi_fx.cli.command import Commands, command
+from taiyi_fx.cli.printing import as_json, say, table
+
+_EXAMPLES = """
+taiyi-fx doctor
+taiyi-fx doctor --json
+"""
+
+
+def add(commands: Commands) -> None:
+    """Adds the subcommand."""
+    summary = "tell what is installed, and whether it works"
+    added = command(commands, "doctor", summary, _run, _EXAMPLES)
+    added.add_argument("--json", action="store_true", help="the same as JSON")
+
+
+def _run(given: Namespace) -> int:
+    from taiyi_fx.cli.findings import findings
+
+    found = findings()
+    if given.json:
+        say(as_json([finding._asdict() for finding in found]))
+    else:
+        say(table(("state", "what", "found"), [tuple(finding) for finding in found]))
+    return 1 if any(finding.state == "broken" for finding in found) else 0

@@ -1,0 +1,138 @@
+"""What the doctor finds: versions, extras, devices, and what a small model comes to."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+
+from taiyi_fx.cli.self_test import self_test
+from taiyi_fx.dot import find_engine
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at.
+
+    Attributes:
+        state: ``"ok"``, ``"missing"`` for what is optional and not there, or ``"broken"``.
+        what: What was looked at.
+        text: What was found, and what to do about it.
+    """
+
+    state: Literal["ok", "missing", "broken"]
+    what: str
+    text: str
+
+
+EXTRAS = {
+    "accelerate": "taiyi_fx.trainers.accelerate",
+    "diagram": "pictures of diagrams",
+    "figures": "pictures of runs",
+    "ignite": "taiyi_fx.trainers.ignite",
+    "lightning": "taiyi_fx.trainers.lightning",
+    "live": "a live table in the terminal",
+    "mlflow": "records to MLflow",
+    "pandas": "runs as pandas tables",
+    "parquet": "runs in Parquet",
+    "plotly": "surfaces",
+    "polars": "runs as polars tables",
+    "tensorboard": "records to TensorBoard",
+    "testing": "taiyi_fx.testing, which proves quantities right",
+    "toml": "configurations in TOML",
+    "trackio": "records to trackio",
+    "transformers": "taiyi_fx.trainers.huggingface",
+    "wandb": "records to W&B",
+    "yaml": "configurations in YAML",
+}
+"""What each extra is for."""
+
+
+def findings() -> list[Finding]:
+    """Looks at everything; takes a few seconds."""
+    found = [Finding("ok", "python", platform.python_version()), *_required(), *_extras()]
+    return [*found, _graphviz(), *_devices(), _compiler(), *_self_test()]
+
+
+def _required() -> Iterator[Finding]:
+    yield Finding("ok", "taiyi-fx", metadata.version("taiyi-fx"))
+    for requirement in metadata.requires("taiyi-fx") or []:
+        if "extra ==" not in requirement:
+            yield _installed(_distribution(requirement), "broken", "taiyi-fx")
+
+
+def _extras() -> Iterator[Finding]:
+    for requirement in metadata.requires("taiyi-fx") or []:
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
+        name = _distribution(requirement)
+        if extra and extra[1] in EXTRAS and name != "taiyi-fx" and _applies(requirement):
+            found = _installed(name, "missing", f"taiyi-fx[{extra[1]}]")
+            yield found._replace(text=f"{found.text} (for {EXTRAS[extra[1]]})")
+
+
+def _applies(requirement: str) -> bool:
+    # tomli, which newer versions of Python have in themselves.
+    older = re.search(r"python_version < ['\"]3\.(\d+)['\"]", requirement)
+    return older is None or int(platform.python_version_tuple()[1]) < int(older[1])
+
+
+def _distribution(requirement: str) -> str:
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+
+
+def _installed(name: str, otherwise: Literal["missing", "broken"], install: str) -> Finding:
+    try:
+        return Finding("ok", name, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Finding(otherwise, name, f"not installed: pip install '{install}'")
+
+
+def _graphviz() -> Finding:
+    engine = find_engine()
+    if engine is None:
+        return Finding(
+            "missing", "Graphviz", "for .svg and .png diagrams: pip install 'taiyi-fx[diagram]'"
+        )
+    return Finding("ok", "Graphviz", Path(engine).stem)
+
+
+def _devices() -> Iterator[Finding]:
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+        yield Finding("ok", "CUDA", f"{torch.version.cuda}: {', '.join(names)}")
+    else:
+        built = torch.version.cuda
+        why = f"no device seen by this torch for CUDA {built}" if built else "torch without CUDA"
+        yield Finding("missing", "CUDA", f"{why}: models run on the CPU")
+    if torch.backends.mps.is_available():
+        yield Finding("ok", "MPS", "available")
+    elif platform.system() == "Darwin":
+        yield Finding("missing", "MPS", "not available: models run on the CPU")
+
+
+def _compiler() -> Finding:
+    named = os.environ.get("CXX")
+    candidates = [named] if named else ["c++", "g++", "clang++", "cl"]
+    found = next((name for name in candidates if shutil.which(name)), None)
+    if found is None:
+        text = "no C++ compiler, which torch.compile needs on the CPU: install g++ or set CXX"
+        return Finding("missing", "torch.compile", text)
+    return Finding("ok", "torch.compile", f"C++ compiler {Path(found).name}")
+
+
+def _self_test() -> Iterator[Finding]:
+    try:
+        problems = self_test()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is broken
+        problems = [f"{type(error).__name__}: {error}"]
+    for problem in problems:
+        yield Finding("broken", "self-test", problem)
+    if not problems:
+        text = "a probed model computes what the plain one does, its numbers are those of float64"
+        yield Finding("ok", "self-test", text)

@@ -1,0 +1,54 @@
+"""All subcommands and their arguments."""
+
+from __future__ import annotations
+
+import argparse
+
+from taiyi_fx.cli import check, compare, doctor, export, graph, plot, quantities, show, targets
+
+_SUBJECTS = (quantities, targets, check, graph, show, plot, compare, export, doctor)
+
+_EPILOG = """\
+MODEL is module:callable: what is called gives a model, or it is one. The working directory is
+looked at first. CFG is a configuration: a .py file that sets `cfg`, .yaml or .toml. RUN is the
+folder of a run.
+
+exit codes:
+  0   all is well, the runs are equal
+  1   what was looked at is wrong: a configuration, a comparison, an installation
+  2   it could not be looked at
+  70 taiyi-fx has a defect, and shows where
+
+examples:
+  taiyi-fx quantities WeightNorm
+  taiyi-fx check models:net probes.yaml
+  taiyi-fx show runs/exp1
+  taiyi-fx compare runs/exp1 runs/exp2
+
+taiyi-fx COMMAND --help has more.
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the command line; its result's ``run`` is the subcommand's function."""
+    made = argparse.ArgumentParser(
+        prog="taiyi-fx",
+        description="Looks at models, configurations and runs of taiyi_fx.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for subject in _SUBJECTS:
+        subject.add(commands)
+    return made
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when asked to: that takes a while."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib import metadata
+
+        print(f"taiyi-fx {metadata.version('taiyi-fx')}")
+        parser.exit()

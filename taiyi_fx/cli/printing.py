@@ -1,0 +1,54 @@
+"""What reaches a terminal: nothing that it cannot show, and no control character of a name."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from taiyi_fx.table import as_table
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Prints lines, by default to the standard output; what cannot be shown as its escape."""
+    to = stream or sys.stdout
+    encoding = to.encoding or "utf-8"
+    shown = "\n".join(map(printable, text.split("\n")))
+    print(shown.encode(encoding, "backslashreplace").decode(encoding), file=to)
+
+
+def as_json(value: object) -> str:
+    """A value as JSON, which has no NaN and no Inf: see `plain`."""
+    return json.dumps(value, indent=2, allow_nan=False)
+
+
+def printable(text: str) -> str:
+    r"""A text on one line; ``\x1b`` and the like for what is no character to show."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows under their head, in columns, ready for a terminal."""
+    shown = [tuple(map(printable, row)) for row in rows]
+    return "\n".join(line.rstrip() for line in as_table(head, shown).split("\n"))
+
+
+def headed(entries: dict[str, str]) -> str:
+    """Lines of a word and what it is."""
+    width = max(map(len, entries))
+    return "\n".join(f"{word:{width}}  {printable(text)}" for word, text in entries.items())
+
+
+def plain(value: float) -> float | str:
+    """A number for JSON: ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` are texts."""
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
+
+
+def many(count: int, noun: str) -> str:
+    """A count and its noun: ``1 step``, ``2 steps``; of two forms the one that fits."""
+    one, _, more = noun.partition("|")
+    return f"{count:,} {one if count == 1 else more or f'{one}s'}"

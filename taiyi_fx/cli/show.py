@@ -1,0 +1,138 @@
+"""``taiyi-fx show``: what a run recorded."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from taiyi_fx.cli.command import Commands, command
+from taiyi_fx.cli.opening import add_selection, opened, selected
+from taiyi_fx.cli.printing import as_json, headed, many, plain, say, table
+
+if TYPE_CHECKING:
+    from taiyi_fx.runs import Curve, Run, SeriesName, Span
+
+_EXAMPLES = """
+taiyi-fx show runs/exp1
+taiyi-fx show runs/exp1 --module 'layer4.*' --quantity WeightNorm
+taiyi-fx show runs/exp1 --mode eval --events
+taiyi-fx show runs/exp1 --json
+"""
+_HEAD = ("module", "quantity", "mode", "steps", "first", "last", "min", "max", "NaN", "Inf")
+
+
+def add(commands: Commands) -> None:
+    """Adds the subcommand."""
+    added = command(commands, "show", "show what a run recorded", _run, _EXAMPLES)
+    added.add_argument("path", metavar="RUN", help="the run's folder")
+    add_selection(added)
+    added.add_argument(
+        "--events", action="store_true", help="warnings and first sites of NaN or Inf too"
+    )
+    added.add_argument("--json", action="store_true", help="all of it as JSON")
+
+
+def _run(given: Namespace) -> int:
+    with opened(given.path) as run:
+        spans = run.spans()
+        names = selected(spans, given)
+        numbers = {name: _numbers(curve) for name, curve in run.curves(names).items()}
+        chosen = {name: spans[name] for name in names}
+        if given.json:
+            shown = as_json(_told(run, chosen, numbers))
+        else:
+            rows = [_row(name, span, numbers.get(name)) for name, span in chosen.items()]
+            parts = [headed(_head(given.path, run, spans)), table(_HEAD, rows)]
+            shown = "\n\n".join([*parts, _events(run)] if given.events else parts)
+    say(shown)
+    return 0
+
+
+def _events(run: Run) -> str:
+    rows = [(str(e.step), e.kind, e.module, e.text) for e in run.events]
+    return table(("step", "event", "module", "text"), rows)
+
+
+class _Numbers(NamedTuple):
+    """What there is to say of a curve; smallest and largest of what is finite."""
+
+    first: float
+    last: float
+    min: float
+    max: float
+    nan: int
+    inf: int
+
+
+def _numbers(curve: Curve) -> _Numbers:
+    import numpy as np
+
+    values = curve.values
+    finite = values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (np.nan, np.nan)
+    first, last, low, high = map(float, (values[0], values[-1], low, high))
+    nan, inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+    return _Numbers(first, last, low, high, nan, inf)
+
+
+def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, str]:
+    numbers = sum(span.numbers for span in spans.values())
+    kinds = Counter(event.kind.replace("non_finite", "first NaN or Inf") for event in run.events)
+    resumed = [str(life.start_step) for life in run.lives[1:]]
+    entries = {
+        "run": path,
+        "model": run.model,
+        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "steps": _steps(list(spans.values())),
+        "epochs": str(len(run.epochs)),
+        "series": f"{len(spans):,} ({many(numbers, 'value')})",
+        "events": ", ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "none",
+    }
+    return {**entries, "resumed": f"at step {', '.join(resumed)}"} if resumed else entries
+
+
+def _steps(spans: Sequence[Span]) -> str:
+    if not spans:
+        return "none"
+    return f"{min(span.first for span in spans)} ... {max(span.last for span in spans)}"
+
+
+def _row(name: SeriesName, span: Span, numbers: _Numbers | None) -> tuple[str, ...]:
+    steps = (
+        f"{span.first} ... {span.last} ({span.numbers})" if span.numbers > 1 else str(span.first)
+    )
+    if numbers is None:
+        return *name, steps, "tensors", "", "", "", "", ""
+    *values, nan, inf = numbers
+    return *name, steps, *(f"{value:.4g}" for value in values), str(nan), str(inf)
+
+
+def _told(
+    run: Run, spans: Mapping[SeriesName, Span], numbers: Mapping[SeriesName, _Numbers]
+) -> dict[str, Any]:
+    return {
+        "model": run.model,
+        "versions": dict(run.versions),
+        "seed": run.seed,
+        "start_steps": [life.start_step for life in run.lives],
+        "epochs": [epoch._asdict() for epoch in run.epochs],
+        "series": [
+            {
+                **name._asdict(),
+                "first_step": span.first,
+                "last_step": span.last,
+                "values": span.numbers,
+                **_told_numbers(numbers.get(name)),
+            }
+            for name, span in spans.items()
+        ],
+        "events": [event._asdict() for event in run.events],
+    }
+
+
+def _told_numbers(numbers: _Numbers | None) -> dict[str, Any]:
+    if numbers is None:
+        return {"tensors": True}
+    return {name: plain(value) for name, value in numbers._asdict().items()}

@@ -1,0 +1,121 @@
+"""What the doctor says of an installation."""
+
+import importlib.metadata
+import json
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from taiyi_fx.cli import self_test
+from taiyi_fx.cli.findings import EXTRAS
+
+PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
+OF_DEVELOPERS = {"examples", "test", "writers-test", "trainers-test", "zoo", "bench", "dev"}
+
+
+def states(out):
+    return {f["what"]: f["state"] for f in json.loads(out)}
+
+
+def test_a_whole_installation_is_well(cli):
+    code, out, err = cli("doctor")
+    assert (code, err) == (0, "")
+    told = dict(re.split("  +", line)[1:] for line in out.splitlines()[2:])
+    assert told["torch"] == torch.__version__
+    assert told["taiyi-fx"] == importlib.metadata.version("taiyi-fx")
+    assert told["self-test"].startswith("a probed model computes what the plain one does")
+    assert str(Path.home()) not in out
+    assert "broken" not in out
+
+
+def test_each_extra_has_words():
+    section = PROJECT.read_text().partition("[project.optional-dependencies]\n")[2]
+    extras = set(re.findall(r"^([\w-]+) = ", section.partition("\n[")[0], re.MULTILINE))
+    assert extras - OF_DEVELOPERS <= set(EXTRAS)
+
+
+def test_what_is_optional_and_not_there_is_missing_not_broken(cli, monkeypatch):
+    version = importlib.metadata.version
+
+    def without(name):
+        if name in ("pandas", "pyyaml"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr("importlib.metadata.version", without)
+    monkeypatch.setattr("taiyi_fx.cli.findings.find_engine", lambda: None)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    code, out, _ = cli("doctor", "--json")
+    found = states(out)
+    assert code == 0
+    assert found["pandas"] == found["pyyaml"] == found["Graphviz"] == "missing"
+    assert found["torch.compile"] == "missing"
+    assert found["polars"] == "ok"
+    texts = {f["what"]: f["text"] for f in json.loads(out)}
+    assert texts["pandas"] == (
+        "not installed: pip install 'taiyi-fx[pandas]' (for runs as pandas tables)"
+    )
+
+
+def test_what_is_needed_and_not_there_is_broken(cli, monkeypatch):
+    version = importlib.metadata.version
+
+    def without(name):
+        if name == "networkx":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr("importlib.metadata.version", without)
+    code, out, _ = cli("doctor", "--json")
+    assert code == 1
+    assert states(out)["networkx"] == "broken"
+
+
+def test_a_model_that_computes_something_else_is_broken(cli, monkeypatch):
+    step = self_test._step
+    monkeypatch.setattr(
+        self_test, "_step", lambda *given: [x + torch.rand(()) for x in step(*given)]
+    )
+    code, out, _ = cli("doctor")
+    assert code == 1
+    assert "a probed model does not compute what the plain one does" in out
+
+
+def test_numbers_that_are_not_those_of_float64_are_broken(cli, monkeypatch):
+    monkeypatch.setattr(self_test, "_expected", lambda *_: {"WeightNorm": 1e6})
+    code, out, _ = cli("doctor")
+    assert code == 1
+    assert re.search(r"broken +self-test +WeightNorm is \d\.\d+, in float64 1000000.0", out)
+
+
+def test_a_self_test_that_raises_is_broken(cli, monkeypatch):
+    def raising(*_):
+        raise RuntimeError("no kernels")
+
+    monkeypatch.setattr(self_test, "instrument", raising)
+    code, out, _ = cli("doctor")
+    assert code == 1
+    assert "RuntimeError: no kernels" in out
+
+
+def test_the_self_test_leaves_random_numbers_alone():
+    before = torch.get_rng_state()
+    assert self_test.self_test() == []
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("devices", [0, 2])
+def test_devices_are_told(cli, monkeypatch, devices):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: devices > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda i: f"GPU {i}")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: devices > 0)
+    found = {f["what"]: f["text"] for f in json.loads(cli("doctor", "--json")[1])}
+    if devices:
+        assert found["CUDA"] == "13.0: GPU 0, GPU 1"
+        assert found["MPS"] == "available"
+    else:
+        assert found["CUDA"] == "no device seen by this torch for CUDA 13.0: models run on the CPU"
