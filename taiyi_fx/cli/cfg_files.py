@@ -102,24 +102,22 @@ def _lines_of_literal(text: str) -> list[int]:
 
 def _yaml(path: Path, text: str) -> CfgFile:
     yaml = _optional("yaml", "PyYAML", "yaml")
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         return _of_nodes(path, loader, loader.get_single_node())
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise Refused(f"{where}: {getattr(error, 'problem', None) or error}") from error
-    finally:
-        loader.dispose()
 
 
 def _of_nodes(path: Path, loader: Any, root: Any) -> CfgFile:  # PyYAML is untyped
-    pairs = root.value if root is not None and root.id == "mapping" else None
-    if pairs is None:
-        return CfgFile(path, loader.construct_document(root) if root is not None else None)  # type: ignore[arg-type]
+    if root is None or root.id != "mapping":
+        document: Any = root and loader.construct_document(root)
+        return CfgFile(path, document)
     cfg: dict[str, Any] = {}
     lines: dict[str, int] = {}
-    for key_node, value_node in pairs:
+    for key_node, value_node in root.value:
         # Keys as they are written: 4 and 1.10 are names of modules, not numbers.
         key, line = str(key_node.value), key_node.start_mark.line + 1
         if key in cfg:

@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
     """Adds the subcommand."""
     added = command(commands, "compare", "find where two runs part", _run, _EXAMPLES)
     added.add_argument("path", metavar="RUN", help="a run's folder")
-    added.add_argument("other", metavar="RUN", help="another's")
+    added.add_argument("other", metavar="RUN", help="another run's folder")
     for name, what in (("rtol", "relative to the second run's value"), ("atol", "absolute")):
         added.add_argument(
             f"--{name}", type=_tolerance, default=0.0, help=f"tolerance, {what} (default: 0)"

@@ -188,6 +188,7 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(cli, models, write, suf
         ("c.json", "{}", "c.json: CFG ends in .py, .yaml, .yml or .toml"),
         ("c.yaml", "a: [b\nc: d", "c.yaml:2: expected ',' or ']', but got ':'"),
         ("c.yaml", "- a\n- b\n", "maps modules to lists of quantities, this is a list"),
+        ("c.yaml", "a: \x1b", "special characters are not allowed"),
         ("c.yaml", "", "maps modules to lists of quantities, this is a NoneType"),
         ("c.yaml", "a: [x]\nb: [x]\na: [y]\n", "c.yaml:3: 'a' stands in line 1 already"),
         ("c.yaml", "a: !!python/object/apply:os.system [id]\n", "c.yaml:1: could not determine"),
