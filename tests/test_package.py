@@ -80,7 +80,7 @@ def test_the_readmes_code_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {}
     blocks = python_blocks(ROOT / "README.md")
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
     assert (tmp_path / "probes.dot").exists()
