@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
 from torch import nn
 
 from taiyi_fx.agenda import Agenda, Asked
@@ -96,20 +95,11 @@ class Collector:
     ) -> Collected:
         """Computes a step's values, the costly ones aside, and sends them to the host.
 
+        Where it is called, autograd takes no notes.
+
         Raises:
             Exception: Whatever a quantity raised, if strict.
         """
-        with torch.no_grad():
-            return self._collected(agenda, step, scale, logged, is_announced)
-
-    def _collected(
-        self,
-        agenda: Agenda,
-        step: int,
-        scale: Scale,
-        logged: Sequence[Pending],
-        is_announced: bool,
-    ) -> Collected:
         failures: dict[Series, str] = {}
         members = None if self.join is None else self.join.ranks.members
         readings = Readings(self._modules, self._table, scale, members)

@@ -307,9 +307,11 @@ class Monitor:
             self._installation.set_due(self._agendas.at(step).readings)
 
     def _collect(self, agenda: Agenda, step: int, scale: Scale) -> dict[Series, str]:
-        collected = self._collector.collect(
-            agenda, step, scale, self._take_logged(), is_announced=step in self._announced
-        )
+        is_announced = step in self._announced
+        with torch.no_grad():
+            collected = self._collector.collect(
+                agenda, step, scale, self._take_logged(), is_announced=is_announced
+            )
         self._steps.append(collected)
         for waiting in self._steps:
             self._tell_non_finite(waiting)
