@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import operator
 import sys
+import traceback
 import warnings
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +32,7 @@ from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import NonFiniteSite, Records, Series, Value
 from taiyi_fx.run_info import run_info
-from taiyi_fx.schedule import check_step
+from taiyi_fx.schedule import check_step, whole
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, Writer
 
 if TYPE_CHECKING:
@@ -141,6 +143,7 @@ class Monitor:
         """
         if self._paused:
             return
+        step = whole("step", step)
         if not self._is_formed:
             self._form()
         agenda = self._agendas.at(step)
@@ -177,15 +180,22 @@ class Monitor:
                 as the model stands.
 
         Raises:
-            TypeError: The value is no number.
-            ValueError: The value has more than one element, or the name is one of the quantities
-                asked of the model itself.
+            TypeError: The value is no number, the step no whole one, or the name no text.
+            ValueError: The value has more than one element or more than 64 bits, the name is one
+                of the quantities asked of the model itself, or the mode is none.
         """
+        if self._paused:
+            return
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a series is a text, not {name!r}")
+        if mode not in (None, "train", "eval"):
+            raise ValueError(f"mode is 'train' or 'eval', not {mode!r}")
         if any(s.label == name and s.is_of_model for s in self.subscriptions):
             raise ValueError(f"{name!r} is a quantity of the model itself: log under another name")
         mode = mode or ("train" if self._root.training else "eval")
         if step is None:
             step = self._step if mode == "train" else max(self._step - 1, 0)
+        step = whole("step", step)
         self._logged.append(Pending(step, "", name, "", mode, _scalar(name, value)))
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
@@ -194,6 +204,7 @@ class Monitor:
         Args:
             epoch: Its number, by default one more than the last.
         """
+        epoch = None if epoch is None else whole("epoch", epoch)
         _ = self.records  # all that belongs to the epoch is there
         expected = self._epoch.next
         closed = self._epoch.close(epoch)
@@ -239,7 +250,7 @@ class Monitor:
     @contextmanager
     def at(self, step: int) -> Iterator[None]:
         """Forwards in the body are read for this step instead of the one after the last."""
-        before = self._step
+        step, before = whole("step", step), self._step
         if step != before:
             self._installation.end_step()
         self._prepare(step)
@@ -280,12 +291,16 @@ class Monitor:
 
     def close(self) -> None:
         """Ends monitoring, with its writers: the model runs its own forward. Records stay."""
+        if not self._is_formed and self._table.states():
+            _warn("forwards were read, but track was never called: nothing of them is recorded")
         self.pause()
-        _ = self.records
-        self._hand_over()
-        self._outlets.close()
-        _MONITORS.discard(self)
-        _warn_of(self._outlets.told())
+        try:
+            _ = self.records
+            self._hand_over()
+        finally:
+            _MONITORS.discard(self)
+            self._outlets.close()
+            _warn_of(self._outlets.told())
 
     def clean_mem(self) -> None:
         """Forgets all records and everything kept for quantities that span steps."""
@@ -357,7 +372,8 @@ class Monitor:
         if found and not self.non_finite:
             _warn("\n".join(map(str, found)))
         self.non_finite += found
-        self._events += (Event(s.step, "non_finite", s.module, str(s)) for s in found)
+        if self._outlets:
+            self._events += (Event(s.step, "non_finite", s.module, str(s)) for s in found)
 
     def _take_in(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them."""
@@ -365,11 +381,12 @@ class Monitor:
             step = self._steps[0]
             if not (all_of_it or step.is_there):
                 return
-            outcomes = [step.prompt.outcome()]
+            outcomes: list[Outcome] = []
             try:
+                outcomes.append(step.prompt.outcome())
                 if step.costly is not None:
                     outcomes.append(step.costly.outcome())
-            except Exception:  # what a quantity raised, if strict: the step's other records stay
+            except Exception:  # what a quantity raised, if strict: the others' records stay
                 self._steps.popleft()
                 self._record(step, outcomes)
                 raise
@@ -404,7 +421,8 @@ class Monitor:
         for (module, label), text in failures.items():
             if self.missing.get((module, label)) != text:
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
-                self._events.append(Event(self._step, "warning", module, f"{label}: {text}"))
+                if self._outlets:
+                    self._events.append(Event(self._step, "warning", module, f"{label}: {text}"))
             self.missing[module, label] = text
         if news:
             shown = "\n".join(f"  - {line}" for line in news[:10])
@@ -438,7 +456,10 @@ _MONITORS: weakref.WeakSet[Monitor] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     for monitor in list(_MONITORS):
-        monitor.close()
+        try:
+            monitor.close()
+        except Exception:  # noqa: BLE001 - the others are closed all the same
+            traceback.print_exc()
 
 
 def _warn_of(failures: Sequence[str]) -> None:
@@ -462,6 +483,11 @@ def _scalar(name: str, value: float | Tensor) -> Tensor:
                 "step: reduce it first, as by .mean()"
             )
         return value.detach().reshape(()).clone()
-    if isinstance(value, (bool, int, float)) or hasattr(value, "__float__"):
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        number = operator.index(cast(SupportsIndex, value))
+        if not -(2**63) <= number < 2**63:
+            raise ValueError(f"{name!r}: {number} has more than 64 bits")
+        return torch.tensor(number)
+    if isinstance(value, (bool, float)) or hasattr(value, "__float__"):
         return torch.tensor(float(value), dtype=torch.float64)
     raise TypeError(f"{name!r}: a number belongs here, not {value!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 
@@ -21,6 +22,7 @@ class Outlets:
     def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
         self._is_elsewhere = False
+        self._process = os.getpid()
         self._waiting: list[Writer] = []
         self._open: list[Writer] = []
         self._told: set[tuple[int, str]] = set()
@@ -41,6 +43,8 @@ class Outlets:
         Raises:
             TypeError: One is no writer.
         """
+        if isinstance(writers, str) or not isinstance(writers, Iterable):
+            raise TypeError(f"writers is a list, as in [CSV(path)], not {writers!r}")
         for writer in writers:
             lacking = [m for m in ("open", "write", "flush", "close") if not hasattr(writer, m)]
             if isinstance(writer, type):
@@ -68,29 +72,41 @@ class Outlets:
 
     def write(self, batch: Batch) -> None:
         """Gives a batch to all."""
-        for writer in self._open:
-            self._do(writer, lambda writer=writer: writer.write(batch))
+        self._each(self._open, lambda writer: writer.write(batch))
 
     def flush(self, *, at_once: bool = False) -> None:
         """Flushes all, if it is time."""
         now = time.monotonic()
         if not at_once and now - self._flushed < FLUSH_SECONDS:
             return
-        for writer in self._open:
-            self._do(writer, writer.flush)
-        self._flushed = time.monotonic()
+        self._flushed = now
+        self._each(self._open, lambda writer: writer.flush())
 
     def close(self) -> None:
         """Flushes and closes all, each once."""
         open_ones, self._open = self._open, []
-        for writer in open_ones:
-            self._do(writer, writer.flush)
-            self._do(writer, writer.close)
+        try:
+            self._each(open_ones, lambda writer: writer.flush())
+        finally:
+            self._each(open_ones, lambda writer: writer.close())
 
     def told(self) -> list[str]:
         """What went wrong since last asked, each thing once."""
         failures, self._failures = self._failures, []
         return failures
+
+    def _each(self, writers: Iterable[Writer], action: Callable[[Writer], None]) -> None:
+        """Does something with each, whatever one of them raises; that is raised at the end."""
+        if os.getpid() != self._process:
+            return  # a fork has no part in the run
+        raised: BaseException | None = None
+        for writer in writers:
+            try:
+                self._do(writer, lambda writer=writer: action(writer))
+            except BaseException as error:  # noqa: BLE001 - an interrupt, or strict: told below
+                raised = raised or error
+        if raised is not None:
+            raise raised
 
     def _do(self, writer: Writer, action: Callable[[], None]) -> bool:
         """Whether an action of a writer went well."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 FORMS = '"linear(interval, offset)", "every(n)" or "at_steps(s1, s2, ...)"'
 
@@ -82,6 +83,19 @@ def at_steps(*steps: int) -> AtSteps:
     if not steps or any(not isinstance(s, int) or s < 0 for s in steps):
         raise ValueError(f"at_steps needs steps, whole numbers of at least 0, not {steps!r}")
     return AtSteps(frozenset(steps))
+
+
+def whole(name: str, number: Any) -> int:
+    """A whole number as Python's own: numpy's, a tensor's, and floats without a fraction too.
+
+    Raises:
+        TypeError: It is none.
+    """
+    try:
+        is_whole_float = isinstance(number, float) and number.is_integer()
+        return int(number) if is_whole_float else operator.index(cast(Any, number))
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {number!r}") from None
 
 
 def check_step(name: str, step: object) -> None:

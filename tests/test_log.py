@@ -1,5 +1,6 @@
 """Losses and metrics: logged by hand, and read at a loss module."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -97,3 +98,28 @@ def test_a_loss_module_that_returns_no_scalar_is_told_with_its_shape():
     with pytest.warns(taiyi_fx.MonitorWarning, match=r"Loss of 'criterion'.*shape \(4,\)"):
         model.monitor.track(0)
     assert not model.monitor.records
+
+
+def test_what_cannot_be_a_series_is_refused_where_it_is_logged():
+    monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["InputMean"]}).monitor
+    with pytest.raises(TypeError, match="the name of a series is a text, not 3"):
+        monitor.log(3, 1.0)
+    with pytest.raises(ValueError, match="mode is 'train' or 'eval', not 'val'"):
+        monitor.log("a", 1.0, mode="val")
+    with pytest.raises(ValueError, match="'a': 1000.* has more than 64 bits"):
+        monitor.log("a", 10**30)
+
+
+@pytest.mark.parametrize("number", [2**60 + 1, np.int64(2**60 + 1), -(2**63)])
+def test_whole_numbers_keep_their_digits(number):
+    monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["InputMean"]}).monitor
+    monitor.log("tokens", number)
+    assert monitor.records[0].value == int(number)
+
+
+def test_nothing_is_logged_while_paused():
+    monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["InputMean"]}).monitor
+    monitor.pause()
+    monitor.log("a", 1.0)
+    monitor.resume()
+    assert not monitor.records

@@ -7,6 +7,7 @@ import re
 import warnings
 import weakref
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -554,3 +555,31 @@ def test_records_are_a_table():
     assert "tensor 3 x 5" in str(records)
     assert repr(records) == "<9 records of 3 series>"
     assert all(math.isfinite(r.value) for r in records.select(module="0"))
+
+
+@pytest.mark.parametrize("kind", [np.int64, torch.tensor, float])
+def test_steps_and_epochs_may_be_whole_numbers_of_any_kind(kind):
+    monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]}).monitor
+    monitor.log("a", 1.0, step=kind(0))
+    monitor.track(kind(0))
+    (summary, *_) = monitor.tick_epoch(kind(3))
+    assert {type(r.step) for r in monitor.records} == {int}
+    assert summary.epoch == 3
+    assert type(summary.epoch) is int
+
+
+@pytest.mark.parametrize("wrong", [0.5, "1", None])
+def test_a_step_that_is_no_whole_number_is_told_where_it_is_given(wrong):
+    monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]}).monitor
+    with pytest.raises(TypeError, match="step is a whole number, not"):
+        monitor.track(wrong)
+    with pytest.raises(TypeError, match="epoch is a whole number, not"):
+        monitor.tick_epoch(wrong or "")
+    monitor.track(0)
+
+
+def test_a_forgotten_track_is_told_at_the_end():
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["InputMean"]})
+    model(torch.ones(1, 2))
+    with pytest.warns(taiyi_fx.MonitorWarning, match="track was never called"):
+        model.monitor.close()

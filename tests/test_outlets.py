@@ -1,6 +1,7 @@
 """A monitor's writers: when they are opened, flushed and closed, and what their failures do."""
 
 import gc
+import os
 import warnings
 
 import pytest
@@ -250,3 +251,78 @@ def test_the_oldest_records_go_first_and_tensors_count_by_their_elements():
     assert [r.step for r in records] == [2, 3, 4, 5, 6, 7, 8, 9, 10]  # 81 numbers, of 90 at most
     records.keep(100)
     assert records.dropped == 2
+
+
+class Interrupted(Diary):
+    """Is interrupted as it closes."""
+
+    def close(self):
+        super().close()
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_writer_that_fails_keeps_no_other_from_its_data(tmp_path, strict):
+    model = watched(Diary(raises=("write", "close")), Store(tmp_path), strict=strict)
+    for step in range(2):
+        model(torch.randn(3, 4)).sum().backward()
+        with pytest.raises(ZeroDivisionError) if strict else warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.monitor.track(step)
+    with pytest.raises(ZeroDivisionError) if strict else warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.monitor.close()
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.series("", "InputMean").steps.tolist() == [0, 1]
+
+
+def test_an_interrupt_while_one_writer_closes_lets_the_others_close(tmp_path):
+    model = trained(watched(Interrupted(), Store(tmp_path)), range(2))
+    with pytest.raises(KeyboardInterrupt):
+        model.monitor.close()
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.series("", "InputMean").steps.tolist() == [0, 1]
+
+
+def test_monitors_that_fail_to_close_at_the_end_keep_no_other_from_closing(tmp_path, capsys):
+    failing = trained(watched(Diary(raises=("close",)), strict=True), range(1))
+    good = trained(watched(Store(tmp_path)), range(1))
+    monitor._close_all()
+    assert "ZeroDivisionError: in close" in capsys.readouterr().err
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.series("", "InputMean").steps.tolist() == [0]
+    del failing, good
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_fork_has_no_part_in_the_run(tmp_path):
+    notes = tmp_path / "notes"
+    diary = Diary()
+    diary.flush = lambda: notes.write_text("flush")
+    model = trained(watched(diary), range(1))
+    if not os.fork():
+        model.monitor.close()
+        os._exit(0)
+    os.wait()
+    assert not notes.exists()
+    model.monitor.close()
+    assert notes.read_text() == "flush"
+
+
+@pytest.mark.parametrize("writers", ["tensorboard", Diary()])
+def test_writers_come_as_a_list(writers):
+    with pytest.raises(TypeError, match=r"writers is a list, as in \[CSV\(path\)\], not"):
+        taiyi_fx.instrument(nn.Linear(4, 2), {"": ["InputMean"]}, writers=writers)
+
+
+def test_events_are_kept_for_writers_alone():
+    diary = Diary()
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["NonFinite"]})
+    for step in range(2):
+        model(torch.full((1, 2), torch.nan))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.monitor.track(step)
+    model.monitor.add_writer(diary)
+    model.monitor.close()
+    assert not any(batch.events for batch in diary.batches)

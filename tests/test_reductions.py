@@ -150,3 +150,13 @@ def test_an_empty_micro_batch_changes_nothing(reduction):
     assert torch.allclose(flat(reduction.finish(state)), expected)
     state = reduction.merge(reduction.measure(x[:0]), reduction.measure(x))
     assert torch.allclose(flat(reduction.finish(state)), expected)
+
+
+@pytest.mark.parametrize("rows", [5, 200])
+@pytest.mark.parametrize("centered", [True, False])
+def test_no_rows_add_nothing_to_a_spectrum(rows, centered):
+    reduction = Spectrum(centered=centered)
+    some, none = reduction.measure(torch.randn(rows, 130)), reduction.measure(torch.randn(0, 130))
+    expected = reduction.finish(some).eigenvalues
+    for state in (reduction.merge(some, none), reduction.merge(none, some)):
+        assert torch.equal(reduction.finish(state).eigenvalues, expected)

@@ -127,6 +127,9 @@ class Spectrum:
 
     def merge(self, a: State, b: State) -> State:
         (n_a, _, unit_a, _, rows_a), (n_b, _, unit_b, _, rows_b) = a, b
+        for one, other in ((a, b), (b, a)):
+            if _is_rows(one) and not len(one[4]):  # no row: nothing to add but its count
+                return n_a + n_b, *other[1:]
         if _is_rows(a) and _is_rows(b):
             unit = torch.maximum(unit_a, unit_b)
             rows = torch.cat([_in(unit, rows_a, unit_a), _in(unit, rows_b, unit_b)])
