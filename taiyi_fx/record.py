@@ -198,7 +198,9 @@ class Records(Sequence[Record]):
         if not found:
             known = {r.quantity for r in self.select(mode=mode)} - {quantity}
             hint = suggestion(quantity, sorted(known))
-            raise LookupError(f"no number of {quantity!r} in {mode}.{hint}")
+            tensors = self.select(quantity=quantity, mode=mode)
+            why = " (there are tensors: see .tensors)" if len(tensors) else ""
+            raise LookupError(f"no number of {quantity!r} in {mode}{why}.{hint}")
         modules, steps, values = zip(*found, strict=True)
         rows = {module: row for row, module in enumerate(dict.fromkeys(modules))}
         return grid(list(rows), [rows[module] for module in modules], steps, values)

@@ -26,7 +26,7 @@ _EXAMPLES = """
 taiyi-fx plot runs/exp1
 taiyi-fx plot runs/exp1 --quantity WeightNorm -o norms.png
 taiyi-fx plot runs/exp1 --quantity WeightNorm --module 'layer4.*' --kind heatmap -o norms.svg
-taiyi-fx plot runs/exp1 --quantity InputCovSpectrum --module fc --kind spectra -o spectra.png
+taiyi-fx plot runs/exp1 --quantity ForwardInputEigOfCov --module fc --kind spectra -o spectra.png
 """
 _WIDTH = 48
 

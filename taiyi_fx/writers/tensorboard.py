@@ -99,10 +99,11 @@ class TensorBoard:
         """The event file of a run, in which what came before ends at a step."""
         if run not in self._files:
             self._files[run] = file = self._file(str(self._path / run))
-            status = self._events.SessionLog(status=self._events.SessionLog.START)
-            file.add_event(
-                self._events.Event(wall_time=time.time(), step=start, session_log=status)
-            )
+            if start:  # from step 0 on it would hide all that others have written there
+                status = self._events.SessionLog(status=self._events.SessionLog.START)
+                file.add_event(
+                    self._events.Event(wall_time=time.time(), step=start, session_log=status)
+                )
         return self._files[run]
 
     def _add(self, file: Any, step: int, values: Iterable[Any]) -> None:

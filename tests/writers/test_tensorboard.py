@@ -201,3 +201,10 @@ def test_a_png_is_what_its_standard_says():
     assert made[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">II", made[16:24]) == (2, 1)
     assert np.asarray(Image.open(io.BytesIO(made))).tolist() == [[[0] * 3, [255] * 3]]
+
+
+def test_a_second_run_from_the_start_hides_nothing(tmp_path):
+    write(tmp_path, numbers(0, InputMean=1.0), numbers(1, InputMean=2.0))
+    write(tmp_path)
+    found = [event.value for event in read(tmp_path).Scalars("InputMean/fc")]
+    assert found == [1.0, 2.0]
