@@ -137,7 +137,7 @@ def _close(one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float) -> 
     """Which elements agree; `numpy.isclose` alone would take integers as float64."""
     if rtol or atol:
         return np.isclose(one, other, rtol, atol, equal_nan=True)
-    both_nan = (one != one) & (other != other)  # noqa: PLR0124 - also of Python's integers
+    both_nan = (one != one) & (other != other)  # isnan takes no Python integers
     return ((one == other) | both_nan).astype(np.bool_)
 
 
