@@ -164,6 +164,9 @@ def test_plot_draws_in_the_terminal(cli, run):
         ([2], [NAN], 5, "!"),
         ([0, 1], [-INF, INF], 5, "!!"),
         ([0, 1], [0, 5e-324], 5, "▁█"),
+        ([0, 10**18], [0, 1], 48, "▁" + 46 * " " + "█"),
+        ([0, 2**61, 2**62], [0, 7, 0], 3, "▁█▁"),
+        ([-(2**62), 0, 2**62], [0, 7, 0], 3, "▁█▁"),
     ],
 )
 def test_a_sparkline_is_from_the_smallest_to_the_largest(steps, values, width, line):
@@ -426,6 +429,19 @@ def test_export_replaces_a_file_only_when_told(cli, run, tmp_path):
     assert "is there already: --force replaces it" in err
     assert cli("export", run, "-o", file, "--force")[0] == 0
     assert file.read_text() != "mine"
+
+
+def test_export_replaces_what_a_link_leads_to(cli, run, tmp_path):
+    file, link = tmp_path / "x.csv", tmp_path / "link.csv"
+    link.symlink_to(file)
+    code, _, err = cli("export", run, "-o", link)
+    assert (code, file.exists()) == (2, False)
+    assert "is there already: --force replaces it" in err
+    for _ in range(2):
+        assert cli("export", run, "-o", link, "--force")[0] == 0
+        assert link.is_symlink()
+        assert file.read_text().startswith('"step",')
+        file.write_text("old")
 
 
 def test_an_export_that_fails_leaves_no_file(cli, run, tmp_path, monkeypatch):
