@@ -131,7 +131,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         full_name = f"{__name__}.{name}"
-        if name.startswith("_") or importlib.util.find_spec(full_name) is None:
+        if name.startswith("_") or "." in name or importlib.util.find_spec(full_name) is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return importlib.import_module(full_name)
     if home not in _WITHOUT_TORCH:

@@ -150,6 +150,11 @@ def test_the_page_on_testing_shows_the_program_that_one_gets(tmp_path, monkeypat
     assert str(failure.value) == shown
 
 
+@pytest.mark.parametrize("name", ["nothing", "nothing.more", "runs.nothing", ".runs", "runs."])
+def test_what_is_no_name_of_the_package_is_absent(name):
+    assert not hasattr(taiyi_fx, name)
+
+
 def test_testing_is_imported_by_name():
     code = "import sys, taiyi_fx; assert 'hypothesis' not in sys.modules; import taiyi_fx.testing"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

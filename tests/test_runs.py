@@ -198,6 +198,22 @@ def test_the_file_itself_may_be_named(tmp_path, monkeypatch):
         assert run.path == tmp_path / "é?%#"
 
 
+@pytest.mark.parametrize("name", ["run.sqlite", "run.json"])
+def test_a_folder_may_have_the_name_of_a_runs_file(tmp_path, name):
+    written(Store, tmp_path / name, [numbers(0, [1.0])])
+    with taiyi_fx.open_run(tmp_path / name) as run:
+        assert run.path == tmp_path / name
+    with taiyi_fx.open_run(tmp_path / name / "run.sqlite") as run:
+        assert run.path == tmp_path / name
+
+
+def test_an_empty_path_is_not_the_working_directory(tmp_path, monkeypatch):
+    written(Store, tmp_path, [numbers(0, [1.0])])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no run in '': give its folder"):
+        taiyi_fx.open_run("")
+
+
 def test_where_no_run_is_it_is_told_what_is(tmp_path):
     with pytest.raises(FileNotFoundError, match="no run in .*none': there is no such folder"):
         taiyi_fx.open_run(tmp_path / "none")

@@ -105,7 +105,9 @@ def _yaml(path: Path, text: str) -> CfgFile:
     try:
         loader = yaml.SafeLoader(text)
         return _of_nodes(path, loader, loader.get_single_node())
-    except yaml.YAMLError as error:
+    except RecursionError as error:
+        raise Refused(f"{path}: its brackets are nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:  # the latter for such as the date 2020-13-45
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise Refused(f"{where}: {getattr(error, 'problem', None) or error}") from error
@@ -119,7 +121,10 @@ def _of_nodes(path: Path, loader: Any, root: Any) -> CfgFile:  # PyYAML is untyp
     lines: dict[str, int] = {}
     for key_node, value_node in root.value:
         # Keys as they are written: 4 and 1.10 are names of modules, not numbers.
-        key, line = str(key_node.value), key_node.start_mark.line + 1
+        line = key_node.start_mark.line + 1
+        if key_node.id != "scalar":
+            raise Refused(f"{path}:{line}: a key is the name of modules, not a {key_node.id}")
+        key = str(key_node.value)
         if key in cfg:
             raise Refused(f"{path}:{line}: {key!r} stands in line {lines[key]} already")
         cfg[key] = loader.construct_object(value_node, deep=True)

@@ -133,7 +133,7 @@ def _row(name: SeriesName, found: Divergence) -> tuple[str, ...]:
 def _text(value: float | str | None) -> str:
     if value is None:
         return "nothing"
-    return value if isinstance(value, str) else f"{value:.9g}"
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
 def _more(count: int, limit: int) -> str:

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.runs import Curve, Run, SeriesName
+from taiyi_fx.runs import Curve, Run, SeriesName, Span
+
+_FIRST_ROUNDED = 2.0**53
+"""The first float64 that may stand for several integers."""
 
 
 class Divergence(NamedTuple):
@@ -18,8 +21,9 @@ class Divergence(NamedTuple):
         step: The first step that differs.
         one: The first run's value there, of a tensor a text; None where it has none.
         other: The second run's.
-        differing: At how many values they differ.
-        steps: How many values there are.
+        differing: At how many values they differ; of a series with numbers and tensors, those of
+            the kind that parts first.
+        steps: How many values of that kind there are.
     """
 
     step: int
@@ -34,8 +38,9 @@ def divergences(
 ) -> dict[SeriesName, Divergence]:
     """Where the series of two runs part, for those that do.
 
-    Two values agree if ``|a - b| <= atol + rtol |b|``, both are NaN, or the same Inf. A value that
-    only one run has is a difference.
+    Two values agree if ``|a - b| <= atol + rtol |b|``, both are NaN, or the same Inf. Without
+    tolerances they agree if they are equal, integers of any size included. A value that only one
+    run has is a difference.
 
     Args:
         one: A run.
@@ -44,41 +49,83 @@ def divergences(
         rtol: Tolerance relative to the second run's value.
         atol: Absolute tolerance.
     """
-    names = list(names)
-    curves = one.curves(names), other.curves(names)
+    names, is_exact = list(names), not (rtol or atol)
+    of_runs = [(run, run.curves(names), run.spans()) for run in (one, other)]
     found: dict[SeriesName, Divergence] = {}
     for name in names:
-        ours, theirs = (run.get(name) for run in curves)
-        if ours is not None and theirs is not None:
-            parted = _of_numbers(ours, theirs, rtol, atol)
-        else:
-            parted = _of_tensors(
-                _by_step(one, name, ours), _by_step(other, name, theirs), rtol, atol
-            )
+        ours, theirs = (
+            _held(run, name, curves.get(name), spans[name], is_exact)
+            for run, curves, spans in of_runs
+        )
+        parted = _parted(ours, theirs, rtol, atol)
         if parted is not None:
             found[name] = parted
     return found
 
 
+class _Held(NamedTuple):
+    """What a run has of a series, which may be both after it was resumed with another config."""
+
+    numbers: Curve | None
+    tensors: Mapping[int, NDArray[Any]]
+
+    def by_step(self) -> dict[int, NDArray[Any]]:
+        """All of it as tensors; where both are, the number, which no tensor agrees with."""
+        numbers = zip(*self.numbers, strict=True) if self.numbers else ()
+        return {**self.tensors, **{int(step): np.asarray(value) for step, value in numbers}}
+
+
+def _held(run: Run, name: SeriesName, curve: Curve | None, span: Span, is_exact: bool) -> _Held:
+    if curve is None:
+        return _Held(None, run.tensors(*name))
+    # Looked for only where the curve is not all there is: it takes a query for each series.
+    is_all = span == (len(curve.steps), int(curve.steps[0]), int(curve.steps[-1]))
+    tensors = {} if is_all else _tensors(run, name)
+    is_rounded = is_exact and bool((np.abs(curve.values) >= _FIRST_ROUNDED).any())
+    return _Held(run.series(*name) if is_rounded else curve, tensors)
+
+
+def _tensors(run: Run, name: SeriesName) -> dict[int, NDArray[Any]]:
+    try:
+        return run.tensors(*name)
+    except LookupError:  # numbers only, to which a run that goes on has added some
+        return {}
+
+
+def _parted(one: _Held, other: _Held, rtol: float, atol: float) -> Divergence | None:
+    if one.numbers is None or other.numbers is None:
+        return _of_tensors(one.by_step(), other.by_step(), rtol, atol)
+    found = (
+        _of_numbers(one.numbers, other.numbers, rtol, atol),
+        _of_tensors(one.tensors, other.tensors, rtol, atol),
+    )
+    return min((f for f in found if f is not None), key=lambda f: f.step, default=None)
+
+
 def _of_numbers(one: Curve, other: Curve, rtol: float, atol: float) -> Divergence | None:
+    steps = np.union1d(one.steps, other.steps)
     places = [_places(curve.steps) for curve in (one, other)]
     width = max(int(place.max(initial=0)) for place in places) + 1
-    keys = [c.steps * width + place for c, place in zip((one, other), places, strict=True)]
+    keys = [
+        np.searchsorted(steps, curve.steps) * width + place
+        for curve, place in zip((one, other), places, strict=True)
+    ]
     every = np.union1d(*keys)
-    values, present = np.full((2, len(every)), np.nan), np.zeros((2, len(every)), np.bool_)
+    values = np.zeros((2, len(every)), np.result_type(one.values, other.values))
+    present = np.zeros((2, len(every)), np.bool_)
     for run, curve in enumerate((one, other)):
         at = np.searchsorted(every, keys[run])
         values[run, at], present[run, at] = curve.values, True
-    agree = np.isclose(values[0], values[1], rtol, atol, equal_nan=True) & (
-        present[0] == present[1]
-    )
+    agree = _close(values[0], values[1], rtol, atol) & (present[0] == present[1])
     if agree.all():
         return None
     first = int(agree.argmin())
     ours, theirs = (
-        float(v[first]) if p[first] else None for v, p in zip(values, present, strict=True)
+        value if there else None
+        for value, there in zip(values[:, first].tolist(), present[:, first], strict=True)
     )
-    return Divergence(int(every[first]) // width, ours, theirs, int((~agree).sum()), len(every))
+    step = int(steps[every[first] // width])
+    return Divergence(step, ours, theirs, int((~agree).sum()), len(every))
 
 
 def _places(steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -86,10 +133,12 @@ def _places(steps: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(len(steps)) - np.searchsorted(steps, steps)
 
 
-def _by_step(run: Run, name: SeriesName, curve: Curve | None) -> Mapping[int, NDArray[Any]]:
-    if curve is None:
-        return run.tensors(*name)
-    return {int(step): np.asarray(value) for step, value in zip(*curve, strict=True)}
+def _close(one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float) -> NDArray[np.bool_]:
+    """Which elements agree; `numpy.isclose` alone would take integers as float64."""
+    if rtol or atol:
+        return np.isclose(one, other, rtol, atol, equal_nan=True)
+    both_nan = (one != one) & (other != other)  # isnan takes no Python integers
+    return ((one == other) | both_nan).astype(np.bool_)
 
 
 def _of_tensors(
@@ -108,7 +157,7 @@ def _of_tensors(
 def _agree(one: NDArray[Any] | None, other: NDArray[Any] | None, rtol: float, atol: float) -> bool:
     if one is None or other is None or one.shape != other.shape:
         return False
-    return bool(np.isclose(one, other, rtol, atol, equal_nan=True).all())
+    return bool(_close(one, other, rtol, atol).all())
 
 
 def _told(
@@ -117,7 +166,7 @@ def _told(
     """Two tensors in words: their shapes, and the first element that differs."""
     if one is None or other is None or one.shape != other.shape:
         return _shape(one), _shape(other)
-    agree = np.isclose(one, other, rtol, atol, equal_nan=True)
+    agree = _close(one, other, rtol, atol)
     at = np.unravel_index(int(agree.argmin()), agree.shape)
     index = f"[{', '.join(map(str, at))}]" if at else ""
     return f"{index} {one[at]}".strip(), f"{index} {other[at]}".strip()

@@ -43,7 +43,7 @@ def _run(given: Namespace) -> int:
     write = {".csv": _csv, ".jsonl": _jsonl, ".parquet": _parquet}.get(file.suffix.lower())
     if write is None:
         raise Refused(f"{given.output}: FILE ends in .csv, .jsonl or .parquet")
-    if file.exists() and not given.force:
+    if os.path.lexists(file) and not given.force:
         raise Refused(f"{given.output} is there already: --force replaces it")
     with opened(given.path) as run:
         columns = run.to_numpy()
@@ -58,7 +58,8 @@ def _run(given: Namespace) -> int:
 
 
 def _replace(file: Path, write: Any, columns: Columns) -> None:
-    """Writes a file under another name first: it is there whole or not at all."""
+    """Writes a file under another name first: it is there whole or not at all; links stay."""
+    file = Path(os.path.realpath(file))
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         write(part, columns)

@@ -54,7 +54,7 @@ def load_model(given: Namespace) -> nn.Module:
     try:
         with torch.device(given.device):
             made = found(**arguments)
-    except Exception as error:  # the user's own code
+    except (Exception, SystemExit) as error:  # the user's own code
         raise Refused(told(f"calling {given.model}", error)) from error
     if not isinstance(made, nn.Module):
         raise Refused(f"{given.model} returned a {type(made).__name__}, not a torch.nn.Module")
@@ -74,7 +74,7 @@ def _argument(text: str) -> tuple[str, Any]:
         raise Refused(f"--call-args takes NAME=VALUE, such as width=64, not {text!r}")
     try:
         return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # no literal
         return name, value
 
 

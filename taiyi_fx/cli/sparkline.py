@@ -27,7 +27,9 @@ def sparkline(curve: Curve, levels: str, first: int, last: int, width: int) -> s
     import numpy as np
 
     width = min(width, last - first + 1)
-    at = (curve.steps - first) * width // (last - first + 1)
+    # In float64, as differences of steps may need more than 64 bits; it may round the last up.
+    share = (curve.steps.astype(np.float64) - first) * width / (last - first + 1)
+    at = np.minimum(share.astype(np.int64), width - 1)
     counts = np.bincount(at, minlength=width)
     is_finite = np.isfinite(curve.values)
     bad = np.bincount(at, ~is_finite, minlength=width)

@@ -22,8 +22,10 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         OSError: It cannot be read.
         ValueError: It is damaged, or of a newer taiyi_fx.
     """
+    if not os.fspath(path):
+        raise FileNotFoundError("no run in '': give its folder")
     folder = Path(path).absolute()
-    if folder.name in (SQLITE, PARQUET):
+    if folder.name in (SQLITE, PARQUET) and not folder.is_dir():
         folder = folder.parent
     if (folder / SQLITE).exists():
         return Run(folder, SqliteSource(folder / SQLITE))

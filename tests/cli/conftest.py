@@ -52,6 +52,9 @@ number = 3
 def wrong():
     return "text"
 
+def leaving():
+    raise SystemExit(0)
+
 def broken():
     raise RuntimeError("no weights here")
 """,

@@ -86,6 +86,7 @@ def test_a_key_that_matches_nothing_is_told_with_what_may_be_meant(cli, models, 
             "importing needing raised ModuleNotFoundError: No module named 'not_there'",
         ),
         ("ending:net", "importing ending raised SystemExit: 3"),
+        ("{}:leaving", "calling {}:leaving raised SystemExit: 0"),
     ],
 )
 def test_a_model_that_is_none_is_told(cli, models, write, model, told):
@@ -105,6 +106,11 @@ def test_arguments_of_the_callable_are_checked(cli, models):
         "taiyi-fx: error: --call-args takes NAME=VALUE, such as width=64, not '7'\n"
     )
     assert "TypeError" in cli("targets", f"{models}:net", "2", "--call-args", "depth=7")[2]
+
+
+@pytest.mark.parametrize("text", ["{[]: 1}", "(" * 500, "-" * 100_000 + "1"])
+def test_what_is_no_literal_is_a_text(cli, models, text):
+    assert cli("targets", f"{models}:net", "2", "--call-args", f"name={text}")[0] == 0
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "yml", "toml", "py"])
@@ -192,6 +198,14 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(cli, models, write, suf
         ("c.yaml", "", "maps modules to lists of quantities, this is a NoneType"),
         ("c.yaml", "a: [x]\nb: [x]\na: [y]\n", "c.yaml:3: 'a' stands in line 1 already"),
         ("c.yaml", "a: !!python/object/apply:os.system [id]\n", "c.yaml:1: could not determine"),
+        (
+            "c.yaml",
+            "a: [x]\n? [a, b]\n: [x]\n",
+            "c.yaml:2: a key is the name of modules, not a seq",
+        ),
+        ("c.yaml", "a: [2020-13-45]\n", "c.yaml: month must be in 1..12"),
+        ("c.yaml", "a: [!!int abc]\n", "c.yaml: invalid literal for int()"),
+        ("c.yaml", "a: " + "[" * 3000, "c.yaml: its brackets are nested too deeply"),
         ("c.toml", "a = [\n", "c.toml: "),
         ("c.toml", "a = ['x']\na = ['y']\n", "c.toml: Cannot overwrite a value"),
         ("c.toml", "layer.fc = ['x']", "'layer' is a table; a name with dots stands in quotes"),

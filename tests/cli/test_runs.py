@@ -164,6 +164,9 @@ def test_plot_draws_in_the_terminal(cli, run):
         ([2], [NAN], 5, "!"),
         ([0, 1], [-INF, INF], 5, "!!"),
         ([0, 1], [0, 5e-324], 5, "▁█"),
+        ([0, 10**18], [0, 1], 48, "▁" + 46 * " " + "█"),
+        ([0, 2**61, 2**62], [0, 7, 0], 3, "▁█▁"),
+        ([-(2**62), 0, 2**62], [0, 7, 0], 3, "▁█▁"),
     ],
 )
 def test_a_sparkline_is_from_the_smallest_to_the_largest(steps, values, width, line):
@@ -323,6 +326,57 @@ def test_tensors_are_compared_by_their_elements(cli, kind, tmp_path):
     assert cells(cli("compare", one, number)[1])[-1][4:6] == ["tensor 2 x 3", "tensor"]
 
 
+@both
+def test_a_series_of_numbers_and_tensors_is_compared_by_both(cli, kind, tmp_path):
+    def made(name, *values):
+        records = [Record(step, "m", "q", x) for step, x in enumerate(values)]
+        return written(kind, tmp_path / name, [Batch(0, records=records)])
+
+    ones = torch.ones(2)
+    one = made("one", 1.0, ones, 3.0)
+    assert cli("compare", one, made("same", 1.0, ones, 3.0))[0] == 0
+    told = {
+        "tensor": ((1.0, ones * 2, 3.0), ["1", "[0] 1.0", "[0] 2.0", "1 of 1"]),
+        "number": ((2.0, ones * 2, 3.0), ["0", "1", "2", "1 of 2"]),
+        "last": ((1.0, ones, 4.0), ["2", "3", "4", "1 of 2"]),
+        "numbers": ((1.0,), ["1", "tensor 2", "nothing", "1 of 1"]),
+        "tensors": ((ones, ones, ones), ["0", "tensor", "tensor 2", "2 of 3"]),
+    }
+    for name, (values, row) in told.items():
+        code, out, _ = cli("compare", one, made(name, *values))
+        step, _, _, _, *rest = cells(out)[-1]
+        assert (code, [step, *rest]) == (1, row)
+
+
+@both
+@pytest.mark.parametrize("value", [2**60, torch.tensor([2**60])])
+def test_integers_are_compared_exactly_unless_a_tolerance_is_given(cli, kind, tmp_path, value):
+    one, other = (
+        written(kind, tmp_path / name, [Batch(0, records=[Record(0, "m", "q", x)])])
+        for name, x in (("one", value), ("two", value + 1))
+    )
+    code, out, _ = cli("compare", one, other)
+    assert (code, [text.split()[-1] for text in cells(out)[-1][4:6]]) == (
+        1,
+        ["1152921504606846976", "1152921504606846977"],
+    )
+    assert cli("compare", one, one)[0] == 0
+    assert cli("compare", one, other, "--rtol", "1e-9")[0] == 0
+
+
+@both
+def test_steps_of_any_size_are_told_apart(cli, kind, tmp_path):
+    def made(name, *values):
+        steps = (-(2**62), 2**62, 2**62, 2**62 + 1)
+        batches = [numbers(step, [x]) for step, x in zip(steps, values, strict=True)]
+        return written(kind, tmp_path / name, batches)
+
+    one = made("one", 1.0, 2.0, 3.0, 4.0)
+    assert cli("compare", one, one)[0] == 0
+    row = cells(cli("compare", one, made("two", 1.0, 2.0, 3.5, 4.0))[1])[-1]
+    assert row == [str(2**62), "a", "q", "train", "3", "3.5", "1 of 4"]
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_an_exported_file_has_the_numbers_of_the_run(cli, run, tmp_path, suffix):
     file = tmp_path / f"numbers.{suffix}"
@@ -375,6 +429,19 @@ def test_export_replaces_a_file_only_when_told(cli, run, tmp_path):
     assert "is there already: --force replaces it" in err
     assert cli("export", run, "-o", file, "--force")[0] == 0
     assert file.read_text() != "mine"
+
+
+def test_export_replaces_what_a_link_leads_to(cli, run, tmp_path):
+    file, link = tmp_path / "x.csv", tmp_path / "link.csv"
+    link.symlink_to(file)
+    code, _, err = cli("export", run, "-o", link)
+    assert (code, file.exists()) == (2, False)
+    assert "is there already: --force replaces it" in err
+    for _ in range(2):
+        assert cli("export", run, "-o", link, "--force")[0] == 0
+        assert link.is_symlink()
+        assert file.read_text().startswith('"step",')
+        file.write_text("old")
 
 
 def test_an_export_that_fails_leaves_no_file(cli, run, tmp_path, monkeypatch):
