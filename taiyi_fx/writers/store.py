@@ -6,14 +6,14 @@ import itertools
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, Stored, as_bytes
+from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
 from taiyi_fx.runs.sqlite import damaged, is_new, stored_series, verify
-from taiyi_fx.writers.buffer import Array, Buffer, Ended, Item, Numbers, Told
+from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
 from taiyi_fx.writers.folder import folder_of, of_rank, taken
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
@@ -39,6 +39,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = folder_of(path)
         self._overwrite = overwrite
+        self._begun: tuple[int, tuple[int, ...]] = (-1, ())
 
     def open(self, run: RunInfo) -> None:
         """Makes the file, or goes on with the one that is there.
@@ -98,10 +99,14 @@ class Store:
             self._db.close()
             self._lock.release()
 
-    def _commit(self, items: Sequence[Item], series: Sequence[Stored]) -> None:
+    def _commit(self, part: Part) -> None:
+        extent = _extent(self._db)
+        if self._begun[0] == part.number and self._begun[1] != extent:
+            return  # an interrupt came after it was committed
+        self._begun = part.number, extent
         with _transaction(self._db):
-            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", series)
-            for kind, group in itertools.groupby(items, type):
+            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", part.series)
+            for kind, group in itertools.groupby(part.items, type):
                 _WRITE[kind](self._db, group)
 
 
@@ -161,10 +166,17 @@ def _cut(db: sqlite3.Connection, start: int) -> None:
     db.execute("DROP INDEX IF EXISTS point_of_series")
 
 
+def _extent(db: sqlite3.Connection) -> tuple[int, ...]:
+    """The last row of each table: a run that is written to only grows."""
+    tables = "series", "point", "tensor", "event", "epoch"
+    lasts = ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in tables)
+    return db.execute(f"SELECT {lasts}").fetchone()
+
+
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
     try:
+        db.execute("BEGIN IMMEDIATE")
         yield
         db.execute("COMMIT")
     except BaseException:
