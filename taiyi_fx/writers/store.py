@@ -162,6 +162,10 @@ def _cut(db: sqlite3.Connection, start: int) -> None:
     for table in ("point", "tensor", "event"):
         db.execute(f"DELETE FROM {table} WHERE step >= ?", (start,))
     db.execute("DELETE FROM epoch WHERE last >= ?", (start,))
+    # An epoch without numbers is kept; the rows that were before its end may be gone.
+    for table in ("point", "tensor"):
+        last = f"(SELECT coalesce(max(rowid), 0) FROM {table})"
+        db.execute(f"UPDATE epoch SET last_{table} = min(last_{table}, {last})")
     db.execute("DELETE FROM run WHERE start_step >= ?", (start,))
     db.execute("DROP INDEX IF EXISTS point_of_series")
 
