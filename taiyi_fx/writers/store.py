@@ -54,7 +54,8 @@ class Store:
         with ExitStack() as undo:
             self._lock = Lock(folder / "run.lock")
             undo.callback(self._lock.release)
-            self._db = _connect(folder / SQLITE, overwrite=self._overwrite)
+            self._file = folder / SQLITE
+            self._db = _connect(self._file, overwrite=self._overwrite)
             undo.callback(self._db.close)
             _begin(self._db, folder, run)
             self._buffer = Buffer(run, stored_series(self._db), self._commit)
@@ -73,7 +74,8 @@ class Store:
         """Commits what waits, by one transaction for 250,000 numbers.
 
         Raises:
-            sqlite3.Error: The file cannot be written to; what waits is tried again.
+            FileNotFoundError: The file was deleted.
+            sqlite3.Error: It cannot be written to; what waits is tried again.
             BufferError: That is so, and more than four million numbers wait: the oldest are lost.
         """
         self._buffer.drain()
@@ -100,6 +102,8 @@ class Store:
             self._lock.release()
 
     def _commit(self, part: Part) -> None:
+        if not self._file.exists():
+            raise FileNotFoundError(f"{str(self._file)!r} was deleted: what was in it is lost")
         extent = _extent(self._db)
         if self._begun[0] == part.number and self._begun[1] != extent:
             return  # an interrupt came after it was committed

@@ -454,3 +454,16 @@ def test_an_interrupt_after_a_commit_loses_and_doubles_nothing(
         assert run.to_numpy()["epoch"].tolist() == [5, 1, 1]
         assert run.epochs == [(5, 0, 0)]
         assert run.events == told
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_run_that_is_deleted_is_told(kind, tmp_path):
+    writer = opened(kind, tmp_path / "run")
+    writer.write(numbers(0, [0.0]))
+    writer.flush()
+    shutil.rmtree(tmp_path / "run")
+    writer.write(numbers(1, [0.0]))
+    with pytest.raises(FileNotFoundError, match="run"):
+        writer.flush()
+    with pytest.raises(BufferError, match="1 numbers of steps 1 to 1 could not be written"):
+        writer.close()
