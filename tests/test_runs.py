@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import sys
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -289,3 +290,34 @@ def test_names_are_text_and_come_back(name):
 def test_opening_a_run_takes_no_path_of_another_kind():
     with pytest.raises(TypeError):
         taiyi_fx.open_run(3)
+
+
+@both
+def test_a_series_of_numbers_and_tensors_has_one_span(kind, tmp_path):
+    written(kind, tmp_path, [numbers(step, [0.0]) for step in range(3)])
+    tensors = [Record(step, "a", "q", torch.ones(2)) for step in (2, 5)]
+    written(kind, tmp_path, [Batch(0, records=tensors)], start_step=2)
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.spans() == {SeriesName("a", "q", "train"): (4, 0, 5)}
+
+
+@pytest.mark.parametrize(
+    ("head", "text"),
+    [
+        ({"version": 1}, "is damaged: it has no lives"),
+        ({"version": 1, "lives": [], "series": 3}, "is damaged: it has no series"),
+        ({"version": "x"}, "is no run of taiyi_fx"),
+    ],
+)
+def test_a_damaged_head_is_told(head, text, tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps(head))
+    with pytest.raises(ValueError, match=f"run.json' {text}"):
+        taiyi_fx.open_run(tmp_path)
+
+
+def test_a_run_of_no_one_is_damaged(tmp_path):
+    written(Store, tmp_path, [numbers(0, [0.0])])
+    with closing(sqlite3.connect(tmp_path / "run.sqlite")) as db, db:
+        db.execute("DELETE FROM run")
+    with taiyi_fx.open_run(tmp_path) as run, pytest.raises(ValueError, match="is damaged: nothing"):
+        run.model  # noqa: B018 - it raises

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import PARQUET, VERSION, Life, Stored, as_array, from_text, newer
-from taiyi_fx.runs.source import Curve, EpochSpan, Points, Span
+from taiyi_fx.runs.source import Curve, EpochSpan, Points, Span, merged
 
 
 class ParquetSource:
@@ -65,7 +65,7 @@ class ParquetSource:
 
     def spans(self) -> dict[int, Span]:
         """How many numbers or tensors each series has, and from which step to which."""
-        found: dict[int, Span] = {}
+        found: list[tuple[int, Span]] = []
         for kind in ("points", "tensors"):
             table = self._read(kind, ["step", "series"])
             of, step = table.column("series").to_numpy(), table.column("step").to_numpy()
@@ -76,8 +76,8 @@ class ParquetSource:
             np.minimum.at(first, rows, step)
             np.maximum.at(last, rows, step)
             columns = (x.tolist() for x in (ids, counts, first, last))
-            found |= {i: Span(*rest) for i, *rest in zip(*columns, strict=True)}
-        return found
+            found += [(i, Span(*rest)) for i, *rest in zip(*columns, strict=True)]
+        return merged(found)
 
     def events(self) -> list[Event]:
         """What was told."""
@@ -113,10 +113,13 @@ def read_head(folder: Path) -> dict[str, Any]:
         head = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{str(file)!r} is damaged, or no run: {error}") from error
-    if not isinstance(head, dict) or "version" not in head:
+    if not isinstance(head, dict) or not isinstance(head.get("version"), int):
         raise ValueError(f"{str(file)!r} is no run of taiyi_fx")
     if head["version"] > VERSION:
         raise ValueError(newer(file, head["version"]))
+    for part in ("lives", "series", "epochs"):
+        if not isinstance(head.get(part), list):
+            raise ValueError(f"{str(file)!r} is damaged: it has no {part}")
     return head
 
 

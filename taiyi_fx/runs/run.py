@@ -40,8 +40,15 @@ class Run:
 
     @property
     def lives(self) -> list[Life]:
-        """The processes that wrote: the first, and those that resumed the run."""
-        return self._source.lives()
+        """The processes that wrote: the first, and those that resumed the run.
+
+        Raises:
+            ValueError: The run is damaged: it has none.
+        """
+        lives = self._source.lives()
+        if not lives:
+            raise ValueError(f"{str(self.path)!r} is damaged: nothing tells who wrote it")
+        return lives
 
     @property
     def model(self) -> str:

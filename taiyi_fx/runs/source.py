@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -60,6 +60,19 @@ class Span(NamedTuple):
     numbers: int
     first: int
     last: int
+
+
+def merged(spans: Iterable[tuple[int, Span]]) -> dict[int, Span]:
+    """One span of each series: a run that was resumed may have numbers and tensors of one."""
+    found: dict[int, Span] = {}
+    for series, span in spans:
+        other = found.get(series, Span(0, span.first, span.last))
+        found[series] = Span(
+            span.numbers + other.numbers,
+            min(span.first, other.first),
+            max(span.last, other.last),
+        )
+    return found
 
 
 class Source(Protocol):

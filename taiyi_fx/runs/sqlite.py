@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import APPLICATION, VERSION, Life, Stored, as_array, from_text, newer
-from taiyi_fx.runs.source import Curve, EpochSpan, Points, Span
+from taiyi_fx.runs.source import Curve, EpochSpan, Points, Span, merged
 
 _POINT = [
     ("rowid", np.int64),
@@ -89,7 +89,7 @@ class SqliteSource:
         """How many numbers or tensors each series has, and from which step to which."""
         text = "SELECT series, count(*), min(step), max(step) FROM {} GROUP BY series"
         rows = [row for table in ("point", "tensor") for row in self._rows(text.format(table))]
-        return {series: Span(*rest) for series, *rest in rows}
+        return merged((series, Span(*rest)) for series, *rest in rows)
 
     def events(self) -> list[Event]:
         """What was told."""

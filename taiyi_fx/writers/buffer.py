@@ -84,11 +84,24 @@ class Ended(NamedTuple):
 
 Item = Numbers | Array | Told | Ended
 
-Commit = Callable[[Sequence[Item], Sequence[Stored]], None]
-"""Makes items durable, after the series that are new: all of it, or none and raises.
 
-The end of an epoch comes alone, and may come again.
-"""
+class Part(NamedTuple):
+    """What is committed at once; the end of an epoch comes alone.
+
+    Attributes:
+        number: Its place among the parts. An interrupt may come after a part is durable and before
+            that is known: then the same part comes again, under the same number.
+        items: In the order of their making.
+        series: Those that are new.
+    """
+
+    number: int
+    items: Sequence[Item]
+    series: Sequence[Stored]
+
+
+Commit = Callable[[Part], None]
+"""Makes a part durable, once however often it comes: all of it, or none and raises."""
 
 
 class Buffer:
@@ -106,7 +119,8 @@ class Buffer:
         self._numbering = _Numbering(run, known)
         self._items: list[Item] = []
         self._size = 0
-        self._lost: list[Item] = []
+        self._number = 0
+        self._tried: Part | None = None
         self._has_failed = False
 
     @property
@@ -150,13 +164,11 @@ class Buffer:
         if self.is_fork:
             return
         try:
-            while self._items or self._lost:
-                items = self._slice()
-                self._commit([*self._lost, *items], self._numbering.new)
-                self._lost.clear()
-                self._numbering.new.clear()
-                del self._items[: len(items)]
-                self._size -= sum(item.size for item in items)
+            while self._items:
+                if self._tried is None:
+                    self._tried = Part(self._number, self._slice(), tuple(self._numbering.new))
+                self._commit(self._tried)
+                self._forget(self._tried)
             self._has_failed = False
         except Exception as error:
             self._has_failed = True
@@ -181,6 +193,15 @@ class Buffer:
         if batch.ended is not None:
             yield Ended(batch.ended.expected, batch.ended.number)
 
+    def _forget(self, part: Part) -> None:
+        """Drops what is durable."""
+        rest, size = self._items[len(part.items) :], sum(item.size for item in part.items)
+        new = self._numbering.new[len(part.series) :]
+        # Interrupts come at calls and loops: none is in between: all is done, or nothing.
+        self._items, self._tried, self._number = rest, None, part.number + 1
+        self._size -= size
+        self._numbering.new = new
+
     def _slice(self) -> list[Item]:
         """The oldest items, up to a size, but one at least; the end of an epoch alone."""
         count = size = 0
@@ -195,21 +216,23 @@ class Buffer:
 
     def _bound(self, error: Exception, kept: int) -> None:
         """Drops the oldest numbers if there are too many, and leaves word of it for the file."""
+        size = sum(x.size for x in self._items if isinstance(x, (Numbers, Array)))
         dropped: list[Numbers | Array] = []
         rest: list[Item] = []
         for item in self._items:
-            if self._size > kept and isinstance(item, (Numbers, Array)):
+            if size > kept and isinstance(item, (Numbers, Array)):
                 dropped.append(item)
-                self._size -= item.size
+                size -= item.size
             else:
                 rest.append(item)
         if not dropped:
             return
-        self._items = rest
+        self._tried = None
         first, last = min(x.step for x in dropped), max(x.step for x in dropped)
         count = sum(len(x.values) if isinstance(x, Numbers) else x.value.size for x in dropped)
         text = f"{count:,} numbers of steps {first} to {last} could not be written and are lost"
-        self._lost.append(Told(last, "warning", "", text))
+        self._items = [*rest, Told(last, "warning", "", text)]
+        self._size = sum(item.size for item in self._items)
         raise BufferError(f"{text}: {error}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TextIO
@@ -12,22 +13,30 @@ class Continued:
     """A text file of lines, written behind those of its old lines that are kept.
 
     Args:
-        path: The file; its folder is made if there is none.
+        path: The file, or a link to it; its folder is made if there is none.
         keep: Takes the old file's lines, with their ends, and gives those that stay. A last line
             that was cut off, as a killed run leaves it, is not among them.
     """
 
     def __init__(self, path: Path, keep: Callable[[Iterator[str]], Iterable[str]]) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists():
-            rest = path.with_name(f"{path.name}.part")
-            with _open(path, "r") as old, _open(rest, "w") as new:
-                new.writelines(keep(line for line in old if line.endswith("\n")))
-            os.replace(rest, path)
-        self.file = _open(path, "a")
+        self._path = path.resolve()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        if self._path.exists():
+            self._cut(keep)
+        self.file = _open(self._path, "a")
+
+    def pass_on(self) -> None:
+        """Gives all that was written to the system, so that a fork of the process holds none."""
+        self.file.flush()
 
     def flush(self) -> None:
-        """Brings all that was written to the disk."""
+        """Brings all that was written to the disk.
+
+        Raises:
+            OSError: The file was deleted, or cannot be written to.
+        """
+        if not self._path.exists():
+            raise FileNotFoundError(f"{str(self._path)!r} was deleted: what was in it is lost")
         self.file.flush()
         os.fsync(self.file.fileno())
 
@@ -35,7 +44,16 @@ class Continued:
         """Closes the file."""
         self.file.close()
 
+    def _cut(self, keep: Callable[[Iterator[str]], Iterable[str]]) -> None:
+        rest = self._path.with_name(f"{self._path.name}.{uuid.uuid4().hex}.part")
+        try:
+            with _open(self._path, "r") as old, _open(rest, "x") as new:
+                new.writelines(keep(line for line in old if line.endswith("\n")))
+            os.replace(rest, self._path)
+        finally:
+            rest.unlink(missing_ok=True)
 
-def _open(path: Path, mode: Literal["r", "w", "a"]) -> TextIO:
+
+def _open(path: Path, mode: Literal["r", "x", "a"]) -> TextIO:
     # Names may hold any character, and lines end where they were ended.
     return open(path, mode, encoding="utf-8", errors="surrogatepass", newline="\n")

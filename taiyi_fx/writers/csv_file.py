@@ -42,11 +42,12 @@ class CSV:
         def keep(lines: Iterator[str]) -> Iterator[str]:
             rows = _rows(lines, self._path)
             yield from (text for _, text in itertools.islice(rows, 1))
-            yield from (text for row, text in rows if int(row[0]) < run.start_step)
+            yield from (text for row, text in rows if _step(row, text, self._path) < run.start_step)
 
         self._lines = Continued(self._path, keep)
         if not self._lines.file.tell():
             self._lines.file.write(",".join(COLUMNS) + "\n")
+            self._lines.pass_on()
         # All texts are quoted, as names may hold ends of lines.
         how = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
         self._rows = csv.writer(self._lines.file, **how)
@@ -56,9 +57,14 @@ class CSV:
         self._rows.writerows(
             (r.step, batch.epoch, r.mode, r.module, r.quantity, _cell(r.value)) for r in batch
         )
+        self._lines.pass_on()
 
     def flush(self) -> None:
-        """Brings the lines to the disk."""
+        """Brings the lines to the disk.
+
+        Raises:
+            OSError: The file was deleted, or cannot be written to.
+        """
         self._lines.flush()
 
     def close(self) -> None:
@@ -68,6 +74,17 @@ class CSV:
 
 def _cell(value: Value) -> float | int | str:
     return json.dumps(plain(value)) if isinstance(value, Tensor) else value
+
+
+def _step(row: list[str], text: str, path: Path) -> int:
+    try:
+        step, _, _, _, _, _ = row
+        return int(step)
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: this is no record: {text.rstrip()[:80]!r}. Move the file away, or give "
+            "another path"
+        ) from error
 
 
 def _rows(lines: Iterator[str], path: Path) -> Iterator[tuple[list[str], str]]:

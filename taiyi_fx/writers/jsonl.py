@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import operator
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,9 +64,14 @@ class JSONL:
             told = {name: plain(value) for name, value in dataclasses.asdict(summary).items()}
             series = {name: told.pop(name) for name in ("epoch", "mode", "module", "quantity")}
             self._add({"step": self._last, **series, "summary": told})
+        self._lines.pass_on()
 
     def flush(self) -> None:
-        """Brings the lines to the disk."""
+        """Brings the lines to the disk.
+
+        Raises:
+            OSError: The file was deleted, or cannot be written to.
+        """
         self._lines.flush()
 
     def close(self) -> None:
@@ -88,7 +94,7 @@ def _entry(record: Record, epoch: int) -> dict[str, Any]:
 
 def _step(line: str, where: str) -> int:
     try:
-        return json.loads(line)["step"]
+        return operator.index(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{where}: this is no record: {line.rstrip()[:80]!r}. Move the file away, or give "

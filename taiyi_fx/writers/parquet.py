@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from taiyi_fx.runs.parquet import parts, pyarrow, read_head, read_part, schema
 from taiyi_fx.runs.schema import PARQUET, VERSION, Life, Stored, as_bytes
 from taiyi_fx.runs.source import FLAGS, flags
-from taiyi_fx.writers.buffer import Array, Buffer, Ended, Item, Numbers, Told
+from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
 from taiyi_fx.writers.folder import folder_of, of_rank, taken
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
@@ -64,7 +64,8 @@ class Parquet:
             self._put_head(self._begun(run))
             known = [Stored(*row) for row in self._head["series"]]
             self._of_series = _OfSeries(known)
-            self._number = 1 + max(map(_number, self._parts()), default=-1)
+            used = [*map(_number, self._parts()), *(x[3] for x in self._head["epochs"])]
+            self._first = 1 + max(used, default=-1)
             self._buffer = Buffer(run, known, self._commit)
             undo.pop_all()
 
@@ -132,35 +133,35 @@ class Parquet:
             table = read_part(part)
             self._put_part(part, table.filter(self._arrow.array(keeps)))
 
-    def _commit(self, items: Sequence[Item], series: Sequence[Stored]) -> None:
-        if series:
+    def _commit(self, part: Part) -> None:
+        number = self._first + part.number
+        if part.series:
             # By their ids: after a failure the same come again.
-            every = {s.id: s for s in [*map(Stored._make, self._head["series"]), *series]}
+            every = {s.id: s for s in [*map(Stored._make, self._head["series"]), *part.series]}
             self._put_head({**self._head, "series": list(every.values())})
             self._of_series = _OfSeries(list(every.values()))
         for kind, (of, columns) in _COLUMNS.items():
-            found = [item for item in items if isinstance(item, of)]
+            found = [item for item in part.items if isinstance(item, of)]
             if found:
                 table = self._arrow.table(columns(found, self._of_series), schema=schema(kind))
                 # After a failure the same number comes again, and replaces what it had written.
-                self._put_part(self._folder / f"{kind}-{self._number:08}.parquet", table)
-        self._number += 1
-        for item in items:
+                self._put_part(self._folder / f"{kind}-{number:08}.parquet", table)
+        for item in part.items:
             if isinstance(item, Ended):
-                self._end(item)
+                self._end(item, number)
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: Ended, number: int) -> None:
         """Gives an epoch its number, which is known at its end, and its entry."""
         steps: list[int] = []
-        start = self._head["epochs"][-1][3] if self._head["epochs"] else 0
+        epochs = [x for x in self._head["epochs"] if x[3] < number]  # it may come again
+        start = epochs[-1][3] if epochs else 0
         for kind in ("points", "tensors"):
             for part in parts(self._folder, kind):
                 if _number(part) >= start:
                     self._renumber(part, ended)
                     steps += self._steps(part) if kind == "points" else []
         ends = (min(steps), max(steps)) if steps else (None, None)
-        epochs = [*self._head["epochs"], (ended.number, *ends, self._number)]
-        self._put_head({**self._head, "epochs": epochs})
+        self._put_head({**self._head, "epochs": [*epochs, (ended.number, *ends, number)]})
 
     def _renumber(self, part: Path, ended: Ended) -> None:
         if ended.number == ended.expected:

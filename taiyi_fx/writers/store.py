@@ -6,14 +6,14 @@ import itertools
 import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, Stored, as_bytes
+from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
 from taiyi_fx.runs.sqlite import damaged, is_new, stored_series, verify
-from taiyi_fx.writers.buffer import Array, Buffer, Ended, Item, Numbers, Told
+from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
 from taiyi_fx.writers.folder import folder_of, of_rank, taken
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
@@ -39,6 +39,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = folder_of(path)
         self._overwrite = overwrite
+        self._begun: tuple[int, tuple[int, ...]] = (-1, ())
 
     def open(self, run: RunInfo) -> None:
         """Makes the file, or goes on with the one that is there.
@@ -53,7 +54,8 @@ class Store:
         with ExitStack() as undo:
             self._lock = Lock(folder / "run.lock")
             undo.callback(self._lock.release)
-            self._db = _connect(folder / SQLITE, overwrite=self._overwrite)
+            self._file = folder / SQLITE
+            self._db = _connect(self._file, overwrite=self._overwrite)
             undo.callback(self._db.close)
             _begin(self._db, folder, run)
             self._buffer = Buffer(run, stored_series(self._db), self._commit)
@@ -72,7 +74,8 @@ class Store:
         """Commits what waits, by one transaction for 250,000 numbers.
 
         Raises:
-            sqlite3.Error: The file cannot be written to; what waits is tried again.
+            FileNotFoundError: The file was deleted.
+            sqlite3.Error: It cannot be written to; what waits is tried again.
             BufferError: That is so, and more than four million numbers wait: the oldest are lost.
         """
         self._buffer.drain()
@@ -98,10 +101,16 @@ class Store:
             self._db.close()
             self._lock.release()
 
-    def _commit(self, items: Sequence[Item], series: Sequence[Stored]) -> None:
+    def _commit(self, part: Part) -> None:
+        if not self._file.exists():
+            raise FileNotFoundError(f"{str(self._file)!r} was deleted: what was in it is lost")
+        extent = _extent(self._db)
+        if self._begun[0] == part.number and self._begun[1] != extent:
+            return  # an interrupt came after it was committed
+        self._begun = part.number, extent
         with _transaction(self._db):
-            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", series)
-            for kind, group in itertools.groupby(items, type):
+            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", part.series)
+            for kind, group in itertools.groupby(part.items, type):
                 _WRITE[kind](self._db, group)
 
 
@@ -157,14 +166,25 @@ def _cut(db: sqlite3.Connection, start: int) -> None:
     for table in ("point", "tensor", "event"):
         db.execute(f"DELETE FROM {table} WHERE step >= ?", (start,))
     db.execute("DELETE FROM epoch WHERE last >= ?", (start,))
+    # An epoch without numbers is kept; the rows that were before its end may be gone.
+    for table in ("point", "tensor"):
+        last = f"(SELECT coalesce(max(rowid), 0) FROM {table})"
+        db.execute(f"UPDATE epoch SET last_{table} = min(last_{table}, {last})")
     db.execute("DELETE FROM run WHERE start_step >= ?", (start,))
     db.execute("DROP INDEX IF EXISTS point_of_series")
 
 
+def _extent(db: sqlite3.Connection) -> tuple[int, ...]:
+    """The last row of each table: a run that is written to only grows."""
+    tables = "series", "point", "tensor", "event", "epoch"
+    lasts = ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in tables)
+    return db.execute(f"SELECT {lasts}").fetchone()
+
+
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN IMMEDIATE")
     try:
+        db.execute("BEGIN IMMEDIATE")
         yield
         db.execute("COMMIT")
     except BaseException:

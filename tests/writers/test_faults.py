@@ -19,7 +19,8 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
-from taiyi_fx.writers import Parquet, Store, buffer
+from taiyi_fx.record import Event, Record
+from taiyi_fx.writers import Batch, EpochEnd, Parquet, Store, buffer
 from tests.writers.runs import FORMATS, numbers, opened, trained, written
 
 ROOT = Path(__file__).parents[2]
@@ -383,3 +384,86 @@ def test_a_part_that_lacks_its_end_is_told(tmp_path):
         taiyi_fx.open_run(tmp_path).series("a", "q")
     with pytest.raises(ValueError, match=r"points-00000000.parquet' is damaged"):
         opened(Parquet, tmp_path, start_step=1)
+
+
+class Interrupting:
+    """A connection in which an interrupt comes after a commit."""
+
+    def __init__(self, db):
+        self._db = db
+
+    def __getattr__(self, name):
+        return getattr(self._db, name)
+
+    def execute(self, text, *values):
+        found = self._db.execute(text, *values)
+        if text == "COMMIT":
+            raise KeyboardInterrupt
+        return found
+
+
+def interrupted_in_sqlite(writer, monkeypatch):
+    monkeypatch.setattr(writer, "_db", Interrupting(writer._db))
+
+
+def interrupted_in_parquet(writer, monkeypatch):
+    put = writer._put_head
+
+    def put_and_stop(head):
+        put(head)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "_put_head", put_and_stop)
+
+
+def interrupted_after_all(writer, monkeypatch):
+    def stop(part):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer._buffer, "_forget", stop)
+
+
+@pytest.mark.parametrize(
+    ("kind", "interrupt"),
+    [
+        (Store, interrupted_in_sqlite),
+        (Store, interrupted_after_all),
+        (Parquet, interrupted_in_parquet),
+        (Parquet, interrupted_after_all),
+    ],
+)
+def test_an_interrupt_after_a_commit_loses_and_doubles_nothing(
+    kind, interrupt, tmp_path, monkeypatch
+):
+    tensor = Record(0, "a", "t", torch.ones(1))
+    writer = opened(kind, tmp_path)
+    ended = Batch(0, ended=EpochEnd(0, 5, ()))
+    told = [Event(0, "warning", "", "once")]
+    for batch in (numbers(0, [0.0], records=[tensor], events=told), ended):
+        writer.write(batch)
+        with monkeypatch.context() as patched:
+            interrupt(writer, patched)
+            with pytest.raises(KeyboardInterrupt):
+                writer.flush()
+    writer.write(numbers(1, [1.0, 2.0], epoch=1))
+    writer.close()
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.series("a", "q").steps.tolist() == [0, 1]
+        assert run.series("b", "q").steps.tolist() == [1]
+        assert run.spans()["a", "t", "train"] == (1, 0, 0)
+        assert run.to_numpy()["epoch"].tolist() == [5, 1, 1]
+        assert run.epochs == [(5, 0, 0)]
+        assert run.events == told
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_run_that_is_deleted_is_told(kind, tmp_path):
+    writer = opened(kind, tmp_path / "run")
+    writer.write(numbers(0, [0.0]))
+    writer.flush()
+    shutil.rmtree(tmp_path / "run")
+    writer.write(numbers(1, [0.0]))
+    with pytest.raises(FileNotFoundError, match="run"):
+        writer.flush()
+    with pytest.raises(BufferError, match="1 numbers of steps 1 to 1 could not be written"):
+        writer.close()

@@ -375,6 +375,18 @@ def test_an_epoch_without_numbers_has_no_steps(kind, tmp_path):
 
 
 @both
+def test_an_epoch_after_a_resume_has_all_its_steps(kind, tmp_path):
+    ends = [Batch(e, ended=EpochEnd(e, e, ())) for e in range(2)]
+    tensors = [[Record(s, "a", "t", torch.ones(1))] for s in range(10)]
+    written(kind, tmp_path, [*(numbers(s, [0.0], records=tensors[s]) for s in range(10)), *ends])
+    again = [numbers(s, [0.0], records=tensors[s]) for s in range(5, 10)]
+    written(kind, tmp_path, [*again, Batch(0, ended=EpochEnd(0, 7, ()))], start_step=5)
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.epochs == [(1, None, None), (7, 5, 9)]
+        assert run.to_numpy()["epoch"].tolist() == [0] * 5 + [7] * 5
+
+
+@both
 def test_a_step_of_more_than_64_bits_is_told_and_the_rest_stored(kind, tmp_path):
     writer = opened(kind, tmp_path)
     blocks = [Block(s, "train", (("a", "q"),), [1.0]) for s in (2**63, 1)]

@@ -3,6 +3,9 @@
 import csv
 import json
 import math
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -155,6 +158,79 @@ def test_a_file_of_something_else_is_left_alone(path):
     with pytest.raises(ValueError, match="dear,diary.*ove .* away, or give another path"):
         writer_of(path).open(run())
     assert path.read_text() == "dear,diary\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_of_the_users_beside_it_is_left_alone(path):
+    with written(path, numbers(0, InputMean=1.0)):
+        pass
+    beside = path.with_name(f"{path.name}.part")
+    beside.write_text("mine")
+    with written(path, numbers(1, InputMean=1.0), start_step=1):
+        assert beside.read_text() == "mine"
+
+
+def test_a_link_stays_one(path, tmp_path):
+    with written(path, numbers(0, InputMean=1.0)):
+        pass
+    link = tmp_path / f"link{path.suffix}"
+    link.symlink_to(path)
+    with written(link, numbers(1, InputMean=2.0), start_step=1):
+        assert link.is_symlink()
+        assert b"2.0" in path.read_bytes()
+
+
+@pytest.mark.parametrize("line", ['x,0,"train","","a",1', '0,0,"train"', '""', ""])
+def test_a_row_that_is_no_record_is_told_with_its_file(line, tmp_path):
+    path = tmp_path / "run.csv"
+    text = f"step,epoch,mode,module,quantity,value\n{line}\n"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"run.csv: this is no record: .*ove the file away"):
+        CSV(path).open(run())
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("line", ['{"step": "x"}', '{"step": null}', "[]", ""])
+def test_an_object_that_is_no_record_is_told_with_its_file(line, tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(ValueError, match=r"run.jsonl, line 1: this is no record: "):
+        JSONL(path).open(run())
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from tests.writers.given import numbers, run
+from tests.writers.test_text_files import writer_of
+
+writer = writer_of(Path(sys.argv[1]))
+writer.open(run())
+if not os.fork():
+    sys.exit(0)
+os.wait()
+writer.write(numbers(0, InputMean=1.0))
+if not os.fork():
+    sys.exit(0)
+os.wait()
+writer.close()
+"""
+
+
+def test_a_fork_writes_nothing(path):
+    subprocess.run([sys.executable, "-c", FORKED, path], check=True)
+    with written(path.with_stem("alone"), numbers(0, InputMean=1.0)) as alone:
+        assert path.read_bytes() == alone
+
+
+def test_a_file_that_is_deleted_is_told(path):
+    writer = writer_of(path)
+    writer.open(run())
+    writer.write(numbers(0, InputMean=1.0))
+    os.remove(path)
+    with pytest.raises(FileNotFoundError, match=f"{path.name}' was deleted"):
+        writer.flush()
+    writer.close()
 
 
 def test_a_damaged_table_is_told_and_left_alone(tmp_path):
