@@ -54,6 +54,14 @@ class Continued:
             rest.unlink(missing_ok=True)
 
 
+def taken(path: Path, writer: str) -> FileExistsError:
+    """What to raise where another run would be lost."""
+    return FileExistsError(
+        f"{str(path)!r} holds records already: give another path, go on with it by start_step=, "
+        f"or replace it with {writer}(path, overwrite=True)"
+    )
+
+
 def _open(path: Path, mode: Literal["r", "x", "a"]) -> TextIO:
     # Names may hold any character, and lines end where they were ended.
     return open(path, mode, encoding="utf-8", errors="surrogatepass", newline="\n")

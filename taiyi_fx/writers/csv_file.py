@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import Tensor
 
 from taiyi_fx.record import Value
-from taiyi_fx.writers.continued import Continued
+from taiyi_fx.writers.continued import Continued, taken
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain
 
@@ -27,22 +27,30 @@ class CSV:
 
     Args:
         path: The file.
+        overwrite: Replace what it holds where the run starts at step 0.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = Path(path)
+        self._overwrite = overwrite
 
     def open(self, run: RunInfo) -> None:
         """Opens the file.
 
         Raises:
+            FileExistsError: It holds records, and the run starts at step 0.
             ValueError: It is there, and is no such table.
         """
 
         def keep(lines: Iterator[str]) -> Iterator[str]:
             rows = _rows(lines, self._path)
             yield from (text for _, text in itertools.islice(rows, 1))
-            yield from (text for row, text in rows if _step(row, text, self._path) < run.start_step)
+            for row, text in rows:
+                step = _step(row, text, self._path)
+                if not run.start_step and not self._overwrite:
+                    raise taken(self._path, "CSV")
+                if step < run.start_step:
+                    yield text
 
         self._lines = Continued(self._path, keep)
         if not self._lines.file.tell():

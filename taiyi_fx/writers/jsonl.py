@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from taiyi_fx.record import Record
-from taiyi_fx.writers.continued import Continued
+from taiyi_fx.writers.continued import Continued, taken
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain
 
@@ -30,23 +30,29 @@ class JSONL:
 
     Args:
         path: The file.
+        overwrite: Replace what it holds where the run starts at step 0.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = Path(path)
+        self._overwrite = overwrite
         self._last = 0
 
     def open(self, run: RunInfo) -> None:
         """Opens the file.
 
         Raises:
+            FileExistsError: It holds records, and the run starts at step 0.
             ValueError: It is there, and holds something else.
         """
         self._last = max(run.start_step - 1, 0)
 
         def keep(lines: Iterator[str]) -> Iterator[str]:
             for number, line in enumerate(lines, start=1):
-                if _step(line, f"{self._path}, line {number}") < run.start_step:
+                step = _step(line, f"{self._path}, line {number}")
+                if not run.start_step and not self._overwrite:
+                    raise taken(self._path, "JSONL")
+                if step < run.start_step:
                     yield line
 
         self._lines = Continued(self._path, keep)

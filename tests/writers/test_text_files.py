@@ -27,13 +27,13 @@ def path(request, tmp_path):
     return tmp_path / "folder" / f"run.{request.param}"
 
 
-def writer_of(path):
-    return LINES[path.suffix[1:]](path)
+def writer_of(path, **options):
+    return LINES[path.suffix[1:]](path, **options)
 
 
 @contextmanager
-def written(path, *batches, start_step=0):
-    writer = writer_of(path)
+def written(path, *batches, start_step=0, **options):
+    writer = writer_of(path, **options)
     writer.open(run(start_step))
     for batch in batches:
         writer.write(batch)
@@ -128,11 +128,18 @@ def test_a_run_that_goes_on_drops_the_steps_that_it_makes_again(path):
         assert b"-3.0" in after
 
 
-def test_a_run_from_the_start_replaces_what_was_there(path):
-    with written(path, numbers(0, InputMean=1.0), numbers(5, InputMean=1.0)):
+def test_a_run_from_the_start_replaces_what_was_there_only_if_told_to(path):
+    with written(path, numbers(0, InputMean=1.0), numbers(5, InputMean=1.0)) as before:
         pass
-    with written(path, numbers(0, InputMean=2.0)) as found:
+    with (
+        pytest.raises(FileExistsError, match=r"holds records already.*\(path, overwrite=True\)"),
+        written(path),
+    ):
+        pass
+    assert path.read_bytes() == before
+    with written(path, numbers(0, InputMean=2.0), overwrite=True) as found:
         assert b"1.0" not in found
+        assert b"2.0" in found
 
 
 @pytest.mark.parametrize("name", ["fc", "two\nlines", 'say "a"\r\n, b'])
@@ -141,7 +148,7 @@ def test_a_line_that_was_cut_off_is_dropped_wherever_it_was_cut(path, name):
     last = Batch(0, records=[Record(1, name, "InputMean", 2.5)])
     with written(path, whole) as one:
         pass
-    with written(path, whole, last) as both:
+    with written(path, whole, last, overwrite=True) as both:
         pass
     for cut in range(len(one), len(both)):
         path.write_bytes(both[:cut])
