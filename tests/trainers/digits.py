@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import pytest
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -107,3 +108,16 @@ class Noting:
 
     def close(self) -> None:
         pass
+
+
+def transformers_with_trainer():
+    """The package, or a skip where it or its `Trainer` cannot be imported."""
+    transformers = pytest.importorskip("transformers")
+    try:
+        transformers.Trainer  # noqa: B018 - it is imported when first asked for
+    except (
+        ImportError
+    ) as error:  # beside a torchvision without operators, as `make zoo` installs it
+        why = f"transformers' Trainer cannot be imported: {error}"
+        pytest.skip(why, allow_module_level=True)
+    return transformers

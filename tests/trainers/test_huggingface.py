@@ -7,9 +7,9 @@ import torch
 from torch.utils.data import Dataset, SequentialSampler
 
 import taiyi_fx
-from tests.trainers.digits import Noting, assert_same_tensors, values
+from tests.trainers.digits import Noting, assert_same_tensors, transformers_with_trainer, values
 
-transformers = pytest.importorskip("transformers")
+transformers = transformers_with_trainer()
 pytest.importorskip("accelerate")
 
 from taiyi_fx.trainers.huggingface import MonitorCallback
