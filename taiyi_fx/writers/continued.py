@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TextIO
 
+from taiyi_fx.writers.protocol import RunInfo
+
 
 class Continued:
     """A text file of lines, written behind those of its old lines that are kept.
@@ -54,12 +56,44 @@ class Continued:
             rest.unlink(missing_ok=True)
 
 
-def taken(path: Path, writer: str) -> FileExistsError:
-    """What to raise where another run would be lost."""
-    return FileExistsError(
-        f"{str(path)!r} holds records already: give another path, go on with it by start_step=, "
-        f"or replace it with {writer}(path, overwrite=True)"
-    )
+class TextFile:
+    """What the writers of text files have in common.
+
+    Args:
+        path: The file.
+        overwrite: Replace what it holds where the run starts at step 0.
+    """
+
+    _lines: Continued
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self._path = Path(path)
+        self._overwrite = overwrite
+
+    def flush(self) -> None:
+        """Brings the lines to the disk.
+
+        Raises:
+            OSError: The file was deleted, or cannot be written to.
+        """
+        self._lines.flush()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._lines.close()
+
+    def _stays(self, step: int, run: RunInfo) -> bool:
+        """Whether a line of a step that is there belongs to what the run goes on with.
+
+        Raises:
+            FileExistsError: The run starts at step 0: another one would be lost.
+        """
+        if not run.start_step and not self._overwrite:
+            raise FileExistsError(
+                f"{str(self._path)!r} holds records already: give another path, go on with it by "
+                f"start_step=, or replace it with {type(self).__name__}(path, overwrite=True)"
+            )
+        return step < run.start_step
 
 
 def _open(path: Path, mode: Literal["r", "x", "a"]) -> TextIO:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import csv
 import itertools
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from torch import Tensor
 
 from taiyi_fx.record import Value
-from taiyi_fx.writers.continued import Continued, taken
+from taiyi_fx.writers.continued import Continued, TextFile
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain
 
 COLUMNS = ("step", "epoch", "mode", "module", "quantity", "value")
 
 
-class CSV:
+class CSV(TextFile):
     """Writes records to a CSV file: step, epoch, mode, module, quantity and value.
 
     NaN and Inf are ``nan``, ``inf`` and ``-inf``; a tensor is a nested list, as JSON has it.
@@ -29,10 +28,6 @@ class CSV:
         path: The file.
         overwrite: Replace what it holds where the run starts at step 0.
     """
-
-    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        self._path = Path(path)
-        self._overwrite = overwrite
 
     def open(self, run: RunInfo) -> None:
         """Opens the file.
@@ -46,10 +41,7 @@ class CSV:
             rows = _rows(lines, self._path)
             yield from (text for _, text in itertools.islice(rows, 1))
             for row, text in rows:
-                step = _step(row, text, self._path)
-                if not run.start_step and not self._overwrite:
-                    raise taken(self._path, "CSV")
-                if step < run.start_step:
+                if self._stays(_step(row, text, self._path), run):
                     yield text
 
         self._lines = Continued(self._path, keep)
@@ -66,18 +58,6 @@ class CSV:
             (r.step, batch.epoch, r.mode, r.module, r.quantity, _cell(r.value)) for r in batch
         )
         self._lines.pass_on()
-
-    def flush(self) -> None:
-        """Brings the lines to the disk.
-
-        Raises:
-            OSError: The file was deleted, or cannot be written to.
-        """
-        self._lines.flush()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._lines.close()
 
 
 def _cell(value: Value) -> float | int | str:

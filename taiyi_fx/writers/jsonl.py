@@ -7,20 +7,19 @@ import json
 import operator
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from taiyi_fx.record import Record
-from taiyi_fx.writers.continued import Continued, taken
+from taiyi_fx.writers.continued import Continued, TextFile
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain
 
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
 
 
-class JSONL:
+class JSONL(TextFile):
     """Writes an object a line: records, events (``"event"``) and ends of epochs (``"summary"``).
 
     A record has step, epoch, mode, module, quantity and value; for tensors, whose value is a
@@ -34,8 +33,7 @@ class JSONL:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        self._path = Path(path)
-        self._overwrite = overwrite
+        super().__init__(path, overwrite=overwrite)
         self._last = 0
 
     def open(self, run: RunInfo) -> None:
@@ -49,10 +47,7 @@ class JSONL:
 
         def keep(lines: Iterator[str]) -> Iterator[str]:
             for number, line in enumerate(lines, start=1):
-                step = _step(line, f"{self._path}, line {number}")
-                if not run.start_step and not self._overwrite:
-                    raise taken(self._path, "JSONL")
-                if step < run.start_step:
+                if self._stays(_step(line, f"{self._path}, line {number}"), run):
                     yield line
 
         self._lines = Continued(self._path, keep)
@@ -71,18 +66,6 @@ class JSONL:
             series = {name: told.pop(name) for name in ("epoch", "mode", "module", "quantity")}
             self._add({"step": self._last, **series, "summary": told})
         self._lines.pass_on()
-
-    def flush(self) -> None:
-        """Brings the lines to the disk.
-
-        Raises:
-            OSError: The file was deleted, or cannot be written to.
-        """
-        self._lines.flush()
-
-    def close(self) -> None:
-        """Closes the file."""
-        self._lines.close()
 
     def _add(self, entry: dict[str, Any]) -> None:
         self._lines.file.write(_ENCODE(entry) + "\n")
