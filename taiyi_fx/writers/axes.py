@@ -91,7 +91,9 @@ def literal(texts: Iterable[Text]) -> None:
 
 
 def name_axes(axes: Axes, title: str, x: str, y: str = "") -> None:
-    """Writes a title and what the axes are."""
+    """Writes a title and what the axes are; steps, epochs and indices are whole numbers."""
+    locator = needed("matplotlib.ticker", "figures").MaxNLocator
+    axes.xaxis.set_major_locator(locator(integer=True))
     literal([axes.set_title(text(title, 80), fontsize=11, loc="left")])
     axes.set(xlabel=x, ylabel=y)
 

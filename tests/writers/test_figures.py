@@ -225,3 +225,10 @@ def test_a_run_is_drawn_every_few_steps(tmp_path):
 def test_no_window_and_no_state_of_pyplot_is_touched():
     assert isinstance(curves(Records(recorded(["a"])), "InputMean"), Figure)
     assert pyplot.get_fignums() == []
+
+
+def test_steps_are_whole_numbers():
+    records = Records([Record(step, "a", "InputMean", step + 1.0) for step in range(3)])
+    for figure in (curves(records, "InputMean"), heatmap(records, "InputMean")):
+        ticks = figure.axes[0].get_xticks()
+        assert (ticks == ticks.round()).all()
