@@ -1,0 +1,1 @@
+"""A model as boxes within boxes, to draw and to store."""
