@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.report.fold import Folded, Numbers, fold, number_type, widths
+from taiyi_fx.report.fold import Folded, Numbers, fold, widths
 from taiyi_fx.report.gathered import Group
 
 LONGEST_VECTOR = 4096
@@ -44,7 +44,7 @@ def width_for(groups: Sequence[Group], budget: int) -> int:
         groups: What there is to show.
         budget: Bytes, before they are compressed.
     """
-    told = [(len(g.series) * g.bytes_of_number, g.steps()) for g in groups]
+    told = [(len(g.series) * g.kind.itemsize, g.steps()) for g in groups]
     for width in widths():
         columns = [len(np.unique(steps // width)) for _, steps in told]
         size = sum(row * many for (row, _), many in zip(told, columns, strict=True))
@@ -54,24 +54,25 @@ def width_for(groups: Sequence[Group], budget: int) -> int:
     raise AssertionError("round numbers have no end")
 
 
-def numbers_chunk(entry: Mapping[str, Any], numbers: Numbers, width: int) -> Chunk:
+def numbers_chunk(
+    entry: Mapping[str, Any], numbers: Numbers, kind: np.dtype[Any], width: int
+) -> Chunk:
     """A chunk of one quantity's numbers in one mode; of its arrays those that say something.
-
-    Means and extremes are float32 where that has the range of all of them, and else float64.
 
     Args:
         entry: What is known of it.
         numbers: They.
+        kind: The type of means and extremes.
         width: How many steps a column holds.
     """
     folded = fold(numbers, width)
-    arrays = dict(_arrays(folded, number_type(numbers.value)))
+    arrays = dict(_arrays(folded, kind))
     rows, columns = folded.mean.shape
     shape = {"kind": "numbers", "rows": rows, "columns": columns, "raw": folded.is_raw}
     return _chunk({**entry, **shape}, arrays)
 
 
-def _arrays(folded: Folded, kind: np.dtype) -> Iterator[tuple[str, NDArray[Any]]]:
+def _arrays(folded: Folded, kind: np.dtype[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
     yield "start", folded.start.astype("<f8")
     yield "end", folded.end.astype("<f8")
     yield "mean", folded.mean.astype(kind)
@@ -93,16 +94,16 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
 
     Args:
         entry: What is known of it.
-        found: Vectors by step, at least one.
+        found: Vectors by step.
     """
     vectors = {step: _real(x).reshape(-1) for step, x in sorted(found.items())}
     length = np.array([len(x) for x in vectors.values()], "<u4")
-    values = np.full((len(vectors), int(length.max())), np.nan, "<f4")
+    values = np.full((len(vectors), int(length.max(initial=0))), np.nan, "<f4")
     with np.errstate(over="ignore"):
         for row, x in zip(values, vectors.values(), strict=True):
             row[: len(x)] = x
     bins: dict[str, Any] = {"kind": "index"}
-    if entry["quantity"].endswith("Histogram") and (length == len(_EDGES) + 2).all():
+    if entry["quantity"].endswith("Histogram") and values.shape[1] == len(_EDGES) + 2:
         edges, values = _trimmed(values)
         bins = {"kind": "edges", "edges": edges.tolist()}
         length[:] = values.shape[1]

@@ -60,7 +60,9 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
         numbers = group.numbers(order)
         rows = [gathered.series[i] for i in order]
         series += numbers_entries(rows, numbers, len(chunks))
-        chunks.append(numbers_chunk(entry_of(group, first + len(chunks)), numbers, width))
+        chunks.append(
+            numbers_chunk(entry_of(group, first + len(chunks)), numbers, group.kind, width)
+        )
     shapes = readout.shapes()
     kept = kept_steps(shapes, TENSORS_BUDGET // share)
     for i, steps in kept.items():

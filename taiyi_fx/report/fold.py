@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,6 @@ class Numbers(NamedTuple):
     row: NDArray[np.int64]
     step: NDArray[np.int64]
     value: NDArray[np.float64]
-
-    def after(self, step: int) -> Numbers:
-        """The numbers of later steps."""
-        is_later = self.step > step
-        return Numbers(self.rows, self.row[is_later], self.step[is_later], self.value[is_later])
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,15 +102,15 @@ def _changes(values: NDArray[np.int64]) -> NDArray[np.intp]:
 
 
 def _spread(
-    shape: tuple[int, int], at: NDArray[np.int64], found: NDArray, nothing: float
-) -> NDArray:
+    shape: tuple[int, int], at: NDArray[np.int64], found: NDArray[Any], nothing: float
+) -> NDArray[Any]:
     """What was found at some cells of a table, and nothing elsewhere."""
     table = np.full(shape, nothing, found.dtype)
     table.reshape(-1)[at] = found
     return table
 
 
-def number_type(values: NDArray[np.float64]) -> np.dtype:
+def number_type(values: NDArray[np.float64]) -> np.dtype[Any]:
     """float32 where it has the range of all finite values, else float64; both little-endian."""
     limits = np.finfo(np.float32)
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from taiyi_fx.report.fold import Numbers, number_type, sorted_numbers
 from taiyi_fx.report.readout import Described, Readout
 from taiyi_fx.runs.source import Changed
+
+
+_Part: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]
 
 
 class GroupName(NamedTuple):
@@ -26,17 +29,20 @@ class Group:
         name: What they are.
         number: The id of the first series of that name, with or without numbers: it stays.
         series: Ids of those that have numbers, in the order of their first.
-        last: The last step with a number.
-        version: Grows when numbers come that are not of steps later than all before.
+        last: The last step with a number; 0 where there is none.
+        version: Grows when numbers come that are not of steps later than all before, or that
+            the type does not hold.
+        kind: The type that holds all numbers: float32 where it has their range.
     """
 
     def __init__(self, name: GroupName, number: int) -> None:
         self.name = name
         self.number = number
         self.series: dict[int, None] = {}
-        self.last: int | None = None
+        self.last = 0
         self.version = 0
-        self._parts: list[tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]] = []
+        self.kind = number_type(np.empty(0))
+        self._parts: list[_Part] = []
 
     def add(
         self, series: NDArray[np.int64], step: NDArray[np.int64], value: NDArray[np.float64]
@@ -44,27 +50,35 @@ class Group:
         """Takes in numbers, at least one, in the order of their making."""
         ids, first = np.unique(series, return_index=True)
         self.series.update(dict.fromkeys(ids[np.argsort(first)].tolist()))
+        kind, last = np.promote_types(self.kind, number_type(value)), int(step.max())
+        if self._parts:
+            self.version += int(step.min()) <= self.last or kind != self.kind
+            last = max(last, self.last)
+        self.kind, self.last = kind, last
         self._parts.append((series.astype(np.int32), step, value))
-        if self.last is not None and int(step.min()) <= self.last:
-            self.version += 1
-        self.last = max(int(step.max()), self.last if self.last is not None else int(step.max()))
 
     @property
-    def bytes_of_number(self) -> int:
-        """4 where float32 has the range of all numbers, else 8."""
-        return max(number_type(value).itemsize for _, _, value in self._parts)
+    def size(self) -> int:
+        """How many numbers there are."""
+        return sum(len(step) for _, step, _ in self._parts)
 
     def steps(self) -> NDArray[np.int64]:
         """All steps with a number, ascending."""
         return np.unique(np.concatenate([np.unique(step) for _, step, _ in self._parts]))
 
-    def numbers(self, order: list[int]) -> Numbers:
-        """All numbers, with series in the order of their ids that is given."""
-        columns = (np.concatenate(parts) for parts in zip(*self._parts, strict=True))
-        series, step, value = columns
+    def numbers(self, order: list[int], after: int | None = None) -> Numbers:
+        """All numbers, or those of later steps, with series in the order that is given."""
+        parts = [self._later(part, after) for part in self._parts]
+        series, step, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         rows = np.zeros(max(order) + 1, np.int64)
         rows[order] = np.arange(len(order))
         return sorted_numbers(len(order), rows[series], step, value)
+
+    def _later(self, part: _Part, after: int | None) -> _Part:
+        if after is None:
+            return part
+        is_later = part[1] > after
+        return part[0][is_later], part[1][is_later], part[2][is_later]
 
 
 class Gathered:

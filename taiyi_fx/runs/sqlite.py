@@ -68,7 +68,8 @@ class SqliteSource:
 
     def series(self) -> list[Stored]:
         """All series, by their ids."""
-        return stored_series(self._db)
+        with self._telling():
+            return stored_series(self._db)
 
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
