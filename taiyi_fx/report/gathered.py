@@ -11,7 +11,6 @@ from taiyi_fx.report.fold import Numbers, number_type, sorted_numbers
 from taiyi_fx.report.readout import Described, Readout
 from taiyi_fx.runs.source import Changed
 
-
 _Part: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]
 
 
