@@ -15,8 +15,11 @@ Chunks = dict[int, bytes]
 LAYERS = 12
 EXPLODING = "h.7.mlp.c_fc"
 FORWARD = ("OutputRMS", "OutputMean", "OutputStd", "OutputAbsMax", "DeadNeuronRatio")
+FORWARD += ("OutputKurtosis", "OutputEffectiveRank", "OutputParticipationRatio")
 BACKWARD = ("OutputGradRMS", "OutputGradSndNorm", "OutputGradAbsMax", "OutputGradMean")
-PARAMETERS = ("WeightNorm", "WeightGradNorm", "UpdateRatio", "WeightCondition")
+BACKWARD += ("OutputGradKurtosis",)
+PARAMETERS = ("WeightNorm", "WeightGradNorm", "UpdateRatio", "WeightCondition", "WeightKurtosis")
+PARAMETERS += ("WeightGradCosine",)
 QUANTITIES = {
     **dict.fromkeys(FORWARD, "forward"),
     **dict.fromkeys(BACKWARD, "backward"),
@@ -88,20 +91,24 @@ def _block(made: Outline, parent: int, layer: int, before: int) -> int:
     block = made.add("module", str(layer), parent, class_name="Block", module=path)
     ln1 = _leaf(made, block, f"{path}.ln_1", "LayerNorm", "norm", FORWARD[:2])
     attention = made.add("module", "attn", block, class_name="Attention", module=f"{path}.attn")
-    heads = [_leaf(made, attention, f"{path}.attn.{n}", "Linear", "linear") for n in "qkv"]
+    heads = [
+        _leaf(made, attention, f"{path}.attn.{n}", "Linear", "linear", FORWARD[:2]) for n in "qkv"
+    ]
     plumbing = made.add("plumbing", "reshape · transpose", attention)
     inner = [made.add("op", name, plumbing) for name in ("reshape", "transpose")]
     scores = made.add("op", "scaled_dot_product", attention, family="attention")
     projection = _leaf(
-        made, attention, f"{path}.attn.proj", "Linear", "linear", FORWARD[:4], BACKWARD, PARAMETERS
+        made, attention, f"{path}.attn.proj", "Linear", "linear", FORWARD, BACKWARD, PARAMETERS
     )
     drop = _leaf(made, attention, f"{path}.attn.drop", "Dropout", "dropout")
     first_add = made.add("op", "add", block, notes=["residual"])
     ln2 = _leaf(made, block, f"{path}.ln_2", "LayerNorm", "norm")
     mlp = made.add("module", "mlp", block, class_name="MLP", module=f"{path}.mlp")
-    fc = _leaf(made, mlp, f"{path}.mlp.c_fc", "Linear", "linear", FORWARD, BACKWARD[:2])
-    gelu = _leaf(made, mlp, f"{path}.mlp.gelu", "GELU", "activation", FORWARD[4:])
-    out = _leaf(made, mlp, f"{path}.mlp.c_proj", "Linear", "linear", FORWARD[:1], BACKWARD[:1])
+    fc = _leaf(made, mlp, f"{path}.mlp.c_fc", "Linear", "linear", FORWARD, BACKWARD, PARAMETERS)
+    gelu = _leaf(made, mlp, f"{path}.mlp.gelu", "GELU", "activation", FORWARD[4:5])
+    out = _leaf(
+        made, mlp, f"{path}.mlp.c_proj", "Linear", "linear", FORWARD, BACKWARD, PARAMETERS
+    )
     second_add = made.add("op", "add", block, notes=["residual"])
     for one in heads:
         made.join(before, ln1, one, inner[0])
@@ -120,6 +127,7 @@ def run(
     seed: int = 0,
     first_chunk: int = 0,
     raw: bool = False,
+    drift: float = 1.0,
 ) -> tuple[dict[str, Any], Chunks]:
     """A run of all marks of an outline in two modes, and its chunks."""
     random = np.random.default_rng(seed)
@@ -132,6 +140,7 @@ def run(
             if mode == "eval" and side != "forward":
                 continue
             grid = _Grid(quantity, modules, steps, int(columns * share), random, raw=raw)
+            grid.bend(drift)
             told = [_series(grid, row, mode, side, len(entries)) for row in range(len(modules))]
             index = first_chunk + len(entries)
             entry, chunks[index] = grid.pack(index, mode)
@@ -166,7 +175,7 @@ def comparison() -> tuple[Header, Chunks]:
     """A page's header and chunks, of two runs."""
     outline, opened = gpt()
     first, chunks = run(outline, name="runs/exp1", seed=0)
-    second, more = run(outline, name="runs/exp2", seed=1, first_chunk=len(chunks))
+    second, more = run(outline, name="runs/exp2", seed=1, drift=2.0, first_chunk=len(chunks))
     return header([first, second], outline, opened), {**chunks, **more}
 
 
@@ -222,6 +231,12 @@ class _Grid:
         self.inf = np.zeros(self.mean.shape, "<u4")
         if EXPLODING in modules:
             self._explode(modules.index(EXPLODING))
+
+    def bend(self, drift: float) -> None:
+        """Makes the deeper half larger as training goes on."""
+        rows, columns = self.mean.shape
+        deep = np.linspace(0, 1, max(rows, 1))[:, None] > 0.5
+        self.mean *= (1 + deep * (drift - 1) * np.linspace(0, 1, columns)).astype("<f4")
 
     def _explode(self, row: int) -> None:
         columns = self.mean.shape[1]

@@ -12,6 +12,12 @@
 
   taiyi.markSigns = SIGNS;
 
+  /** What the box of the first NaN or Inf tells; nothing where there is none. */
+  taiyi.alarm = () => {
+    const event = taiyi.firstNonFinite();
+    return event ? `first NaN/Inf, step ${taiyi.whole(event.step)}` : "";
+  };
+
   function widthOf(text, font) {
     pen.font = FONTS[font];
     return pen.measureText(text).width;
@@ -21,12 +27,14 @@
    * What to draw of a box.
    * @param {object} outline
    * @param {number} index
+   * @param {string} alarm What to warn of there, or nothing.
    * @returns {object} With `width` and `height`; `rows` of single boxes, `badges` of closed ones.
    */
-  taiyi.describe = (outline, index) => {
+  taiyi.describe = (outline, index, alarm) => {
     const item = outline.items[index];
     const sums = taiyi.sums(outline, index);
     const isSingle = item.children.length === 0;
+    const lines = [isSingle ? [] : badgesOf(sums), alarm ? [badge("alert", `! ${alarm}`)] : []];
     const box = {
       index,
       name: taiyi.shortened(item.label, 34),
@@ -36,7 +44,7 @@
       isProbed: sums.forward + sums.backward + sums.parameters > 0,
       opens: taiyi.opens(item),
       rows: isSingle ? rowsOf(item) : [],
-      badges: isSingle ? [] : badgesOf(sums),
+      badges: lines.filter((line) => line.length > 0),
     };
     return sized(box);
   };
@@ -56,7 +64,8 @@
   taiyi.titleOf = (item) => taiyi.titleParts(item).join(" · ") || item.kind;
 
   /** The room that a cluster's title takes. */
-  taiyi.titleWidth = (item) => widthOf(taiyi.titleOf(item), "name") + 32;
+  taiyi.titleWidth = (item, alarm) =>
+    widthOf(taiyi.titleOf(item) + (alarm ? `  ! ${alarm}` : ""), "name") + 32;
 
   function rowsOf(item) {
     const readings = taiyi.sides.flatMap((side) => sideRows(item, side));
@@ -92,25 +101,28 @@
 
   function badgesOf(sums) {
     const counted = [...taiyi.sides, "edits"].filter((side) => sums[side] > 0);
-    const badges = counted.map((side) => ({ side, text: `${SIGNS[side]} ${sums[side]}` }));
-    if (sums.alerts > 0) {
-      badges.push({ side: "alert", text: `! ${taiyi.counted(sums.alerts, "alert")}` });
-    }
-    return badges.map((badge) => ({ ...badge, width: widthOf(badge.text, "row") + 14 }));
+    const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${sums[side]}`));
+    const alerts = sums.alerts > 0 ? [badge("alert", `! ${taiyi.counted(sums.alerts, "alert")}`)] : [];
+    return [...badges, ...alerts];
   }
+
+  const badge = (side, text) => ({ side, text, width: widthOf(text, "row") + 14 });
+
+  /** The width of badges side by side. */
+  const badgesWidth = (badges) => badges.reduce((sum, { width }) => sum + width + 4, -4);
+
+  taiyi.badgesWidth = badgesWidth;
 
   function sized(box) {
     const gap = box.className ? 6 : 0;
     const nameWidth = widthOf(box.name, "name");
     const titleWidth = nameWidth + gap + widthOf(box.className, "class");
-    const badgesWidth = box.badges.reduce((sum, badge) => sum + badge.width + 4, -4);
-    const inside = Math.max(titleWidth, badgesWidth, ...box.rows.map(rowWidth));
-    const lines = box.rows.length + (box.badges.length ? 1 : 0);
+    const inside = Math.max(titleWidth, ...box.badges.map(badgesWidth), ...box.rows.map(rowWidth));
+    const lines = box.rows.length + box.badges.length;
     const border = box.isDouble ? 10 : 0;
     return {
       ...box,
       titleWidth,
-      badgesWidth,
       width: Math.ceil(Math.max(inside + 20, 60) + border + (box.opens ? 14 : 0)),
       height: 30 + lines * ROW + (lines ? 4 : 0) + border,
       inset: border / 2,

@@ -73,6 +73,7 @@
     };
     const enter = () => {
       screenTheme ??= taiyi.state.theme;
+      find("legend").open = true;
       setTheme("light");
     };
     matchMedia("print").addEventListener("change", ({ matches }) => (matches ? enter() : leave()));

@@ -27,6 +27,7 @@
   taiyi.drawCurves = async () => {
     turn += 1;
     const mine = turn;
+    find("curves-title").textContent = heading();
     const wanted = wantedCharts();
     const made = await Promise.all(wanted.slice(0, allowed).map(chartOf));
     if (mine !== turn) return;
@@ -34,7 +35,6 @@
     find("charts").replaceChildren(...charts.map((chart) => chart.home));
     find("more-charts").hidden = wanted.length <= allowed;
     find("more-charts").textContent = `Show ${taiyi.counted(wanted.length - allowed, "more quantity", "more quantities")}`;
-    find("curves-title").textContent = heading();
     charts.forEach(draw);
   };
 
@@ -245,21 +245,27 @@
     }
   }
 
-  /** NaN as crosses, Inf as triangles, at the top edge. */
+  /** NaN as crosses, Inf as triangles, at the top edge; where they are dense some stand for all. */
   function drawNonFinite(pen, points, area) {
     pen.strokeStyle = pen.fillStyle = taiyi.ink("alert");
     pen.lineWidth = 1.6;
+    let free = -Infinity;
     for (const { x, nan, inf } of points) {
-      const y = area.top - 6;
-      if (nan) {
-        taiyi.line(pen, [x - 3, y - 3], [x + 3, y + 3]);
-        taiyi.line(pen, [x - 3, y + 3], [x + 3, y - 3]);
-      } else if (inf) {
-        pen.beginPath();
-        [[-4, 3], [4, 3], [0, -4]].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
-        pen.fill();
-      }
+      if (x < free || !(nan || inf)) continue;
+      (nan ? cross : triangle)(pen, x, area.top - 6);
+      free = x + 9;
     }
+  }
+
+  function cross(pen, x, y) {
+    taiyi.line(pen, [x - 3, y - 3], [x + 3, y + 3]);
+    taiyi.line(pen, [x - 3, y + 3], [x + 3, y - 3]);
+  }
+
+  function triangle(pen, x, y) {
+    pen.beginPath();
+    [[-4, 3], [4, 3], [0, -4]].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
+    pen.fill();
   }
 
   /** Events as ticks on the axis of steps. */

@@ -8,13 +8,14 @@
   /**
    * The drawing of a view.
    * @param {object} outline
+   * @param {object} view
    * @param {Map<number, object>} boxes
    * @param {object} plan
    * @returns {SVGElement} Of its natural size, in its attributes `width` and `height`.
    */
-  taiyi.drawGraph = (outline, boxes, plan) => {
+  taiyi.drawGraph = (outline, view, boxes, plan) => {
     const [width, height] = [plan.width + 2 * MARGIN, plan.height + 2 * MARGIN];
-    const clusters = [...plan.clusters].map(([index, place]) => drawCluster(outline, index, place));
+    const clusters = [...plan.clusters];
     const parts = [...boxes.values()].map((box) => drawBox(outline, box, plan.boxes.get(box.index)));
     return svg(
       "svg",
@@ -26,8 +27,9 @@
         "aria-label": "Graph of the model",
       },
       arrowHead(),
-      ...clusters,
+      ...clusters.map(([index, place]) => drawFrame(outline, index, place)),
       ...plan.edges.map(drawEdge),
+      ...clusters.map(([index, place]) => drawTitle(outline, index, place, index === view.alarmed)),
       ...parts,
     );
   };
@@ -67,28 +69,34 @@
     ];
   };
 
-  function drawCluster(outline, index, { x, y, width, height }) {
+  function drawFrame(outline, index, { x, y, width, height }) {
+    const { kind, depth } = outline.items[index];
+    const isSoft = ["rest", "plumbing", "range"].includes(kind);
+    const look = kind === "python" ? "python" : isSoft ? "soft" : "solid";
+    const place = { x, y, width, height, rx: 10 };
+    return svg("rect", { class: `frame ${look} depth-${depth % 4}`, "data-frame": index, ...place });
+  }
+
+  /** A cluster's title, drawn over the edges: what is clicked and focused of it. */
+  function drawTitle(outline, index, { x, y, width }, isAlarmed) {
+    const alarm = isAlarmed ? taiyi.alarm() : "";
     const item = outline.items[index];
-    const isSoft = ["rest", "plumbing", "range"].includes(item.kind);
-    const kind = item.kind === "python" ? "python" : isSoft ? "soft" : "solid";
-    const attributes = {
-      ...shared(outline, item, `cluster ${kind} depth-${item.depth % 4}`),
-      "aria-expanded": "true",
-    };
+    const room = Math.min(taiyi.titleWidth(item, alarm), width - 8);
     return svg(
       "g",
-      attributes,
+      { ...shared(outline, item, `cluster depth-${item.depth % 4}`), "aria-expanded": "true" },
       svg("title", {}, taiyi.tooltip(item)),
-      svg("rect", { class: "body", x, y, width, height, rx: 10 }),
+      svg("rect", { class: "body", x: x + 4, y: y + 5, width: room, height: 20, rx: 6 }),
       toggle("−", x + 15, y + 15),
-      svg("text", { class: "title", x: x + 27, y: y + 19 }, ...titleSpans(item)),
+      svg("text", { class: "title", x: x + 27, y: y + 19 }, ...titleSpans(item, alarm)),
     );
   }
 
-  function titleSpans(item) {
+  function titleSpans(item, alarm) {
     const [name, className] = taiyi.titleParts(item);
     const rest = className ? [svg("tspan", { class: "class" }, ` · ${className}`)] : [];
-    return [svg("tspan", { class: "name" }, name), ...rest];
+    const warned = alarm ? [svg("tspan", { class: "warned" }, `  ! ${alarm}`)] : [];
+    return [svg("tspan", { class: "name" }, name), ...rest, ...warned];
   }
 
   const shared = (outline, item, kind) => ({
@@ -165,9 +173,13 @@
   const tab = (x, y) => `M${x + 17} ${y}h-13a4 4 0 0 0 -4 4v8a4 4 0 0 0 4 4h13z`;
 
   function drawBadges(box) {
-    let x = (box.width - box.badgesWidth) / 2;
-    const y = box.inset + 28;
-    return box.badges.map(({ side, text, width }) => {
+    const top = box.inset + 28 + box.rows.length * box.rowHeight;
+    return box.badges.flatMap((line, k) => drawLine(box, line, top + k * box.rowHeight));
+  }
+
+  function drawLine(box, badges, y) {
+    let x = (box.width - taiyi.badgesWidth(badges)) / 2;
+    return badges.map(({ side, text, width }) => {
       const middle = x + width / 2;
       const body = svg("rect", { class: `sign ${side}`, x, y, width, height: 17, rx: 4 });
       x += width + 4;

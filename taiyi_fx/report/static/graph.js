@@ -45,13 +45,16 @@
     busy(false);
     const before = anchor === undefined ? null : placeOf(anchor);
     drawn = { view, plan };
-    show(taiyi.drawGraph(outline, boxes, plan));
+    show(taiyi.drawGraph(outline, view, boxes, plan));
     if (before) restore(anchor, before);
     taiyi.find("box-count").textContent = taiyi.counted(view.boxes.length, "box", "boxes");
   };
 
-  const described = (view) =>
-    new Map(view.boxes.map((index) => [index, taiyi.describe(outline, index)]));
+  function described(view) {
+    const alarmOf = (index) => (index === view.alarmed ? taiyi.alarm() : "");
+    const pairs = view.boxes.map((index) => [index, taiyi.describe(outline, index, alarmOf(index))]);
+    return new Map(pairs);
+  }
 
   function busy(isBusy) {
     pane().setAttribute("aria-busy", String(isBusy));
@@ -73,7 +76,7 @@
   function repaint() {
     if (!drawn) return;
     delete outline.sums;
-    show(taiyi.drawGraph(outline, described(drawn.view), drawn.plan));
+    show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
   }
 
   const elementOf = (index) => taiyi.find("graph").querySelector(`[data-item="${index}"]`);
@@ -81,8 +84,10 @@
   /** The element that stands for an item: its own, or that of the closed box it is in. */
   const standingFor = (index) => elementOf(index) ?? elementOf(drawn.view.standing[index]);
 
+  const frameOf = (index) => taiyi.find("graph").querySelector(`[data-frame="${index}"]`);
+
   function placeOf(index) {
-    const body = standingFor(index)?.querySelector(".body");
+    const body = frameOf(index) ?? standingFor(index)?.querySelector(".body");
     if (!body) return null;
     const { left, width, top } = body.getBoundingClientRect();
     return { middle: left + width / 2, top };
@@ -176,6 +181,7 @@
   /** Selects a module and brings its own box to sight. */
   taiyi.goTo = (module) => {
     const index = taiyi.outline?.byModule.get(module);
+    taiyi.find("curves-section").scrollIntoView();
     if (index === undefined) return taiyi.selectModule(module);
     return taiyi.reveal(index);
   };
@@ -202,29 +208,21 @@
     for (const { item } of taiyi.state.selection) {
       if (item === null) continue;
       standingFor(item)?.classList.add("selected");
+      frameOf(item)?.classList.add("selected");
       const ends = `[data-source="${item}"], [data-target="${item}"]`;
       for (const edge of graph.querySelectorAll(ends)) edge.classList.add("near");
     }
   }
 
-  /** Marks where the first NaN or Inf came up. */
+  /** A second outline where the first NaN or Inf came up; its text is in the box already. */
   function paintAlarm() {
-    const event = taiyi.firstNonFinite();
-    const index = event && outline.byModule.get(event.module);
-    const body = index === undefined ? null : standingFor(index)?.querySelector(".body");
-    if (!body) return;
-    const { x, y, width, height } = body.getBBox();
-    const text = `first NaN/Inf, step ${taiyi.whole(event.step)}`;
+    const index = drawn.view.alarmed;
+    const home = index === undefined ? null : elementOf(index);
+    if (!home) return;
+    const { x, y, width, height } = (frameOf(index) ?? home.querySelector(".body")).getBBox();
     const grown = { x: x - 5, y: y - 5, width: width + 10, height: height + 10, rx: 14 };
-    const alarm = taiyi.svg(
-      "g",
-      { class: "alarm" },
-      taiyi.svg("rect", grown),
-      taiyi.svg("text", { x: x + width / 2, y: y - 10 }, text),
-    );
-    const home = body.parentElement;
-    home.append(alarm);
-    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${text}`);
+    home.append(taiyi.svg("rect", { class: "alarm", ...grown }));
+    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${taiyi.alarm()}`);
   }
 
   /* Zoom */

@@ -36,7 +36,7 @@
     const homeOf = (index) => inside.get(taiyi.homes(outline, index)[0] ?? "");
     for (const index of view.clusters) homeOf(index).clusters.push(index);
     for (const index of view.boxes) homeOf(index).boxes.push(index);
-    const body = groupLines(outline, inside, boxes, "");
+    const body = groupLines(inside, (index) => titleRoom(outline, view, index), boxes, "");
     const edges = view.edges.map((edge) => edgeLine(edge));
     return [
       "digraph {",
@@ -48,11 +48,14 @@
     ].join("\n");
   }
 
-  function groupLines(outline, inside, boxes, home) {
+  const titleRoom = (outline, view, index) =>
+    taiyi.titleWidth(outline.items[index], index === view.alarmed ? taiyi.alarm() : "");
+
+  function groupLines(inside, roomOf, boxes, home) {
     const { boxes: own, clusters } = inside.get(home);
     const parts = [
       ...own.map((index) => [index, [boxLine(boxes.get(index))]]),
-      ...clusters.map((index) => [index, clusterLines(outline, inside, boxes, index)]),
+      ...clusters.map((index) => [index, clusterLines(inside, roomOf, boxes, index)]),
     ];
     return parts.sort(([one], [other]) => one - other).flatMap(([, lines]) => lines);
   }
@@ -60,9 +63,9 @@
   const boxLine = ({ index, width, height }) =>
     `n${index} [width=${width / INCH} height=${height / INCH}]`;
 
-  function clusterLines(outline, inside, boxes, index) {
-    const label = blank(taiyi.titleWidth(outline.items[index]), 18);
-    const lines = groupLines(outline, inside, boxes, index);
+  function clusterLines(inside, roomOf, boxes, index) {
+    const label = blank(roomOf(index), 18);
+    const lines = groupLines(inside, roomOf, boxes, index);
     return [`subgraph cluster_${index} { label=${label} labeljust=l margin=10`, ...lines, "}"];
   }
 

@@ -87,7 +87,8 @@
    * @param {Outline} outline
    * @param {Set<number>} open
    * @param {boolean} onlyProbed
-   * @returns {{boxes: number[], clusters: number[], edges: object[], standing: number[]}}
+   * @returns {{boxes: number[], clusters: number[], edges: object[], standing: number[],
+   *   alarmed: number | undefined}} `alarmed` is where the first NaN or Inf came up.
    */
   taiyi.view = (outline, open, onlyProbed) => {
     const standing = taiyi.standing(outline, open);
@@ -97,8 +98,11 @@
     const boxes = seen.filter((index) => !isOpen(index) && isKept(index));
     const clusters = clustersOf(outline, boxes);
     const edges = edgesOf(outline, standing, new Set(boxes));
-    return { boxes, clusters, edges, standing };
+    return { boxes, clusters, edges, standing, alarmed: alarmedOf(outline, standing) };
   };
+
+  const alarmedOf = (outline, standing) =>
+    standing[outline.byModule.get(taiyi.firstNonFinite()?.module)];
 
   const isMarked = (outline, index) => {
     const sums = taiyi.sums(outline, index);

@@ -121,8 +121,8 @@
     }
     if (count === 0) return [0, 1];
     const sorted = measured.subarray(0, count).sort();
-    const low = sorted[Math.floor((count - 1) * 0.002)];
-    const high = sorted[Math.ceil((count - 1) * 0.998)];
+    const low = sorted[Math.floor((count - 1) * 0.01)];
+    const high = sorted[Math.ceil((count - 1) * 0.99)];
     return high > low ? [low, high] : [low - 0.5, low + 0.5];
   };
 
@@ -182,7 +182,7 @@
    * @param {{map: Uint32Array, limits: [number, number], label: (value: number) => string}} look
    */
   taiyi.paintColourBar = (canvas, { map, limits, label }) => {
-    const [width, height, side] = [220, 32, 16];
+    const [width, height, side] = [260, 32, 2];
     const pen = taiyi.paper(canvas, width, height);
     const image = new ImageData(COLOURS, 1);
     new Uint32Array(image.data.buffer).set(map);
@@ -190,12 +190,17 @@
     sheet.getContext("2d").putImageData(image, 0, 0);
     pen.drawImage(sheet, side, 2, width - 2 * side, 10);
     pen.fillStyle = pen.strokeStyle = taiyi.ink("muted");
-    pen.textAlign = "center";
     pen.textBaseline = "top";
+    pen.textAlign = "left";
+    pen.fillText(`≤ ${label(limits[0])}`, side, 17);
+    pen.textAlign = "right";
+    pen.fillText(`${label(limits[1])} ≤`, width - side, 17);
     const scale = taiyi.scale(limits, [side, width - side]);
+    pen.textAlign = "center";
     for (const value of taiyi.ticks(limits, 4)) {
-      taiyi.line(pen, [scale.at(value), 12], [scale.at(value), 15]);
-      pen.fillText(label(value), scale.at(value), 18);
+      const x = scale.at(value);
+      taiyi.line(pen, [x, 12], [x, 15]);
+      if (x > side + 60 && x < width - side - 60) pen.fillText(label(value), x, 17);
     }
   };
 })(taiyi);
