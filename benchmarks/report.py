@@ -77,7 +77,7 @@ def _run(folder: Path, steps: int, series: int, *, is_killed: bool) -> Path:
 
 def _loading(page: Path, loads: int) -> str:
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _CHROMIUMS)), None)
-    if importlib.util.find_spec("playwright") is None or path is None:
+    if not loads or importlib.util.find_spec("playwright") is None or path is None:
         return "loading is left out: it needs Playwright and a Chromium"
     from playwright.sync_api import sync_playwright
 

@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 
+from benchmarks import report as long_report
 from benchmarks import scaling, storage
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
@@ -131,3 +132,12 @@ def test_what_is_not_installed_is_left_out_and_told(monkeypatch, capsys):
     monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None)
     assert not storage._is_there("wandb")
     assert "wandb is left out: it is not installed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [[], ["--killed"]])
+def test_a_page_is_made_and_weighed(capsys, options):
+    long_report.main(["--steps", "150", "--series", "8", "--loads", "0", *options])
+    made, size, loading = capsys.readouterr().out.splitlines()
+    assert made.startswith("1,200 numbers: ")
+    assert 0.1 < float(size.partition(" MB")[0]) < 3
+    assert "left out" in loading

@@ -27,12 +27,7 @@ _POINT = [
     ("value", np.float64),
 ]
 
-_SLICE_ROW = [
-    ("step", np.int64),
-    ("series", np.int64),
-    ("is_nan", np.bool_),
-    ("value", np.float64),
-]
+_SLICE_ROW = [("step", np.int64), ("series", np.int64), ("value", np.float64)]
 _SLICE = 500_000
 """Numbers in a slice: some 20 MB."""
 
@@ -88,16 +83,17 @@ class SqliteSource:
         Raises:
             Changed: What was there at the mark is not there any more.
         """
-        text = "SELECT step, series, value IS NULL, ifnull(CAST(value AS REAL), 0.0) FROM point"
-        text += " WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
+        # As float64 numpy takes None, which is NULL, for NaN, and digits for their number.
+        text = "SELECT step, series, value FROM point WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
         done = self._verified(mark)
         while done < (last := self._last_point()):
             until = min(done + _SLICE, last)
             with self._telling():
                 table = np.fromiter(self._db.execute(text, (done, until)), _SLICE_ROW)
-            values = np.where(table["is_nan"], np.nan, table["value"])
             done = until
-            yield Slice(table["series"], table["step"], values, (done, *self._point(done)))
+            names = ("series", "step", "value")
+            series, step, value = (np.ascontiguousarray(table[name]) for name in names)
+            yield Slice(series, step, value, (done, *self._point(done)))
 
     def _verified(self, mark: tuple[Any, ...]) -> int:
         """The row that a mark names, if it still holds what it did."""
