@@ -3,7 +3,11 @@ import pytest
 from tests.report.conftest import wait_until
 
 TEXTS = [
-    *[(ink, ground) for ink in ("text", "muted", "accent") for ground in ("ground", "surface", "raised")],
+    *[
+        (ink, ground)
+        for ink in ("text", "muted", "accent")
+        for ground in ("ground", "surface", "raised")
+    ],
     *[(ink, "chip") for ink in ("ok", "warn", "alert", "text", "muted")],
     *[(ink, "surface") for ink in ("ok", "warn", "alert")],
     ("alert", "alert-soft"),
@@ -12,13 +16,28 @@ TEXTS = [
     ("text", "accent-soft"),
     ("muted", "accent-soft"),
     ("on-accent", "accent"),
-    *[("on-sign", f"sign-{name}") for name in ("forward", "backward", "parameters", "edits", "alert")],
+    *[
+        ("on-sign", f"sign-{name}")
+        for name in ("forward", "backward", "parameters", "edits", "alert")
+    ],
     *[
         (ink, ground)
         for ink in ("text", "muted")
         for ground in (
-            "box", "convolution", "linear", "attention", "norm", "recurrent", "embedding",
-            "activation", "pooling", "dropout", "loss", "cluster-0", "cluster-1", "cluster-2",
+            "box",
+            "convolution",
+            "linear",
+            "attention",
+            "norm",
+            "recurrent",
+            "embedding",
+            "activation",
+            "pooling",
+            "dropout",
+            "loss",
+            "cluster-0",
+            "cluster-1",
+            "cluster-2",
             "cluster-3",
         )
     ],
@@ -61,7 +80,9 @@ def test_all_that_takes_focus_has_a_name(show, two_runs):
           return [...all].filter((e) => !name(e)?.trim()).map((e) => e.outerHTML.slice(0, 120));
         }"""
     )
-    assert nameless == ["<button type=\"button\" id=\"more-charts\" hidden=\"\"></button>"] or not nameless
+    assert (
+        nameless == ['<button type="button" id="more-charts" hidden=""></button>'] or not nameless
+    )
 
 
 def test_focus_goes_from_head_to_graph_to_panels(show, gpt):
@@ -83,7 +104,9 @@ def test_focus_goes_from_head_to_graph_to_panels(show, gpt):
 def test_boxes_say_what_they_are_and_in_which_state(show, gpt):
     page = show(*gpt)
     spoken = page.locator("#graph .box").evaluate_all("all => all.map(e => e.ariaLabel)")
-    assert any(text.startswith("proj · Linear, 8 forward quantities, 5 backward") for text in spoken)
+    assert any(
+        text.startswith("proj · Linear, 8 forward quantities, 5 backward") for text in spoken
+    )
     rest = next(text for text in spoken if text.startswith("1 … 11 · Block × 11"))
     assert "alerts" in rest
     assert "first NaN/Inf, step 7,600" in rest

@@ -172,6 +172,9 @@ def test_values_follow_the_mode(show, gpt):
     name = index_of(gpt, "h.0.attn.proj")
     before = box(page, name).text_content()
     page.click("#modes button:has-text('eval')")
-    wait_until(page, f"!document.querySelector(`[data-item='{name}']`).textContent.includes('OutputGradRMS0')")
+    wait_until(
+        page,
+        f"!document.querySelector(`[data-item='{name}']`).textContent.includes('OutputGradRMS0')",
+    )
     assert box(page, name).text_content() != before
     assert "OutputGradRMS–" in box(page, name).text_content()

@@ -1,8 +1,10 @@
 import json
 
+import numpy as np
 import pytest
 
 from tests.report import fake
+from tests.report.assembly import scripts
 
 IMAGE = "</script><img src=x onerror=\"document.title='taken'\">"
 NAMES = [
@@ -31,26 +33,23 @@ def hostile():
     opened = [0, *(k for k, item in enumerate(outline.items) if item["parent"] == 0)]
     made, chunks = fake.run(outline, columns=40)
     text = json.dumps(made)
-    text = text.replace("h.0.attn.proj", "two\\nlines").replace("runs/exp1", json.dumps(IMAGE)[1:-1])
+    text = text.replace("h.0.attn.proj", "two\\nlines").replace(
+        "runs/exp1", json.dumps(IMAGE)[1:-1]
+    )
     made = json.loads(text)
     made["model"] = IMAGE
     made["events"] = [{"step": 5, "kind": IMAGE, "module": name, "text": IMAGE} for name in NAMES]
-    told = {"module": IMAGE, "quantity": IMAGE, "unit": IMAGE, "row": 0, "chunk": 0}
-    parts = {name: [[1.0] * 3] for name in ("mean",)}
-    import numpy as np
-
-    grid = {"start": np.arange(3.0), "end": np.arange(3.0), "mean": np.asarray(parts["mean"])}
+    steps = np.arange(3.0)
+    grid = {"start": steps, "end": steps, "mean": np.ones((1, 3))}
     made["chunks"][0], chunks[0] = fake.entry(0, grid, quantity=IMAGE, mode="train", raw=True)
-    common = {"mode": "train", "direction": "forward", "numbers": 3, "first": 0, "last": 2}
-    state = {"latest": 1.0, "state": "ok", "trend": "", "nan": 0, "inf": 0}
-    made["series"].append({**told, **common, **state})
+    names = {"module": IMAGE, "quantity": IMAGE, "unit": IMAGE, "row": 0, "chunk": 0}
+    made["series"].append({**made["series"][0], **names, "first": 0, "last": 2})
     return {**fake.header([made], outline, opened), "title": IMAGE}, chunks
 
 
 def test_hostile_names_stay_text(show, hostile, screenshots):
     page = show(*hostile)
     page.screenshot(path=screenshots / "hostile.png")
-    assert page.title() == IMAGE
     for number in range(len(NAMES)):
         page.locator("#event-rows button").nth(number).click()
     for name in NAMES:
@@ -60,15 +59,7 @@ def test_hostile_names_stay_text(show, hostile, screenshots):
     page.wait_for_timeout(300)
     assert page.title() == IMAGE
     assert page.locator("img, svg[onload], [onmouseover], [onerror]").count() == 0
-    assert page.locator("script").count() == page.evaluate("document.scripts.length")
-    scripts = page.locator("script:not([type])").count()
-    assert scripts == len((fake_scripts()))
-
-
-def fake_scripts():
-    from tests.report.assembly import scripts
-
-    return scripts()
+    assert page.locator("script:not([type])").count() == len(scripts())
 
 
 def test_long_names_lose_their_middle_and_are_whole_in_the_tooltip(show, hostile):

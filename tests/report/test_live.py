@@ -33,18 +33,35 @@ class Running:
     def header(self):
         series = [self._series(name, row) for row, name in enumerate(("one", "two"))]
         run = {
-            "name": "running", "model": "Net", "versions": {}, "lives": [0], "epochs": [],
-            "events": [], "series": series, "chunks": [self.entry(-1)[0]],
+            "name": "running",
+            "model": "Net",
+            "versions": {},
+            "lives": [0],
+            "epochs": [],
+            "events": [],
+            "series": series,
+            "chunks": [self.entry(-1)[0]],
         }
         made = fake.header([run], self.outline, [0])
         return {**made, "live": {"poll_ms": 100}}
 
     def _series(self, name, row):
         return {
-            "module": name, "quantity": "OutputRMS", "mode": "train", "direction": "forward",
-            "unit": "", "numbers": self.last, "first": 0, "last": self.last,
-            "latest": float(self.last), "state": "ok", "trend": "", "nan": 0, "inf": 0,
-            "chunk": 0, "row": row,
+            "module": name,
+            "quantity": "OutputRMS",
+            "mode": "train",
+            "direction": "forward",
+            "unit": "",
+            "numbers": self.last,
+            "first": 0,
+            "last": self.last,
+            "latest": float(self.last),
+            "state": "ok",
+            "trend": "",
+            "nan": 0,
+            "inf": 0,
+            "chunk": 0,
+            "row": row,
         }
 
     def entry(self, after):

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.report import fake
 from tests.report.conftest import wait_until
 
 INK = """([id, x, y]) => {
@@ -14,13 +15,13 @@ def heat_area(page):
     width = page.evaluate("document.querySelector('#heat').clientWidth")
     height = page.evaluate("document.querySelector('#heat-canvas').clientHeight")
     left = min(170, max(64, round(width * 0.19)))
-    return left, 8, width - left - 8, height - 34
+    return left, 8, width - left - 22, height - 34
 
 
 def row_place(gpt, module, area, quantity="OutputRMS"):
     series = [s for s in gpt[0]["runs"][0]["series"] if s["quantity"] == quantity]
     modules = [s["module"] for s in series if s["mode"] == "train"]
-    left, top, width, height = area
+    _, top, _, height = area
     return top + (modules.index(module) + 0.5) / len(modules) * height
 
 
@@ -120,8 +121,6 @@ def test_a_chart_tells_values_at_the_cursor(show, gpt):
 
 
 def test_charts_say_what_their_points_are(show, gpt):
-    from tests.report import fake
-
     page = show(*gpt)
     assert "20 steps a bin" in page.inner_text("#charts .caption >> nth=0")
     page = show(*fake.report(raw=True, columns=300))
@@ -172,8 +171,11 @@ def test_tensors_show_the_step_under_the_cursor(show, gpt, screenshots):
     overlay.scroll_into_view_if_needed()
     left, _, width, _ = heat_area(page)
     overlay.hover(position={"x": left + width * 0.5, "y": 100})
-    wait_until(page, "document.querySelector('#tensor-step').textContent.includes('3,9')"
-               " || document.querySelector('#tensor-step').textContent.includes('4,0')")
+    wait_until(
+        page,
+        "document.querySelector('#tensor-step').textContent.includes('3,9')"
+        " || document.querySelector('#tensor-step').textContent.includes('4,0')",
+    )
     assert page.inner_text("#tensor-reading").startswith("step ")
     page.screenshot(path=screenshots / "tensors.png")
     page.select_option("#tensor-pick", index=1)
@@ -212,6 +214,7 @@ def test_dark_and_light_follow_the_system_and_the_button(show, gpt, screenshots)
     page.click("#theme")
     assert page.evaluate(theme) == "light"
     page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(100)  # changes between two frames are one
     page.emulate_media(color_scheme="dark")
     wait_until(page, f"{theme} === 'dark'")
 
@@ -235,6 +238,8 @@ def test_on_paper_everything_is_light_and_whole(show, gpt, screenshots):
 def test_nothing_is_wider_than_the_window(show, gpt, screenshots, width, height):
     page = show(*gpt, viewport={"width": width, "height": height})
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert page.evaluate("document.querySelector('#panels').scrollWidth <= "
-                         "document.querySelector('#panels').clientWidth")
+    assert page.evaluate(
+        "document.querySelector('#panels').scrollWidth <= "
+        "document.querySelector('#panels').clientWidth"
+    )
     page.screenshot(path=screenshots / f"{width}.png")

@@ -3,6 +3,8 @@
 /* What heat maps and curves share: scales, ticks, the axis of steps, and the pointer on it. */
 ((taiyi) => {
   const FONT = "11px system-ui, -apple-system, 'Segoe UI', sans-serif";
+  const RIGHT = 22;
+  const FEW_DECADES = 3;
 
   /**
    * @typedef {object} Area The part of a canvas that shows data, in CSS pixels.
@@ -30,8 +32,15 @@
     return pen;
   };
 
-  /** The room for names of rows and of values: the same for all, so that steps stand in line. */
-  taiyi.gutter = (width) => Math.round(Math.min(170, Math.max(64, width * 0.19)));
+  /**
+   * Where data go on a canvas of a width: left and right the same for all, so that steps stand in
+   * line.
+   * @returns {Area}
+   */
+  taiyi.areaOf = (width, top, height) => {
+    const left = Math.round(Math.min(170, Math.max(64, width * 0.19)));
+    return { left, top, width: Math.max(Math.floor(width - left - RIGHT), 40), height };
+  };
 
   /**
    * A scale between values and pixels.
@@ -59,14 +68,20 @@
     return Array.from({ length: Math.max(count, 0) }, (_, k) => Number(((first + k) * step).toPrecision(12)));
   };
 
-  /** Powers of ten between two, or round numbers where there are fewer than two. */
+  /**
+   * Round numbers for a log scale: powers of ten, with 2 and 5 times those where there are few,
+   * or what a linear scale would have where there is less than one.
+   */
   taiyi.logTicks = ([low, high], most) => {
-    const first = Math.ceil(Math.log10(low) - 1e-9);
-    const last = Math.floor(Math.log10(high) + 1e-9);
-    if (last - first < 1) return taiyi.ticks([low, high], most).filter((value) => value > 0);
-    const stride = Math.ceil((last - first + 1) / most);
+    const [first, last] = [Math.floor(Math.log10(low)), Math.floor(Math.log10(high) + 1e-9)];
+    const decades = Math.log10(high / low);
+    if (decades < 0.7) return taiyi.ticks([low, high], most).filter((value) => value > 0);
+    const stride = Math.max(Math.ceil(decades / most), 1);
     const count = Math.floor((last - first) / stride) + 1;
-    return Array.from({ length: count }, (_, k) => 10 ** (first + k * stride));
+    const powers = Array.from({ length: count }, (_, k) => 10 ** (first + k * stride));
+    const factors = decades < FEW_DECADES ? [1, 2, 5] : [1];
+    const all = powers.flatMap((power) => factors.map((factor) => power * factor));
+    return all.filter((value) => value >= low * 0.999 && value <= high * 1.001);
   };
 
   /** The scale of the steps shown over an area. */

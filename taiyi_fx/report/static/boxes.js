@@ -40,6 +40,7 @@
       name: taiyi.shortened(item.label, 34),
       className: taiyi.shortened(classText(item), 34),
       isDouble: item.kind === "fold" || item.kind === "rest",
+      isSoft: item.kind === "plumbing",
       isDashed: item.kind === "plumbing" || item.kind === "python" || item.kind === "range",
       isProbed: sums.forward + sums.backward + sums.parameters > 0,
       opens: taiyi.opens(item),
@@ -115,7 +116,7 @@
 
   function sized(box) {
     const gap = box.className ? 6 : 0;
-    const nameWidth = widthOf(box.name, "name");
+    const nameWidth = widthOf(box.name, box.isSoft ? "class" : "name");
     const titleWidth = nameWidth + gap + widthOf(box.className, "class");
     const inside = Math.max(titleWidth, ...box.badges.map(badgesWidth), ...box.rows.map(rowWidth));
     const lines = box.rows.length + box.badges.length;

@@ -18,6 +18,7 @@
     find("show-all").addEventListener("click", () => taiyi.set({ range: null }));
     find("clear").addEventListener("click", () => taiyi.select([]));
     taiyi.on(["range", "selection", "updates"], tellTheView);
+    taiyi.on(["updates"], tellTheRun);
     tellTheView();
   };
 

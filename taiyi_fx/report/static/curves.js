@@ -97,8 +97,7 @@
 
   function draw(chart) {
     const width = chart.home.clientWidth;
-    const left = taiyi.gutter(width);
-    Object.assign(chart.area, { left, top: TOP, width: width - left - 8, height: HEIGHT - TOP - BOTTOM });
+    Object.assign(chart.area, taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM));
     const points = chart.lines.map((line) => pointsOf(line, chart.area));
     const isLog = usesLog(points);
     const limits = limitsOf(points, isLog);
@@ -109,7 +108,7 @@
     drawLines(pen, chart, points, scale, isLog);
     taiyi.drawSteps(pen, chart.area);
     drawEvents(pen, chart.area);
-    chart.caption.textContent = caption(chart, points, isLog);
+    chart.caption.textContent = captionOf(chart, points, isLog);
     chart.scale = scale;
     fillLegend(chart);
     drawOverlay(chart);
@@ -282,7 +281,7 @@
     pen.lineWidth = 1;
   }
 
-  function caption(chart, points, isLog) {
+  function captionOf(chart, points, isLog) {
     const { count, total, lines } = chart;
     const parts = [
       count < total ? `${count} of ${taiyi.counted(total, "module")}, those in alert first` : "",
@@ -346,7 +345,7 @@
   function drawOverlay(chart) {
     const { area, overlay } = chart;
     const { cursor } = taiyi.state;
-    const pen = taiyi.paper(overlay, area.left + area.width + 8, HEIGHT);
+    const pen = taiyi.paper(overlay, chart.home.clientWidth, HEIGHT);
     taiyi.drawCursor(pen, area);
     chart.readingHead.textContent = cursor === null ? "latest" : `step ${taiyi.whole(cursor)}`;
     for (const one of chart.lines) one.reading.textContent = readingOf(one, cursor);

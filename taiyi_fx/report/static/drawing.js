@@ -56,7 +56,7 @@
 
   function drawEdge({ source, target, path, label, shape, at }) {
     const line = svg("path", { d: path, "marker-end": "url(#arrow)" });
-    const parts = shape ? [svg("title", {}, shape), line] : [line];
+    const parts = shape ? [svg("title", {}, taiyi.visible(shape)), line] : [line];
     if (label && at) parts.push(...edgeLabel(label, at));
     return svg("g", { class: "edge", "data-source": source, "data-target": target }, ...parts);
   }

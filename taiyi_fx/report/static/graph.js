@@ -22,7 +22,8 @@
     fillDepths();
     listen();
     taiyi.on(["selection"], paintSelection);
-    taiyi.on(["mode", "updates"], repaint);
+    taiyi.on(["mode"], repaint);
+    taiyi.on(["updates"], () => (hasNewAlarm() ? taiyi.redrawGraph() : repaint()));
     return true;
   };
 
@@ -78,6 +79,11 @@
     delete outline.sums;
     show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
   }
+
+  /** Whether a live run has come to its first NaN or Inf: its text takes room. */
+  const hasNewAlarm = () =>
+    drawn !== null &&
+    taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed).alarmed !== drawn.view.alarmed;
 
   const elementOf = (index) => taiyi.find("graph").querySelector(`[data-item="${index}"]`);
 

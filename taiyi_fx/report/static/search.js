@@ -72,8 +72,8 @@
     );
 
   function mark() {
-    [...find("results").children].forEach((option, index) =>
-      option.setAttribute("aria-selected", String(index === active)),
+    [...find("results").children].forEach((shown, index) =>
+      shown.setAttribute("aria-selected", String(index === active)),
     );
     find("search").setAttribute("aria-activedescendant", found.length ? `result-${active}` : "");
   }

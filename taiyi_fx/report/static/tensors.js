@@ -62,14 +62,9 @@
 
   function measured(chunk) {
     const width = find("tensors").clientWidth;
-    const left = taiyi.gutter(width);
-    const area = { left, top: TOP, width: Math.floor(width - left - 8), height: HEIGHT - TOP - BOTTOM };
+    const area = taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM);
     const raster = taiyi.raster(positions(chunk), taiyi.shownSteps(), area.width);
-    const isLog = taiyi.state.colourScale === "log";
-    const measure = isLog ? (value) => Math.log10(Math.abs(value)) : (value) => value;
-    const label = isLog ? (power) => taiyi.numeral(10 ** power) : taiyi.numeral;
-    const limits = taiyi.colourLimits(raster, measure);
-    return { width, area, raster, measure, label, limits, map: taiyi.maps.viridis };
+    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale === "log") };
   }
 
   const longest = ({ entry }) => entry.arrays.find(({ name }) => name === "values").shape[1];
@@ -130,7 +125,7 @@
     const most = longest(chunk);
     const values = Array.from(chunk.values.subarray(moment * most, moment * most + chunk.length[moment]));
     const pen = taiyi.paper(find("tensor-line"), width, HEIGHT);
-    drawProfile(pen, { ...area, height: HEIGHT - TOP - BOTTOM }, values);
+    drawProfile(pen, area, values);
     const step = taiyi.whole(chunk.step[moment]);
     find("tensor-step").textContent = `${taiyi.shortened(series.quantity, 40)} at step ${step}`;
   }
