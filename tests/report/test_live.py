@@ -22,6 +22,8 @@ class Running:
         self.last = STEPS
         self.asked = []
         self.is_broken = False
+        self.problem = ""
+        self.version = "1"
         outline = fake.Outline()
         root = outline.add("module", "", -1, class_name="Net")
         for name in ("one", "two"):
@@ -43,7 +45,7 @@ class Running:
             "chunks": [self.entry(-1)[0]],
         }
         made = fake.header([run], self.outline, [0])
-        return {**made, "live": {"poll_ms": 100}}
+        return {**made, "live": {"poll_ms": 100, "problem": self.problem}}
 
     def _series(self, name, row):
         return {
@@ -67,7 +69,8 @@ class Running:
     def entry(self, after):
         steps = np.arange(after + 1, self.last + 1, dtype=float)
         parts = {"start": steps, "end": steps, "mean": np.stack([steps, 2 * steps])}
-        return fake.entry(0, parts, quantity="OutputRMS", mode="train", raw=True)
+        told = {"quantity": "OutputRMS", "mode": "train", "raw": True}
+        return fake.entry(0, parts, **told, version=self.version, last=self.last)
 
     def answer(self, path):
         place, _, query = path.partition("?")
@@ -153,3 +156,21 @@ def test_a_server_that_stops_answering_is_told(live):
     assert page.inner_text("#live-text").startswith("no answer: 503")
     run.is_broken = False
     wait_until(page, "document.querySelector('#live-text').textContent === 'live · step 50'")
+
+
+def test_what_keeps_a_run_from_being_read_is_told(live):
+    run, page = live
+    run.problem = "the run's folder is gone"
+    wait_until(page, "document.querySelector('#live').classList.contains('failed')")
+    assert page.inner_text("#live-text") == "the run's folder is gone"
+
+
+def test_numbers_whose_past_changed_are_asked_for_anew(live):
+    run, page = live
+    run.asked.clear()
+    run.version = "2"
+    run.last = 60
+    wait_until(page, "document.querySelector('#live-text').textContent === 'live · step 60'")
+    page.wait_for_timeout(150)
+    assert run.asked.count("/token/chunk/0") == 1
+    assert "0 … 120" in page.inner_text("#charts .legend")

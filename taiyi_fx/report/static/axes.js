@@ -65,7 +65,9 @@
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
     const first = Math.ceil(low / step - 1e-9);
     const count = Math.floor(high / step + 1e-9) - first + 1;
-    return Array.from({ length: Math.max(count, 0) }, (_, k) => Number(((first + k) * step).toPrecision(12)));
+    return Array.from({ length: Math.max(count, 0) }, (_, k) =>
+      Number(((first + k) * step).toPrecision(12)),
+    );
   };
 
   /**
@@ -85,8 +87,7 @@
   };
 
   /** The scale of the steps shown over an area. */
-  taiyi.stepScale = (area) =>
-    taiyi.scale(taiyi.shownSteps(), [area.left, area.left + area.width]);
+  taiyi.stepScale = (area) => taiyi.scale(taiyi.shownSteps(), [area.left, area.left + area.width]);
 
   /** Draws the axis of steps under an area, and epochs and restarts over it. */
   taiyi.drawSteps = (pen, area) => {
@@ -122,8 +123,12 @@
     pen.save();
     pen.strokeStyle = ink;
     pen.lineWidth = 1;
-    const draw = (step) => line(pen, [scale.at(step), area.top], [scale.at(step), area.top + area.height]);
-    run.epochs.map(([, first]) => first).filter(isShown).forEach(draw);
+    const draw = (step) =>
+      line(pen, [scale.at(step), area.top], [scale.at(step), area.top + area.height]);
+    run.epochs
+      .map(([, first]) => first)
+      .filter(isShown)
+      .forEach(draw);
     pen.setLineDash([4, 3]);
     run.lives.slice(1).filter(isShown).forEach(draw);
     pen.restore();
@@ -160,7 +165,7 @@
       if (from) band(canvas, areaOf(), from.x, place.x);
       const { left, width } = areaOf();
       const isInside = place.x >= left && place.x <= left + width;
-      taiyi.set({ cursor: isInside ? stepAt(place.x) : null });
+      setCursor(isInside ? stepAt(place.x) : null);
       hover(isInside ? place : null);
     };
     const end = (event) => {
@@ -173,7 +178,7 @@
       band(canvas, null);
     };
     const leave = () => {
-      taiyi.set({ cursor: null });
+      setCursor(null);
       hover(null);
     };
     canvas.addEventListener("pointerdown", (event) => {
@@ -185,10 +190,18 @@
     canvas.addEventListener("pointerup", end);
     canvas.addEventListener("pointerleave", leave);
     canvas.addEventListener("dblclick", () => taiyi.set({ range: null }));
-    canvas.addEventListener("wheel", (event) => onWheel(event, stepAt(ofPointer(event, canvas).x)), {
-      passive: false,
-    });
+    canvas.addEventListener(
+      "wheel",
+      (event) => onWheel(event, stepAt(ofPointer(event, canvas).x)),
+      {
+        passive: false,
+      },
+    );
   };
+
+  function setCursor(cursor) {
+    if (cursor !== taiyi.state.cursor) taiyi.set({ cursor });
+  }
 
   /** The stretch being dragged over, as a child of the canvas's home. */
   function band(canvas, area, one = 0, other = 0) {

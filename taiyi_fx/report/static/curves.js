@@ -34,7 +34,8 @@
     charts = made;
     find("charts").replaceChildren(...charts.map((chart) => chart.home));
     find("more-charts").hidden = wanted.length <= allowed;
-    find("more-charts").textContent = `Show ${taiyi.counted(wanted.length - allowed, "more quantity", "more quantities")}`;
+    find("more-charts").textContent =
+      `Show ${taiyi.counted(wanted.length - allowed, "more quantity", "more quantities")}`;
     charts.forEach(draw);
   };
 
@@ -195,7 +196,15 @@
     pen.rect(area.left, 0, area.width, TOP + area.height + 1);
     pen.clip();
     const drawn = (value) => !Number.isNaN(value) && (!isLog || value > 0);
-    lines.forEach(({ colour }, k) => drawBand(pen, points[k].filter((p) => drawn(p.mean)), scale, inks[colour], isLog));
+    lines.forEach(({ colour }, k) =>
+      drawBand(
+        pen,
+        points[k].filter((p) => drawn(p.mean)),
+        scale,
+        inks[colour],
+        isLog,
+      ),
+    );
     lines.forEach(({ colour, place }, k) => {
       pen.setLineDash(place === 1 ? [6, 4] : []);
       drawLine(pen, points[k], scale, inks[colour], drawn);
@@ -231,7 +240,12 @@
       isDown = drawn(mean);
     }
     pen.stroke();
-    if (points.length < 2 || averageGap(points) > 12) dots(pen, points.filter((p) => drawn(p.mean)), scale);
+    if (points.length < 2 || averageGap(points) > 12)
+      dots(
+        pen,
+        points.filter((p) => drawn(p.mean)),
+        scale,
+      );
   }
 
   const averageGap = (points) => (points.at(-1).x - points[0].x) / (points.length - 1);
@@ -263,7 +277,11 @@
 
   function triangle(pen, x, y) {
     pen.beginPath();
-    [[-4, 3], [4, 3], [0, -4]].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
+    [
+      [-4, 3],
+      [4, 3],
+      [0, -4],
+    ].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
     pen.fill();
   }
 
@@ -288,7 +306,9 @@
       bandText(lines, points),
       taiyi.runs().length > 1 ? "dashed: the second run" : "",
       isLog ? "log scale" : "",
-      isLog && points.flat().some((point) => point.min <= 0) ? "what is not positive is left out" : "",
+      isLog && points.flat().some((point) => point.min <= 0)
+        ? "what is not positive is left out"
+        : "",
     ];
     return parts.filter(Boolean).join(" · ");
   }
@@ -309,9 +329,18 @@
     const rows = chart.lines.map((line) => {
       const value = element("td", { class: "value" });
       line.reading = value;
-      return element("tr", {}, swatch(line), nameCell(line), value, element("td", {}, bounds(line)));
+      return element(
+        "tr",
+        {},
+        swatch(line),
+        nameCell(line),
+        value,
+        element("td", {}, bounds(line)),
+      );
     });
-    const head = ["", "module", "", "least … most"].map((text) => element("th", { scope: "col" }, text));
+    const head = ["", "module", "", "least … most"].map((text) =>
+      element("th", { scope: "col" }, text),
+    );
     chart.legend.replaceChildren(
       element("thead", {}, element("tr", {}, ...head)),
       element("tbody", {}, ...rows),

@@ -53,7 +53,10 @@
 
   function described(view) {
     const alarmOf = (index) => (index === view.alarmed ? taiyi.alarm() : "");
-    const pairs = view.boxes.map((index) => [index, taiyi.describe(outline, index, alarmOf(index))]);
+    const pairs = view.boxes.map((index) => [
+      index,
+      taiyi.describe(outline, index, alarmOf(index)),
+    ]);
     return new Map(pairs);
   }
 
@@ -289,13 +292,15 @@
     });
     on("depth", "change", ({ target }) => {
       const { open } = taiyi.header;
-      openAs(target.value === "auto" ? new Set(open) : taiyi.openedTo(outline, Number(target.value)));
+      openAs(
+        target.value === "auto" ? new Set(open) : taiyi.openedTo(outline, Number(target.value)),
+      );
     });
   }
 
   function fillDepths() {
     const depths = Array.from({ length: taiyi.deepest(outline) }, (_, k) => String(k + 1));
-    const pairs = [["auto", "auto"], ...depths.map((depth) => [depth, depth])];
+    const pairs = [["auto", "auto"], ...depths.map((depth) => [depth, depth]), ["Infinity", "all"]];
     taiyi.fillSelect(taiyi.find("depth"), pairs, "auto");
   }
 

@@ -41,7 +41,11 @@
     const byModule = new Map();
     for (const [place, run] of taiyi.runs().entries()) {
       for (const series of taiyi.seriesOf(run, quantity)) {
-        const row = byModule.get(series.module) ?? { module: series.module, sources: [], series: [] };
+        const row = byModule.get(series.module) ?? {
+          module: series.module,
+          sources: [],
+          series: [],
+        };
         row.series[place] = series;
         row.sources[place] = { chunk: await taiyi.chunk(run, series.chunk), row: series.row };
         byModule.set(series.module, row);
@@ -62,8 +66,13 @@
   function look(rows, columns) {
     const { compared, colourScale } = taiyi.state;
     const of = (place) =>
-      taiyi.raster(rows.map((row) => row.sources[place] ?? null), taiyi.shownSteps(), columns);
-    if (compared === "ratio" && taiyi.runs().length > 1) return ratioLook(taiyi.ratio(of(0), of(1)));
+      taiyi.raster(
+        rows.map((row) => row.sources[place] ?? null),
+        taiyi.shownSteps(),
+        columns,
+      );
+    if (compared === "ratio" && taiyi.runs().length > 1)
+      return ratioLook(taiyi.ratio(of(0), of(1)));
     const raster = of(compared === "second" ? 1 : 0);
     return taiyi.colouring(raster, colourScale === "log");
   }
@@ -104,7 +113,10 @@
     pen.textBaseline = "middle";
     const isNear = (index, other) => Math.abs(index - other) * rowHeight < 12;
     const indices = rows.map((_, index) => index);
-    const marked = thinned(indices.filter((index) => selected.has(rows[index].module)), isNear);
+    const marked = thinned(
+      indices.filter((index) => selected.has(rows[index].module)),
+      isNear,
+    );
     const isFree = (index) => !marked.some((other) => isNear(index, other));
     for (const k of indices.filter((index) => index % stride === 0 && isFree(index))) {
       drawName(pen, rows[k], area, (k + 0.5) * rowHeight, false);
@@ -166,7 +178,10 @@
   function stepsAt(row, step) {
     const place = taiyi.state.compared === "second" ? 1 : 0;
     const { start, end } = (row.sources[place] ?? row.sources.find(Boolean)).chunk;
-    const column = Math.max(start.findLastIndex((from) => from <= step), 0);
+    const column = Math.max(
+      start.findLastIndex((from) => from <= step),
+      0,
+    );
     const [from, to] = [start[column], end[column]].map(taiyi.whole);
     return from === to ? `step ${from}` : `steps ${from} to ${to}`;
   }
@@ -219,10 +234,12 @@
     });
     const head = ["module", "latest", "least", "most", "NaN", "Inf"];
     const heads = head.map((text) => element("th", { scope: "col" }, text));
-    home.querySelector("table").replaceChildren(
-      element("thead", {}, element("tr", {}, ...heads)),
-      element("tbody", {}, ...body),
-    );
+    home
+      .querySelector("table")
+      .replaceChildren(
+        element("thead", {}, element("tr", {}, ...heads)),
+        element("tbody", {}, ...body),
+      );
   }
 
   const tableRow = (module, cells) =>

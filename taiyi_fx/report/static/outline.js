@@ -50,14 +50,14 @@
   taiyi.opens = (item) => item.children.length > 0;
 
   /**
-   * The items that a depth opens.
+   * The items that a depth opens; infinity opens all, identical blocks too.
    * @param {Outline} outline
    * @param {number} depth
    * @returns {Set<number>}
    */
   taiyi.openedTo = (outline, depth) => {
     const isOpened = (item) =>
-      item.kind === "fold" || (LEVELS.has(item.kind) && item.depth < depth);
+      depth === Infinity || item.kind === "fold" || (LEVELS.has(item.kind) && item.depth < depth);
     const opened = outline.items.filter((item) => taiyi.opens(item) && isOpened(item));
     return new Set(opened.map((item) => item.index));
   };

@@ -38,7 +38,8 @@
     sources.forEach((source, row) => {
       if (source) fillRow(raster, counts, row, source, steps);
     });
-    for (let cell = 0; cell < size; cell += 1) if (counts[cell]) raster.values[cell] /= counts[cell];
+    for (let cell = 0; cell < size; cell += 1)
+      if (counts[cell]) raster.values[cell] /= counts[cell];
     return raster;
   };
 
@@ -96,7 +97,9 @@
    * @returns {Raster}
    */
   taiyi.ratio = (first, second) => {
-    const values = first.values.map((value, cell) => Math.log2(Math.abs(second.values[cell] / value)));
+    const values = first.values.map((value, cell) =>
+      Math.log2(Math.abs(second.values[cell] / value)),
+    );
     const flags = first.flags.map((flag, cell) => {
       const other = second.flags[cell];
       if (flag === ABSENT || other === ABSENT) return ABSENT;

@@ -74,7 +74,8 @@
     const [count, length] = [chunk.step.length, longest(chunk)];
     const mean = new Float32Array(count * length);
     for (let k = 0; k < count; k += 1) {
-      for (let p = 0; p < length; p += 1) mean[(length - 1 - p) * count + k] = chunk.values[k * length + p];
+      for (let p = 0; p < length; p += 1)
+        mean[(length - 1 - p) * count + k] = chunk.values[k * length + p];
     }
     const turned = { start: chunk.step, end: chunk.step, mean };
     return Array.from({ length }, (_, row) => ({ chunk: turned, row }));
@@ -114,7 +115,10 @@
   function momentOf({ step }) {
     const { cursor } = taiyi.state;
     if (cursor === null) return step.length - 1;
-    return Math.max(step.findLastIndex((one) => one <= cursor), 0);
+    return Math.max(
+      step.findLastIndex((one) => one <= cursor),
+      0,
+    );
   }
 
   function drawLine() {
@@ -123,7 +127,9 @@
     taiyi.drawCursor(taiyi.paper(find("tensor-overlay"), width, HEIGHT), area);
     const moment = momentOf(chunk);
     const most = longest(chunk);
-    const values = Array.from(chunk.values.subarray(moment * most, moment * most + chunk.length[moment]));
+    const values = Array.from(
+      chunk.values.subarray(moment * most, moment * most + chunk.length[moment]),
+    );
     const pen = taiyi.paper(find("tensor-line"), width, HEIGHT);
     drawProfile(pen, area, values);
     const step = taiyi.whole(chunk.step[moment]);
