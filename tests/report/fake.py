@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Outline:
         return len(self.items) - 1
 
     def join(self, *path: int, shape: str = "8×64×192") -> None:
-        self.edges += [[one, other, shape] for one, other in zip(path, path[1:], strict=False)]
+        self.edges += [[one, other, shape] for one, other in pairwise(path)]
 
     def to_json(self) -> dict[str, Any]:
         return {"items": self.items, "edges": self.edges}
@@ -106,9 +107,7 @@ def _block(made: Outline, parent: int, layer: int, before: int) -> int:
     mlp = made.add("module", "mlp", block, class_name="MLP", module=f"{path}.mlp")
     fc = _leaf(made, mlp, f"{path}.mlp.c_fc", "Linear", "linear", FORWARD, BACKWARD, PARAMETERS)
     gelu = _leaf(made, mlp, f"{path}.mlp.gelu", "GELU", "activation", FORWARD[4:5])
-    out = _leaf(
-        made, mlp, f"{path}.mlp.c_proj", "Linear", "linear", FORWARD, BACKWARD, PARAMETERS
-    )
+    out = _leaf(made, mlp, f"{path}.mlp.c_proj", "Linear", "linear", FORWARD, BACKWARD, PARAMETERS)
     second_add = made.add("op", "add", block, notes=["residual"])
     for one in heads:
         made.join(before, ln1, one, inner[0])
@@ -257,9 +256,7 @@ class _Grid:
         return entry(index, parts, quantity=self.quantity, mode=mode, raw=self.raw)
 
 
-def entry(
-    index: int, parts: dict[str, NDArray[Any]], **told: Any
-) -> tuple[dict[str, Any], bytes]:
+def entry(index: int, parts: dict[str, NDArray[Any]], **told: Any) -> tuple[dict[str, Any], bytes]:
     """A chunk's entry in the header, and its bytes."""
     rows, columns = parts["mean"].shape
     arrays = [
@@ -310,8 +307,10 @@ def _tensors(
     count, length = 80, 64
     steps = np.arange(count) * 100.0
     spectrum = 10.0 ** -np.linspace(0, 4, length)
-    values = spectrum * (1 + np.linspace(0, 3, count)[:, None]) * random.uniform(
-        0.8, 1.2, (count, length)
+    values = (
+        spectrum
+        * (1 + np.linspace(0, 3, count)[:, None])
+        * random.uniform(0.8, 1.2, (count, length))
     )
     parts = (steps.astype("<f8"), np.full(count, length, "<u4"), values.astype("<f4"))
     arrays = [

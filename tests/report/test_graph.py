@@ -46,7 +46,7 @@ def test_ctrl_and_a_click_add_a_box(show, gpt):
 def test_a_closed_box_shows_the_curves_of_all_that_stand_in_it(show, gpt, rest):
     page = show(*gpt)
     box(page, rest).click()
-    page.wait_for_selector("#charts .caption:has-text('8 of 88 modules')")
+    page.wait_for_selector("#charts .caption:has-text('8 of 77 modules')")
     assert "h.7.mlp.c_fc" in page.inner_text("#charts .legend >> nth=0")
 
 
@@ -145,12 +145,12 @@ def test_very_many_boxes_are_asked_about_first(show):
     inside = range(rest + 1, len(outline.items))
     page = show(fake.header([made], outline, [*opened, *inside]), chunks)
     box(page, rest).dblclick()
-    page.wait_for_selector("#graph-notice:has-text('That shows 725 boxes')")
+    page.wait_for_selector("#graph-notice:has-text('That shows 607 boxes')")
     page.click("#graph-notice button:has-text('Leave')")
     assert box(page, rest).get_attribute("aria-expanded") == "false"
     box(page, rest).dblclick()
     page.click("#graph-notice button:has-text('Show')")
-    page.wait_for_selector("#box-count:has-text('725 boxes')")
+    page.wait_for_selector("#box-count:has-text('607 boxes')")
 
 
 def test_zoom_and_fit(show, gpt):
@@ -172,6 +172,9 @@ def test_values_follow_the_mode(show, gpt):
     name = index_of(gpt, "h.0.attn.proj")
     before = box(page, name).text_content()
     page.click("#modes button:has-text('eval')")
-    wait_until(page, f"!document.querySelector(`[data-item='{name}']`).textContent.includes('OutputGradRMS0')")
+    wait_until(
+        page,
+        f"!document.querySelector(`[data-item='{name}']`).textContent.includes('OutputGradRMS0')",
+    )
     assert box(page, name).text_content() != before
     assert "OutputGradRMS–" in box(page, name).text_content()

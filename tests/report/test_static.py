@@ -15,8 +15,7 @@ def test_no_script_ends_its_own_element():
 
 def test_own_scripts_are_strict_and_read_no_text_as_markup():
     words = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(")
-    own = [path for path in STATIC.glob("*.js")]
-    for path in own:
+    for path in STATIC.glob("*.js"):
         text = path.read_text()
         assert text.startswith('"use strict";'), path.name
         assert not [word for word in words if word in text], path.name
@@ -25,7 +24,9 @@ def test_own_scripts_are_strict_and_read_no_text_as_markup():
 def test_the_template_has_no_inline_styles_or_handlers():
     template = (STATIC / "page.html").read_text()
     assert " style=" not in template
-    assert " on" not in [word for part in template.split("<") for word in part.split(">")[0].split("=")]
+    assert " on" not in [
+        word for part in template.split("<") for word in part.split(">")[0].split("=")
+    ]
     for name in ("csp", "title", "style", "data", "scripts"):
         assert template.count("{{" + name + "}}") == 1
 

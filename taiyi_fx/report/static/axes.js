@@ -3,6 +3,8 @@
 /* What heat maps and curves share: scales, ticks, the axis of steps, and the pointer on it. */
 ((taiyi) => {
   const FONT = "11px system-ui, -apple-system, 'Segoe UI', sans-serif";
+  const RIGHT = 22;
+  const FEW_DECADES = 3;
 
   /**
    * @typedef {object} Area The part of a canvas that shows data, in CSS pixels.
@@ -30,8 +32,15 @@
     return pen;
   };
 
-  /** The room for names of rows and of values: the same for all, so that steps stand in line. */
-  taiyi.gutter = (width) => Math.round(Math.min(170, Math.max(64, width * 0.19)));
+  /**
+   * Where data go on a canvas of a width: left and right the same for all, so that steps stand in
+   * line.
+   * @returns {Area}
+   */
+  taiyi.areaOf = (width, top, height) => {
+    const left = Math.round(Math.min(170, Math.max(64, width * 0.19)));
+    return { left, top, width: Math.max(Math.floor(width - left - RIGHT), 40), height };
+  };
 
   /**
    * A scale between values and pixels.
@@ -56,22 +65,29 @@
     const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
     const first = Math.ceil(low / step - 1e-9);
     const count = Math.floor(high / step + 1e-9) - first + 1;
-    return Array.from({ length: Math.max(count, 0) }, (_, k) => Number(((first + k) * step).toPrecision(12)));
+    return Array.from({ length: Math.max(count, 0) }, (_, k) =>
+      Number(((first + k) * step).toPrecision(12)),
+    );
   };
 
-  /** Powers of ten between two, or round numbers where there are fewer than two. */
+  /**
+   * Round numbers for a log scale: powers of ten, with 2 and 5 times those where there are few,
+   * or what a linear scale would have where there is less than one.
+   */
   taiyi.logTicks = ([low, high], most) => {
-    const first = Math.ceil(Math.log10(low) - 1e-9);
-    const last = Math.floor(Math.log10(high) + 1e-9);
-    if (last - first < 1) return taiyi.ticks([low, high], most).filter((value) => value > 0);
-    const stride = Math.ceil((last - first + 1) / most);
+    const [first, last] = [Math.floor(Math.log10(low)), Math.floor(Math.log10(high) + 1e-9)];
+    const decades = Math.log10(high / low);
+    if (decades < 0.7) return taiyi.ticks([low, high], most).filter((value) => value > 0);
+    const stride = Math.max(Math.ceil(decades / most), 1);
     const count = Math.floor((last - first) / stride) + 1;
-    return Array.from({ length: count }, (_, k) => 10 ** (first + k * stride));
+    const powers = Array.from({ length: count }, (_, k) => 10 ** (first + k * stride));
+    const factors = decades < FEW_DECADES ? [1, 2, 5] : [1];
+    const all = powers.flatMap((power) => factors.map((factor) => power * factor));
+    return all.filter((value) => value >= low * 0.999 && value <= high * 1.001);
   };
 
   /** The scale of the steps shown over an area. */
-  taiyi.stepScale = (area) =>
-    taiyi.scale(taiyi.shownSteps(), [area.left, area.left + area.width]);
+  taiyi.stepScale = (area) => taiyi.scale(taiyi.shownSteps(), [area.left, area.left + area.width]);
 
   /** Draws the axis of steps under an area, and epochs and restarts over it. */
   taiyi.drawSteps = (pen, area) => {
@@ -107,8 +123,12 @@
     pen.save();
     pen.strokeStyle = ink;
     pen.lineWidth = 1;
-    const draw = (step) => line(pen, [scale.at(step), area.top], [scale.at(step), area.top + area.height]);
-    run.epochs.map(([, first]) => first).filter(isShown).forEach(draw);
+    const draw = (step) =>
+      line(pen, [scale.at(step), area.top], [scale.at(step), area.top + area.height]);
+    run.epochs
+      .map(([, first]) => first)
+      .filter(isShown)
+      .forEach(draw);
     pen.setLineDash([4, 3]);
     run.lives.slice(1).filter(isShown).forEach(draw);
     pen.restore();
@@ -145,7 +165,7 @@
       if (from) band(canvas, areaOf(), from.x, place.x);
       const { left, width } = areaOf();
       const isInside = place.x >= left && place.x <= left + width;
-      taiyi.set({ cursor: isInside ? stepAt(place.x) : null });
+      setCursor(isInside ? stepAt(place.x) : null);
       hover(isInside ? place : null);
     };
     const end = (event) => {
@@ -158,7 +178,7 @@
       band(canvas, null);
     };
     const leave = () => {
-      taiyi.set({ cursor: null });
+      setCursor(null);
       hover(null);
     };
     canvas.addEventListener("pointerdown", (event) => {
@@ -170,10 +190,18 @@
     canvas.addEventListener("pointerup", end);
     canvas.addEventListener("pointerleave", leave);
     canvas.addEventListener("dblclick", () => taiyi.set({ range: null }));
-    canvas.addEventListener("wheel", (event) => onWheel(event, stepAt(ofPointer(event, canvas).x)), {
-      passive: false,
-    });
+    canvas.addEventListener(
+      "wheel",
+      (event) => onWheel(event, stepAt(ofPointer(event, canvas).x)),
+      {
+        passive: false,
+      },
+    );
   };
+
+  function setCursor(cursor) {
+    if (cursor !== taiyi.state.cursor) taiyi.set({ cursor });
+  }
 
   /** The stretch being dragged over, as a child of the canvas's home. */
   function band(canvas, area, one = 0, other = 0) {

@@ -40,6 +40,7 @@
       name: taiyi.shortened(item.label, 34),
       className: taiyi.shortened(classText(item), 34),
       isDouble: item.kind === "fold" || item.kind === "rest",
+      isSoft: item.kind === "plumbing",
       isDashed: item.kind === "plumbing" || item.kind === "python" || item.kind === "range",
       isProbed: sums.forward + sums.backward + sums.parameters > 0,
       opens: taiyi.opens(item),
@@ -65,7 +66,14 @@
 
   /** The room that a cluster's title takes. */
   taiyi.titleWidth = (item, alarm) =>
-    widthOf(taiyi.titleOf(item) + (alarm ? `  ! ${alarm}` : ""), "name") + 32;
+    widthOf([taiyi.titleOf(item), taiyi.ownMarks(item), alarm].join("  "), "name") + 32;
+
+  /** What is taken of an open module itself, as signs with their counts. */
+  taiyi.ownMarks = (item) =>
+    [...taiyi.sides, "edits"]
+      .filter((side) => item.marks[side].length > 0)
+      .map((side) => `${SIGNS[side]} ${item.marks[side].length}`)
+      .join(" ");
 
   function rowsOf(item) {
     const readings = taiyi.sides.flatMap((side) => sideRows(item, side));
@@ -78,7 +86,9 @@
       quantity,
       series: taiyi.seriesOfMark(item, quantity),
     }));
-    const rows = marks.slice(0, MOST_ROWS).map(({ quantity, series }) => markRow(side, quantity, series));
+    const rows = marks
+      .slice(0, MOST_ROWS)
+      .map(({ quantity, series }) => markRow(side, quantity, series));
     const more = marks.length - rows.length;
     if (more > 0) rows.at(-1).more = ` + ${more}`;
     return rows;
@@ -102,7 +112,8 @@
   function badgesOf(sums) {
     const counted = [...taiyi.sides, "edits"].filter((side) => sums[side] > 0);
     const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${sums[side]}`));
-    const alerts = sums.alerts > 0 ? [badge("alert", `! ${taiyi.counted(sums.alerts, "alert")}`)] : [];
+    const alerts =
+      sums.alerts > 0 ? [badge("alert", `! ${taiyi.counted(sums.alerts, "alert")}`)] : [];
     return [...badges, ...alerts];
   }
 
@@ -115,7 +126,7 @@
 
   function sized(box) {
     const gap = box.className ? 6 : 0;
-    const nameWidth = widthOf(box.name, "name");
+    const nameWidth = widthOf(box.name, box.isSoft ? "class" : "name");
     const titleWidth = nameWidth + gap + widthOf(box.className, "class");
     const inside = Math.max(titleWidth, ...box.badges.map(badgesWidth), ...box.rows.map(rowWidth));
     const lines = box.rows.length + box.badges.length;
@@ -136,7 +147,9 @@
    * @returns {string}
    */
   taiyi.tooltip = (item) => {
-    const readings = taiyi.sides.flatMap((side) => item.marks[side].map((mark) => markLine(item, side, mark)));
+    const readings = taiyi.sides.flatMap((side) =>
+      item.marks[side].map((mark) => markLine(item, side, mark)),
+    );
     const edits = item.marks.edits.map((text) => `${SIGNS.edits} ${text}`);
     const lines = [pathLine(item), item.class_name, ...item.notes, ...readings, ...edits];
     if (taiyi.opens(item)) lines.push("Double-click or press e to open");
@@ -148,7 +161,8 @@
   function markLine(item, side, [quantity, schedule]) {
     const series = taiyi.seriesOfMark(item, quantity);
     const latest = taiyi.number(series?.latest);
-    const value = latest === null ? "no value yet" : taiyi.numeral(latest) + taiyi.stateSign(series);
+    const value =
+      latest === null ? "no value yet" : taiyi.numeral(latest) + taiyi.stateSign(series);
     return `${SIGNS[side]} ${quantity}: ${value}${schedule ? ` (${schedule})` : ""}`;
   }
 
@@ -164,7 +178,9 @@
     const words = { forward: "forward", backward: "backward", parameters: "parameter" };
     const counts = taiyi.sides
       .filter((side) => sums[side] > 0)
-      .map((side) => taiyi.counted(sums[side], `${words[side]} quantity`, `${words[side]} quantities`));
+      .map((side) =>
+        taiyi.counted(sums[side], `${words[side]} quantity`, `${words[side]} quantities`),
+      );
     const rows = item.children.length ? [] : rowsOf(item).map((one) => `${one.name} ${one.value}`);
     const alerts = sums.alerts > 0 ? [taiyi.counted(sums.alerts, "alert")] : [];
     const edits = sums.edits > 0 ? [taiyi.counted(sums.edits, "edit")] : [];

@@ -3,7 +3,12 @@
 /* What frames the panels: title, theme, choices of quantity and mode, the border, help, print. */
 ((taiyi) => {
   const MOST_TABS = 12;
-  const SIDES = { forward: "forward", backward: "gradients", parameters: "parameters" };
+  const SIDES = {
+    forward: "forward",
+    backward: "gradients",
+    parameters: "parameters",
+    "": "logged",
+  };
   const { find, element } = taiyi;
 
   /** Sets up all that frames the panels. */
@@ -18,6 +23,7 @@
     find("show-all").addEventListener("click", () => taiyi.set({ range: null }));
     find("clear").addEventListener("click", () => taiyi.select([]));
     taiyi.on(["range", "selection", "updates"], tellTheView);
+    taiyi.on(["updates"], tellTheRun);
     tellTheView();
   };
 
@@ -35,7 +41,9 @@
     ];
     find("run-facts").textContent = facts.filter(Boolean).join(" · ");
     const versions = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
-    find("run-facts").title = [`made ${taiyi.header.made}`, ...versions].map(taiyi.visible).join("\n");
+    find("run-facts").title = [`made ${taiyi.header.made}`, ...versions]
+      .map(taiyi.visible)
+      .join("\n");
   }
 
   function tellTheView() {
@@ -88,7 +96,9 @@
     const quantities = taiyi.quantities();
     taiyi.state.mode = modes.includes("train") ? "train" : (modes[0] ?? "train");
     taiyi.state.quantity = quantities[0] ?? "";
-    find("quantity").addEventListener("change", ({ target }) => taiyi.set({ quantity: target.value }));
+    find("quantity").addEventListener("change", ({ target }) =>
+      taiyi.set({ quantity: target.value }),
+    );
     find("previous").addEventListener("click", () => step(-1));
     find("next").addEventListener("click", () => step(1));
     taiyi.on(["quantity", "mode", "compared", "colourScale", "valueScale", "updates"], fillChoices);
@@ -108,12 +118,27 @@
       find(id).hidden = pairs.length < 2;
       taiyi.fillChoice(find(id), pairs, taiyi.state[name], (value) => taiyi.set({ [name]: value }));
     };
-    choice("modes", "mode", taiyi.modes().map((mode) => [mode, mode]));
-    choice("colour-scale", "colourScale", [["log", "log"], ["linear", "linear"]]);
-    choice("value-scale", "valueScale", [["auto", "auto"], ["log", "log"], ["linear", "linear"]]);
+    choice(
+      "modes",
+      "mode",
+      taiyi.modes().map((mode) => [mode, mode]),
+    );
+    choice("colour-scale", "colourScale", [
+      ["log", "log"],
+      ["linear", "linear"],
+    ]);
+    choice("value-scale", "valueScale", [
+      ["auto", "auto"],
+      ["log", "log"],
+      ["linear", "linear"],
+    ]);
     const [first, second] = taiyi.runs();
     const pairs = second
-      ? [["first", first.name], ["second", second.name], ["ratio", "second / first"]]
+      ? [
+          ["first", first.name],
+          ["second", second.name],
+          ["ratio", "second / first"],
+        ]
       : [];
     choice("compared", "compared", pairs);
     tellTheUnit();
@@ -135,7 +160,10 @@
   function fillLongList(chosen) {
     const [run] = taiyi.runs();
     const sideOf = new Map(run.series.map((series) => [series.quantity, series.direction]));
-    const groups = Map.groupBy(taiyi.quantities(), (one) => SIDES[sideOf.get(one)] ?? SIDES.forward);
+    const groups = Map.groupBy(
+      taiyi.quantities(),
+      (one) => SIDES[sideOf.get(one)] ?? SIDES.forward,
+    );
     const made = [...groups].map(([label, quantities]) =>
       element("optgroup", { label }, ...quantities.map((one) => option(one, chosen))),
     );
@@ -143,7 +171,11 @@
   }
 
   const option = (quantity, chosen) =>
-    element("option", { value: quantity, selected: quantity === chosen }, taiyi.shortened(quantity, 60));
+    element(
+      "option",
+      { value: quantity, selected: quantity === chosen },
+      taiyi.shortened(quantity, 60),
+    );
 
   function tellTheUnit() {
     const { quantity, colourScale, compared } = taiyi.state;
@@ -151,7 +183,9 @@
     const isRatio = compared === "ratio" && taiyi.runs().length > 1;
     find("heat-title").textContent = isRatio
       ? `${name}: second over first`
-      : colourScale === "log" ? `log₁₀ |${name}|` : name;
+      : colourScale === "log"
+        ? `log₁₀ |${name}|`
+        : name;
   }
 
   /* The border between graph and panels */

@@ -34,7 +34,8 @@
     charts = made;
     find("charts").replaceChildren(...charts.map((chart) => chart.home));
     find("more-charts").hidden = wanted.length <= allowed;
-    find("more-charts").textContent = `Show ${taiyi.counted(wanted.length - allowed, "more quantity", "more quantities")}`;
+    find("more-charts").textContent =
+      `Show ${taiyi.counted(wanted.length - allowed, "more quantity", "more quantities")}`;
     charts.forEach(draw);
   };
 
@@ -97,8 +98,7 @@
 
   function draw(chart) {
     const width = chart.home.clientWidth;
-    const left = taiyi.gutter(width);
-    Object.assign(chart.area, { left, top: TOP, width: width - left - 8, height: HEIGHT - TOP - BOTTOM });
+    Object.assign(chart.area, taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM));
     const points = chart.lines.map((line) => pointsOf(line, chart.area));
     const isLog = usesLog(points);
     const limits = limitsOf(points, isLog);
@@ -109,7 +109,7 @@
     drawLines(pen, chart, points, scale, isLog);
     taiyi.drawSteps(pen, chart.area);
     drawEvents(pen, chart.area);
-    chart.caption.textContent = caption(chart, points, isLog);
+    chart.caption.textContent = captionOf(chart, points, isLog);
     chart.scale = scale;
     fillLegend(chart);
     drawOverlay(chart);
@@ -196,7 +196,15 @@
     pen.rect(area.left, 0, area.width, TOP + area.height + 1);
     pen.clip();
     const drawn = (value) => !Number.isNaN(value) && (!isLog || value > 0);
-    lines.forEach(({ colour }, k) => drawBand(pen, points[k].filter((p) => drawn(p.mean)), scale, inks[colour], isLog));
+    lines.forEach(({ colour }, k) =>
+      drawBand(
+        pen,
+        points[k].filter((p) => drawn(p.mean)),
+        scale,
+        inks[colour],
+        isLog,
+      ),
+    );
     lines.forEach(({ colour, place }, k) => {
       pen.setLineDash(place === 1 ? [6, 4] : []);
       drawLine(pen, points[k], scale, inks[colour], drawn);
@@ -232,7 +240,12 @@
       isDown = drawn(mean);
     }
     pen.stroke();
-    if (points.length < 2 || averageGap(points) > 12) dots(pen, points.filter((p) => drawn(p.mean)), scale);
+    if (points.length < 2 || averageGap(points) > 12)
+      dots(
+        pen,
+        points.filter((p) => drawn(p.mean)),
+        scale,
+      );
   }
 
   const averageGap = (points) => (points.at(-1).x - points[0].x) / (points.length - 1);
@@ -264,7 +277,11 @@
 
   function triangle(pen, x, y) {
     pen.beginPath();
-    [[-4, 3], [4, 3], [0, -4]].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
+    [
+      [-4, 3],
+      [4, 3],
+      [0, -4],
+    ].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
     pen.fill();
   }
 
@@ -282,14 +299,16 @@
     pen.lineWidth = 1;
   }
 
-  function caption(chart, points, isLog) {
+  function captionOf(chart, points, isLog) {
     const { count, total, lines } = chart;
     const parts = [
       count < total ? `${count} of ${taiyi.counted(total, "module")}, those in alert first` : "",
       bandText(lines, points),
       taiyi.runs().length > 1 ? "dashed: the second run" : "",
       isLog ? "log scale" : "",
-      isLog && points.flat().some((point) => point.min <= 0) ? "what is not positive is left out" : "",
+      isLog && points.flat().some((point) => point.min <= 0)
+        ? "what is not positive is left out"
+        : "",
     ];
     return parts.filter(Boolean).join(" · ");
   }
@@ -310,9 +329,18 @@
     const rows = chart.lines.map((line) => {
       const value = element("td", { class: "value" });
       line.reading = value;
-      return element("tr", {}, swatch(line), nameCell(line), value, element("td", {}, bounds(line)));
+      return element(
+        "tr",
+        {},
+        swatch(line),
+        nameCell(line),
+        value,
+        element("td", {}, bounds(line)),
+      );
     });
-    const head = ["", "module", "", "least … most"].map((text) => element("th", { scope: "col" }, text));
+    const head = ["", "module", "", "least … most"].map((text) =>
+      element("th", { scope: "col" }, text),
+    );
     chart.legend.replaceChildren(
       element("thead", {}, element("tr", {}, ...head)),
       element("tbody", {}, ...rows),
@@ -346,7 +374,7 @@
   function drawOverlay(chart) {
     const { area, overlay } = chart;
     const { cursor } = taiyi.state;
-    const pen = taiyi.paper(overlay, area.left + area.width + 8, HEIGHT);
+    const pen = taiyi.paper(overlay, chart.home.clientWidth, HEIGHT);
     taiyi.drawCursor(pen, area);
     chart.readingHead.textContent = cursor === null ? "latest" : `step ${taiyi.whole(cursor)}`;
     for (const one of chart.lines) one.reading.textContent = readingOf(one, cursor);

@@ -16,7 +16,9 @@
   taiyi.drawGraph = (outline, view, boxes, plan) => {
     const [width, height] = [plan.width + 2 * MARGIN, plan.height + 2 * MARGIN];
     const clusters = [...plan.clusters];
-    const parts = [...boxes.values()].map((box) => drawBox(outline, box, plan.boxes.get(box.index)));
+    const parts = [...boxes.values()].map((box) =>
+      drawBox(outline, box, plan.boxes.get(box.index)),
+    );
     return svg(
       "svg",
       {
@@ -56,7 +58,7 @@
 
   function drawEdge({ source, target, path, label, shape, at }) {
     const line = svg("path", { d: path, "marker-end": "url(#arrow)" });
-    const parts = shape ? [svg("title", {}, shape), line] : [line];
+    const parts = shape ? [svg("title", {}, taiyi.visible(shape)), line] : [line];
     if (label && at) parts.push(...edgeLabel(label, at));
     return svg("g", { class: "edge", "data-source": source, "data-target": target }, ...parts);
   }
@@ -74,7 +76,11 @@
     const isSoft = ["rest", "plumbing", "range"].includes(kind);
     const look = kind === "python" ? "python" : isSoft ? "soft" : "solid";
     const place = { x, y, width, height, rx: 10 };
-    return svg("rect", { class: `frame ${look} depth-${depth % 4}`, "data-frame": index, ...place });
+    return svg("rect", {
+      class: `frame ${look} depth-${depth % 4}`,
+      "data-frame": index,
+      ...place,
+    });
   }
 
   /** A cluster's title, drawn over the edges: what is clicked and focused of it. */
@@ -94,9 +100,16 @@
 
   function titleSpans(item, alarm) {
     const [name, className] = taiyi.titleParts(item);
-    const rest = className ? [svg("tspan", { class: "class" }, ` · ${className}`)] : [];
-    const warned = alarm ? [svg("tspan", { class: "warned" }, `  ! ${alarm}`)] : [];
-    return [svg("tspan", { class: "name" }, name), ...rest, ...warned];
+    const parts = [
+      ["name", name],
+      ["class", className ? ` · ${className}` : ""],
+      ["own", taiyi.ownMarks(item)],
+      ["warned", alarm ? `! ${alarm}` : ""],
+    ];
+    const isApart = (look) => look === "own" || look === "warned";
+    return parts
+      .filter(([, text]) => text)
+      .map(([look, text]) => svg("tspan", { class: look, dx: isApart(look) ? 8 : 0 }, text));
   }
 
   const shared = (outline, item, kind) => ({

@@ -25,7 +25,18 @@
     find("event-table").hidden = all.length === 0;
     find("event-rows").replaceChildren(...all.slice(0, allowed).map(row));
     find("more-events").hidden = all.length <= allowed;
+    tellWhatIsLeftOut();
   };
+
+  function tellWhatIsLeftOut() {
+    const sum = (name) =>
+      taiyi.runs().reduce((total, run) => total + (run.left_out?.[name] ?? 0), 0);
+    const parts = [
+      sum("events") ? taiyi.counted(sum("events"), "later event") : "",
+      sum("tensors") ? `tensors of ${taiyi.counted(sum("tensors"), "series", "series")}` : "",
+    ].filter(Boolean);
+    find("left-out").textContent = parts.length ? `Not in this page: ${parts.join(", ")}.` : "";
+  }
 
   function row({ event, place }) {
     const { step, kind, module, text } = event;
@@ -38,7 +49,11 @@
       "tr",
       {},
       element("td", { class: "number" }, taiyi.whole(step)),
-      element("td", {}, element("span", { class: `kind ${kind === "non_finite" ? "alert" : "warn"}` }, told)),
+      element(
+        "td",
+        {},
+        element("span", { class: `kind ${kind === "non_finite" ? "alert" : "warn"}` }, told),
+      ),
       element("td", {}, site, whose),
       element("td", { class: "text", title: taiyi.visible(text) }, taiyi.shortened(text, 300)),
     );

@@ -22,7 +22,8 @@
     fillDepths();
     listen();
     taiyi.on(["selection"], paintSelection);
-    taiyi.on(["mode", "updates"], repaint);
+    taiyi.on(["mode"], repaint);
+    taiyi.on(["updates"], () => (hasNewAlarm() ? taiyi.redrawGraph() : repaint()));
     return true;
   };
 
@@ -52,7 +53,10 @@
 
   function described(view) {
     const alarmOf = (index) => (index === view.alarmed ? taiyi.alarm() : "");
-    const pairs = view.boxes.map((index) => [index, taiyi.describe(outline, index, alarmOf(index))]);
+    const pairs = view.boxes.map((index) => [
+      index,
+      taiyi.describe(outline, index, alarmOf(index)),
+    ]);
     return new Map(pairs);
   }
 
@@ -78,6 +82,11 @@
     delete outline.sums;
     show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
   }
+
+  /** Whether a live run has come to its first NaN or Inf: its text takes room. */
+  const hasNewAlarm = () =>
+    drawn !== null &&
+    taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed).alarmed !== drawn.view.alarmed;
 
   const elementOf = (index) => taiyi.find("graph").querySelector(`[data-item="${index}"]`);
 
@@ -283,13 +292,15 @@
     });
     on("depth", "change", ({ target }) => {
       const { open } = taiyi.header;
-      openAs(target.value === "auto" ? new Set(open) : taiyi.openedTo(outline, Number(target.value)));
+      openAs(
+        target.value === "auto" ? new Set(open) : taiyi.openedTo(outline, Number(target.value)),
+      );
     });
   }
 
   function fillDepths() {
     const depths = Array.from({ length: taiyi.deepest(outline) }, (_, k) => String(k + 1));
-    const pairs = [["auto", "auto"], ...depths.map((depth) => [depth, depth])];
+    const pairs = [["auto", "auto"], ...depths.map((depth) => [depth, depth]), ["Infinity", "all"]];
     taiyi.fillSelect(taiyi.find("depth"), pairs, "auto");
   }
 

@@ -41,7 +41,11 @@
     const byModule = new Map();
     for (const [place, run] of taiyi.runs().entries()) {
       for (const series of taiyi.seriesOf(run, quantity)) {
-        const row = byModule.get(series.module) ?? { module: series.module, sources: [], series: [] };
+        const row = byModule.get(series.module) ?? {
+          module: series.module,
+          sources: [],
+          series: [],
+        };
         row.series[place] = series;
         row.sources[place] = { chunk: await taiyi.chunk(run, series.chunk), row: series.row };
         byModule.set(series.module, row);
@@ -52,10 +56,9 @@
 
   function measured(rows) {
     const width = find("heat").clientWidth;
-    const left = taiyi.gutter(width);
     const ideal = rows.length <= 32 ? 16 * rows.length : Math.max(400, 2 * rows.length);
     const height = Math.round(Math.min(Math.max(ideal, 60), 900));
-    const area = { left, top: TOP, width: Math.max(Math.floor(width - left - 8), 40), height };
+    const area = taiyi.areaOf(width, TOP, height);
     return { area, width, height: height + TOP + BOTTOM, ...look(rows, area.width) };
   }
 
@@ -63,20 +66,24 @@
   function look(rows, columns) {
     const { compared, colourScale } = taiyi.state;
     const of = (place) =>
-      taiyi.raster(rows.map((row) => row.sources[place] ?? null), taiyi.shownSteps(), columns);
-    if (compared === "ratio" && taiyi.runs().length > 1) return ratioLook(taiyi.ratio(of(0), of(1)));
+      taiyi.raster(
+        rows.map((row) => row.sources[place] ?? null),
+        taiyi.shownSteps(),
+        columns,
+      );
+    if (compared === "ratio" && taiyi.runs().length > 1)
+      return ratioLook(taiyi.ratio(of(0), of(1)));
     const raster = of(compared === "second" ? 1 : 0);
-    const isLog = colourScale === "log";
-    const measure = isLog ? (value) => Math.log10(Math.abs(value)) : (value) => value;
-    const label = isLog ? (power) => taiyi.numeral(10 ** power) : taiyi.numeral;
-    return { raster, measure, map: taiyi.maps.viridis, limits: taiyi.colourLimits(raster, measure), label };
+    return taiyi.colouring(raster, colourScale === "log");
   }
 
   function ratioLook(raster) {
     const measure = (value) => value;
     const widest = Math.max(...taiyi.colourLimits(raster, measure).map(Math.abs), 0.1);
+    const limits = [-widest, widest];
     const label = (power) => `× ${taiyi.numeral(2 ** power)}`;
-    return { raster, measure, map: taiyi.maps.diverging, limits: [-widest, widest], label };
+    const ticks = taiyi.ticks(limits, 4);
+    return { raster, measure, map: taiyi.maps.diverging, limits, label, ticks };
   }
 
   function draw() {
@@ -105,12 +112,16 @@
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     const isNear = (index, other) => Math.abs(index - other) * rowHeight < 12;
-    const marked = thinned(rows.flatMap((row, k) => (selected.has(row.module) ? [k] : [])), isNear);
-    const plain = rows.map((_, k) => k).filter((k) => k % stride === 0);
-    for (const k of plain.filter((k) => !marked.some((other) => isNear(k, other)))) {
-      name(pen, rows[k], area, (k + 0.5) * rowHeight, false);
+    const indices = rows.map((_, index) => index);
+    const marked = thinned(
+      indices.filter((index) => selected.has(rows[index].module)),
+      isNear,
+    );
+    const isFree = (index) => !marked.some((other) => isNear(index, other));
+    for (const k of indices.filter((index) => index % stride === 0 && isFree(index))) {
+      drawName(pen, rows[k], area, (k + 0.5) * rowHeight, false);
     }
-    for (const k of marked) name(pen, rows[k], area, (k + 0.5) * rowHeight, true);
+    for (const k of marked) drawName(pen, rows[k], area, (k + 0.5) * rowHeight, true);
   }
 
   function thinned(indices, isNear) {
@@ -119,7 +130,7 @@
     return kept;
   }
 
-  function name(pen, row, area, y, isSelected) {
+  function drawName(pen, row, area, y, isSelected) {
     const text = taiyi.shortened(row.module || "model", Math.floor((area.left - 18) / 6));
     pen.fillStyle = taiyi.ink(isSelected ? "accent" : "muted");
     pen.fillText(isSelected ? `${text} ▸` : text, area.left - 6, area.top + y);
@@ -167,7 +178,10 @@
   function stepsAt(row, step) {
     const place = taiyi.state.compared === "second" ? 1 : 0;
     const { start, end } = (row.sources[place] ?? row.sources.find(Boolean)).chunk;
-    const column = Math.max(start.findLastIndex((from) => from <= step), 0);
+    const column = Math.max(
+      start.findLastIndex((from) => from <= step),
+      0,
+    );
     const [from, to] = [start[column], end[column]].map(taiyi.whole);
     return from === to ? `step ${from}` : `steps ${from} to ${to}`;
   }
@@ -220,10 +234,12 @@
     });
     const head = ["module", "latest", "least", "most", "NaN", "Inf"];
     const heads = head.map((text) => element("th", { scope: "col" }, text));
-    home.querySelector("table").replaceChildren(
-      element("thead", {}, element("tr", {}, ...heads)),
-      element("tbody", {}, ...body),
-    );
+    home
+      .querySelector("table")
+      .replaceChildren(
+        element("thead", {}, element("tr", {}, ...heads)),
+        element("tbody", {}, ...body),
+      );
   }
 
   const tableRow = (module, cells) =>

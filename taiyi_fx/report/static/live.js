@@ -4,6 +4,7 @@
 ((taiyi) => {
   const { find } = taiyi;
   let isPaused = false;
+  let told = "";
 
   /** Starts asking, where the header says that the run is live. */
   taiyi.startLive = () => {
@@ -31,17 +32,23 @@
   }
 
   async function update() {
-    const header = await (await answered("header")).json();
-    const before = taiyi.allSteps()[1];
-    taiyi.header = header;
-    await Promise.all([...taiyi.loadedChunks().keys()].map(refresh));
-    find("live").classList.remove("failed");
+    taiyi.header = await (await answered("header")).json();
+    const before = told;
+    await Promise.all(taiyi.runs()[0].chunks.map(refresh));
     tell();
-    if (taiyi.allSteps()[1] !== before) taiyi.set({ updates: taiyi.state.updates + 1 });
+    if (told !== before) taiyi.set({ updates: taiyi.state.updates + 1 });
   }
 
+  /** Says how far the run is, or what keeps it from being read. */
   function tell() {
-    find("live-text").textContent = `live · step ${taiyi.whole(taiyi.allSteps()[1])}`;
+    const { problem } = taiyi.header.live;
+    find("live").classList.toggle("failed", Boolean(problem));
+    const step = taiyi.whole(taiyi.allSteps()[1]);
+    find("live-text").textContent = problem ? taiyi.shortened(problem, 120) : `live · step ${step}`;
+    told = taiyi
+      .runs()[0]
+      .chunks.map(({ last, version }) => `${last} ${version}`)
+      .join();
   }
 
   async function answered(path) {
@@ -64,13 +71,17 @@
     return taiyi.unpack(entry, buffer, 4 + length);
   };
 
-  async function refresh(id) {
+  /** What came since; a chunk whose past has changed, or whose rows, is asked for anew. */
+  async function refresh({ id, kind, rows, last, version }) {
     const chunks = taiyi.loadedChunks();
+    if (!chunks.has(id)) return;
     const old = await chunks.get(id);
-    const steps = old.end ?? old.step;
-    const added = await taiyi.fetchChunk(id, steps.at(-1));
-    const isAlike = old.entry.kind === "numbers" && added.entry.rows === old.entry.rows;
-    chunks.set(id, isAlike ? joined(old, added) : await taiyi.fetchChunk(id));
+    const isOf = (entry) => entry.version === old.entry.version && entry.rows === old.entry.rows;
+    const end = (old.end ?? old.step).at(-1) ?? -1;
+    if (isOf({ rows, version }) && last <= end) return;
+    const added = kind === "numbers" ? await taiyi.fetchChunk(id, end) : null;
+    const made = added && isOf(added.entry) ? joined(old, added) : await taiyi.fetchChunk(id);
+    chunks.set(id, made);
   }
 
   /** Columns after columns; where only one side has an array, the other has what its absence means. */

@@ -50,14 +50,14 @@
   taiyi.opens = (item) => item.children.length > 0;
 
   /**
-   * The items that a depth opens.
+   * The items that a depth opens; infinity opens all, identical blocks too.
    * @param {Outline} outline
    * @param {number} depth
    * @returns {Set<number>}
    */
   taiyi.openedTo = (outline, depth) => {
     const isOpened = (item) =>
-      item.kind === "fold" || (LEVELS.has(item.kind) && item.depth < depth);
+      depth === Infinity || item.kind === "fold" || (LEVELS.has(item.kind) && item.depth < depth);
     const opened = outline.items.filter((item) => taiyi.opens(item) && isOpened(item));
     return new Set(opened.map((item) => item.index));
   };
@@ -143,17 +143,16 @@
   /** Edges of a box, through boxes that are not drawn. */
   function follow(feeds, boxes, source, found) {
     const waiting = [[source, ""]];
-    const passed = new Set();
+    const passed = new Set([source]);
+    const pass = (target, shape) => {
+      if (boxes.has(target)) found.set(`${source} ${target}`, { source, target, shape });
+      else waiting.push([target, shape]);
+      passed.add(target);
+    };
     while (waiting.length) {
       const [at, carried] = waiting.pop();
       for (const [target, shape] of feeds.get(at) ?? []) {
-        const told = carried || shape;
-        if (boxes.has(target)) {
-          if (target !== source) found.set(`${source} ${target}`, { source, target, shape: told });
-        } else if (!passed.has(target)) {
-          passed.add(target);
-          waiting.push([target, told]);
-        }
+        if (!passed.has(target)) pass(target, carried || shape);
       }
     }
   }
@@ -166,7 +165,7 @@
       const value = `${source} ${shape}`;
       const isTold = shape !== "" && homes(source) !== homes(target) && !told.has(value);
       if (isTold) told.add(value);
-      return { source, target, shape, label: isTold ? shape : "" };
+      return { source, target, shape, label: isTold ? taiyi.shortened(shape, 24) : "" };
     });
   }
 

@@ -38,7 +38,8 @@
     sources.forEach((source, row) => {
       if (source) fillRow(raster, counts, row, source, steps);
     });
-    for (let cell = 0; cell < size; cell += 1) if (counts[cell]) raster.values[cell] /= counts[cell];
+    for (let cell = 0; cell < size; cell += 1)
+      if (counts[cell]) raster.values[cell] /= counts[cell];
     return raster;
   };
 
@@ -96,7 +97,9 @@
    * @returns {Raster}
    */
   taiyi.ratio = (first, second) => {
-    const values = first.values.map((value, cell) => Math.log2(Math.abs(second.values[cell] / value)));
+    const values = first.values.map((value, cell) =>
+      Math.log2(Math.abs(second.values[cell] / value)),
+    );
     const flags = first.flags.map((flag, cell) => {
       const other = second.flags[cell];
       if (flag === ABSENT || other === ABSENT) return ABSENT;
@@ -124,6 +127,21 @@
     const low = sorted[Math.floor((count - 1) * 0.01)];
     const high = sorted[Math.ceil((count - 1) * 0.99)];
     return high > low ? [low, high] : [low - 0.5, low + 0.5];
+  };
+
+  /**
+   * How a raster's values become colours.
+   * @param {Raster} raster
+   * @param {boolean} isLog By their size's logarithm.
+   * @returns {object}
+   */
+  taiyi.colouring = (raster, isLog) => {
+    const measure = isLog ? (value) => Math.log10(Math.abs(value)) : (value) => value;
+    const limits = taiyi.colourLimits(raster, measure);
+    const label = isLog ? (power) => taiyi.numeral(10 ** power) : taiyi.numeral;
+    const ends = limits.map((power) => 10 ** power);
+    const ticks = isLog ? taiyi.logTicks(ends, 4).map(Math.log10) : taiyi.ticks(limits, 4);
+    return { raster, measure, map: taiyi.maps.viridis, limits, label, ticks };
   };
 
   /**
@@ -179,9 +197,9 @@
   /**
    * Draws a colour bar with its ticks.
    * @param {HTMLCanvasElement} canvas
-   * @param {{map: Uint32Array, limits: [number, number], label: (value: number) => string}} look
+   * @param {{map: Uint32Array, limits: [number, number], ticks: number[], label: (value: number) => string}} look
    */
-  taiyi.paintColourBar = (canvas, { map, limits, label }) => {
+  taiyi.paintColourBar = (canvas, { map, limits, ticks, label }) => {
     const [width, height, side] = [260, 32, 2];
     const pen = taiyi.paper(canvas, width, height);
     const image = new ImageData(COLOURS, 1);
@@ -197,10 +215,10 @@
     pen.fillText(`${label(limits[1])} ≤`, width - side, 17);
     const scale = taiyi.scale(limits, [side, width - side]);
     pen.textAlign = "center";
-    for (const value of taiyi.ticks(limits, 4)) {
+    for (const value of ticks) {
       const x = scale.at(value);
       taiyi.line(pen, [x, 12], [x, 15]);
-      if (x > side + 60 && x < width - side - 60) pen.fillText(label(value), x, 17);
+      if (x > side + 55 && x < width - side - 55) pen.fillText(label(value), x, 17);
     }
   };
 })(taiyi);

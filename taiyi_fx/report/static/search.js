@@ -21,7 +21,10 @@
     if (words.length === 0) return [];
     const fits = (entry) => words.every((word) => entry.text.toLowerCase().includes(word));
     const rank = (entry) => entry.text.toLowerCase().indexOf(words[0]) + entry.text.length / 1000;
-    return entries().filter(fits).sort((one, other) => rank(one) - rank(other)).slice(0, MOST);
+    return entries()
+      .filter(fits)
+      .sort((one, other) => rank(one) - rank(other))
+      .slice(0, MOST);
   }
 
   /** All that can be found: boxes, modules without one, quantities. */
@@ -52,7 +55,9 @@
     const list = find("results");
     const isEmpty = find("search").value.trim() === "";
     list.hidden = isEmpty;
-    list.replaceChildren(...(found.length ? found.map(option) : [element("li", {}, "Nothing has that name")]));
+    list.replaceChildren(
+      ...(found.length ? found.map(option) : [element("li", {}, "Nothing has that name")]),
+    );
     find("search").setAttribute("aria-expanded", String(!isEmpty));
     mark();
     if (!isEmpty) taiyi.announce(taiyi.counted(found.length, "result"));
@@ -72,8 +77,8 @@
     );
 
   function mark() {
-    [...find("results").children].forEach((option, index) =>
-      option.setAttribute("aria-selected", String(index === active)),
+    [...find("results").children].forEach((shown, index) =>
+      shown.setAttribute("aria-selected", String(index === active)),
     );
     find("search").setAttribute("aria-activedescendant", found.length ? `result-${active}` : "");
   }

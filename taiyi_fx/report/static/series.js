@@ -43,13 +43,11 @@
    */
   taiyi.tensorSeries = (run) =>
     run.series.filter(
-      (series) =>
-        run.chunks[series.chunk]?.kind === "tensors" && series.mode === taiyi.state.mode,
+      (series) => run.chunks[series.chunk]?.kind === "tensors" && series.mode === taiyi.state.mode,
     );
 
   /** The modules selected, as one set. */
-  taiyi.selectedModules = () =>
-    new Set(taiyi.state.selection.flatMap((entry) => entry.modules));
+  taiyi.selectedModules = () => new Set(taiyi.state.selection.flatMap((entry) => entry.modules));
 
   /** What is in alert first, then what is to be looked at; else the order given. */
   taiyi.bySeverity = (series) =>
@@ -63,11 +61,15 @@
    */
   taiyi.sample = (series, most) => {
     if (series.length <= most) return series;
-    const urgent = taiyi.bySeverity(series).filter((one) => one.state !== "ok").slice(0, most);
+    const urgent = taiyi
+      .bySeverity(series)
+      .filter((one) => one.state !== "ok")
+      .slice(0, most);
     const rest = series.filter((one) => one.state === "ok");
     const wanted = Math.min(most - urgent.length, rest.length);
-    const spread = Array.from({ length: wanted }, (_, k) =>
-      rest[Math.round((k * (rest.length - 1)) / Math.max(wanted - 1, 1))],
+    const spread = Array.from(
+      { length: wanted },
+      (_, k) => rest[Math.round((k * (rest.length - 1)) / Math.max(wanted - 1, 1))],
     );
     const chosen = new Set([...urgent, ...spread]);
     return series.filter((one) => chosen.has(one));
@@ -88,8 +90,7 @@
   taiyi.shownSteps = () => taiyi.state.range ?? taiyi.allSteps();
 
   /** The first run's events of NaN or Inf: the first of them, or undefined. */
-  taiyi.firstNonFinite = () =>
-    taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
+  taiyi.firstNonFinite = () => taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
 
   /** A state's sign: what tells it without colour. */
   taiyi.stateSign = ({ state, trend }) => {

@@ -62,14 +62,9 @@
 
   function measured(chunk) {
     const width = find("tensors").clientWidth;
-    const left = taiyi.gutter(width);
-    const area = { left, top: TOP, width: Math.floor(width - left - 8), height: HEIGHT - TOP - BOTTOM };
+    const area = taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM);
     const raster = taiyi.raster(positions(chunk), taiyi.shownSteps(), area.width);
-    const isLog = taiyi.state.colourScale === "log";
-    const measure = isLog ? (value) => Math.log10(Math.abs(value)) : (value) => value;
-    const label = isLog ? (power) => taiyi.numeral(10 ** power) : taiyi.numeral;
-    const limits = taiyi.colourLimits(raster, measure);
-    return { width, area, raster, measure, label, limits, map: taiyi.maps.viridis };
+    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale === "log") };
   }
 
   const longest = ({ entry }) => entry.arrays.find(({ name }) => name === "values").shape[1];
@@ -79,7 +74,8 @@
     const [count, length] = [chunk.step.length, longest(chunk)];
     const mean = new Float32Array(count * length);
     for (let k = 0; k < count; k += 1) {
-      for (let p = 0; p < length; p += 1) mean[(length - 1 - p) * count + k] = chunk.values[k * length + p];
+      for (let p = 0; p < length; p += 1)
+        mean[(length - 1 - p) * count + k] = chunk.values[k * length + p];
     }
     const turned = { start: chunk.step, end: chunk.step, mean };
     return Array.from({ length }, (_, row) => ({ chunk: turned, row }));
@@ -119,7 +115,10 @@
   function momentOf({ step }) {
     const { cursor } = taiyi.state;
     if (cursor === null) return step.length - 1;
-    return Math.max(step.findLastIndex((one) => one <= cursor), 0);
+    return Math.max(
+      step.findLastIndex((one) => one <= cursor),
+      0,
+    );
   }
 
   function drawLine() {
@@ -128,9 +127,11 @@
     taiyi.drawCursor(taiyi.paper(find("tensor-overlay"), width, HEIGHT), area);
     const moment = momentOf(chunk);
     const most = longest(chunk);
-    const values = Array.from(chunk.values.subarray(moment * most, moment * most + chunk.length[moment]));
+    const values = Array.from(
+      chunk.values.subarray(moment * most, moment * most + chunk.length[moment]),
+    );
     const pen = taiyi.paper(find("tensor-line"), width, HEIGHT);
-    drawProfile(pen, { ...area, height: HEIGHT - TOP - BOTTOM }, values);
+    drawProfile(pen, area, values);
     const step = taiyi.whole(chunk.step[moment]);
     find("tensor-step").textContent = `${taiyi.shortened(series.quantity, 40)} at step ${step}`;
   }
