@@ -51,7 +51,9 @@ def test_type_checkers_see_what_runs():
         taiyi_fx.instrumnt  # noqa: B018
 
 
-@pytest.mark.parametrize("first", ["instrument", "quantity", "quantities", "diagram", "catalogue", "report"])
+@pytest.mark.parametrize(
+    "first", ["instrument", "quantity", "quantities", "diagram", "catalogue", "report"]
+)
 def test_modules_do_not_hide_functions_of_their_name(first):
     code = f"""
         import sys, taiyi_fx

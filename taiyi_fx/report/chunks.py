@@ -90,7 +90,8 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
 
     What is too large for float32 is infinite; complex elements are taken by their absolute
     value. A ``Histogram`` is without what is not
-    finite, and without the bins that stay empty on both sides.
+    finite, and without the bins that stay empty on both sides; those next to zero's, where they
+    stay empty too, are one with it.
 
     Args:
         entry: What is known of it.
@@ -117,11 +118,23 @@ _EDGES = np.concatenate([-_POWERS[::-1], [0, 0], _POWERS])
 """Between which the finite bins of a ``Histogram`` lie: `taiyi_fx.reductions.histogram_edges`."""
 
 
+_ZERO = len(_POWERS)
+"""The bin of zero alone, among the finite ones."""
+
+
 def _trimmed(counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """Edges and counts without empty bins outside; those around zero are one with it."""
     finite = counts[:, 1:-2]
     (filled,) = np.nonzero(finite.any(axis=0))
-    first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
-    return _EDGES[first : last + 1], np.ascontiguousarray(finite[:, first:last])
+    if not len(filled):
+        return _EDGES[:1], finite[:, :0]
+    first, last = filled[0], filled[-1] + 1
+    nearest = np.abs(filled[filled != _ZERO] - _ZERO).min(initial=_ZERO)
+    edges = np.arange(first, last + 1)
+    is_needed = np.abs(edges - _ZERO - 0.5) > nearest - 1
+    is_needed[[0, -1]] = True
+    kept = edges[is_needed]
+    return _EDGES[kept], np.add.reduceat(finite[:, :last], kept[:-1], axis=1)
 
 
 def _real(x: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -22,7 +21,7 @@ from taiyi_fx.outline.items import Item, Outline
 from taiyi_fx.record import Block, Event, Record
 from taiyi_fx.reductions import histogram_edges
 from taiyi_fx.report import contents, state_of
-from taiyi_fx.report.chunks import _EDGES
+from taiyi_fx.report.chunks import _EDGES, _trimmed
 from taiyi_fx.report.contents import evenly, in_order, kept_steps
 from taiyi_fx.report.readout import Described
 from taiyi_fx.runs import SeriesName
@@ -245,11 +244,41 @@ def test_histograms_are_between_their_edges(tmp_path):
     assert bins["kind"] == "edges"
     assert len(bins["edges"]) == len(counts) + 1
     assert counts[0] > 0 < counts[-1]
-    is_inside = [
-        (weights >= low) & (weights < high) if low >= 0 else (weights > low) & (weights <= high)
-        for low, high in itertools.pairwise(bins["edges"])
-    ]
-    assert counts.tolist() == [inside.sum() for inside in is_inside]
+    filled = np.flatnonzero(counts)
+    for i in filled:
+        low, high = bins["edges"][i : i + 2]
+        is_inside = (weights >= low) & (weights < high)
+        if low < 0:
+            is_inside = (weights > low) & (weights <= high)
+        assert counts[i] == is_inside.sum()
+    assert counts.sum() == weights.size
+
+
+def histogram(**counts):
+    found = np.zeros((2, 514), np.float32)
+    for bin_, count in counts.items():
+        found[1, 1 + int(bin_[1:])] = count
+    return found
+
+
+@pytest.mark.parametrize(
+    ("counts", "edges", "kept"),
+    [
+        ({}, [-(2.0**128)], []),
+        ({"_255": 3}, [0, 0], [3]),
+        ({"_383": 1, "_384": 2}, [1, 2, 4], [1, 2]),
+        ({"_127": 1, "_383": 5, "_385": 2}, [-2, -1, 1, 2, 4, 8], [1, 0, 5, 0, 2]),
+        ({"_127": 1, "_255": 7, "_383": 5}, [-2, -1, 1, 2], [1, 7, 5]),
+        ({"_127": 1, "_255": 7, "_382": 5}, [-2, -1, -0.5, 0.5, 1], [1, 0, 7, 5]),
+        ({"_255": 7, "_383": 5}, [0, 1, 2], [7, 5]),
+        ({"_127": 3, "_255": 2}, [-2, -1, 0], [3, 2]),
+        ({"_254": 1, "_255": 7, "_256": 5}, [-(2.0**-126), 0, 0, 2.0**-126], [1, 7, 5]),
+    ],
+)
+def test_empty_bins_outside_and_around_zero_are_not_shown(counts, edges, kept):
+    found = _trimmed(histogram(**counts))
+    assert found[0].tolist() == edges
+    assert found[1].tolist() == [[0] * len(kept), kept]
 
 
 def test_of_vectors_what_does_not_fit_is_left_out(tmp_path):
