@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import networkx as nx
 from torch import fx, nn
 
-from taiyi_fx.boxes import Box, Kind, Marks, boxes
 from taiyi_fx.config import Subscription
-from taiyi_fx.instrument import InstrumentedModule
+from taiyi_fx.outline.families import family_of
+from taiyi_fx.outline.items import SIDES, Item, Kind, Mark, Marks, Side
+from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
 from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.flow import Flow
@@ -20,41 +23,58 @@ from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS, Change
 from taiyi_fx.passes.marks import pack, unpack
 
+Scope = tuple[str, ...]
+"""The modules, with their calls, that something stands in: from the outside in."""
+
 Ends = tuple[str, str]
 """The nodes of the drawing that edges into something and out of it go to and come from."""
 
 
 class Drawing:
-    """Makes the boxes and edges of a diagram.
+    """Makes the boxes and edges of an outline.
 
     Attributes:
-        graph: The boxes and edges.
-        clusters: Modules that are drawn around their parts: by scope, their box.
+        graph: The boxes and edges: nodes have an ``item``, and a ``scope`` that it stands in.
+        clusters: Modules that are drawn around their parts: by scope, their item.
     """
 
-    def __init__(self, instrumented: InstrumentedModule, flow: Flow | None) -> None:
-        self.made = instrumented._instrumented
+    def __init__(
+        self, compiled: Instrumented, subscriptions: Sequence[Subscription], flow: Flow | None
+    ) -> None:
+        self.compiled = compiled
+        self.subscriptions = subscriptions
         self.flow = flow
-        self.root = self.made.compiled.root
-        self.modules = dict(self.root.named_modules())
+        self.modules = dict(compiled.root.named_modules())
         self.graph = nx.DiGraph()
-        self.clusters: dict[tuple[str, ...], Box] = {}
+        self.clusters: dict[Scope, Item] = {}
         self.calls: Counter[str] = Counter()
         self.numbers = itertools.count()
 
     def draw(self) -> None:
         """Draws all of the model."""
-        if "" in self.made.compiled.parts:
+        if "" in self.compiled.parts:
             self._draw_graph("", 0, ())
         else:
             self._draw_python("", 0, ())
         self._join_through()
 
-    def _draw_graph(self, part: str, call: int, scope: tuple[str, ...]) -> Ends:
+    def model(self) -> Item:
+        """The model itself, around all of it."""
+        return self._module("python" if "" in self.compiled.capture.python else "module", "", 0)
+
+    def uncalled(self, drawn: Collection[str]) -> Iterator[Item]:
+        """Modules that something is asked of and that are not among those drawn."""
+        for name in self._marks_of_modules:
+            if name in self.modules and name not in drawn:
+                item = self._module("module", name, 0)
+                note = "it is never called here: only its parameters can be read"
+                yield dataclasses.replace(item, notes=(*item.notes, note))
+
+    def _draw_graph(self, part: str, call: int, scope: Scope) -> Ends:
         """Draws the graph that stands in for a part; returns where edges begin and end."""
         entry, leaving = self._ends(part)
         ids: dict[fx.Node, str] = {}
-        for node in self.made.compiled.parts[part].nodes:
+        for node in self.compiled.parts[part].nodes:
             if _is_ours(node) or _is_unused_input(node):
                 continue
             ends = self._draw_node(node, part, scope, (entry, leaving))
@@ -63,7 +83,7 @@ class Drawing:
             ids[node] = ends[1]
         return entry, leaving
 
-    def _draw_node(self, node: fx.Node, part: str, scope: tuple[str, ...], ends: Ends) -> Ends:
+    def _draw_node(self, node: fx.Node, part: str, scope: Scope, ends: Ends) -> Ends:
         if part and node.op in ("placeholder", "output"):
             end = ends[node.op == "output"]
             return end, end
@@ -72,29 +92,27 @@ class Drawing:
             name = _joined(part, str(node.target))
             call, self.calls[name] = self.calls[name], self.calls[name] + 1
             return self._draw_call(name, call, inside)
-        drawn = self._add(self._box(node, inside))
+        drawn = self._add(self._operation(node), () if node.op == "output" else inside)
         return drawn, drawn
 
-    def _draw_call(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
+    def _draw_call(self, name: str, call: int, scope: Scope) -> Ends:
         """Draws a call of a module: a box, or a cluster around what happens inside."""
-        compiled = self.made.compiled
+        compiled = self.compiled
         is_python = name in compiled.capture.python
         if not is_python and name not in compiled.parts:
-            drawn = self._add(self._module_box("module", name, call, scope))
+            drawn = self._add(self._module("module", name, call), scope)
             return drawn, drawn
-        inside = (*scope, f"{name}@{call}" if call else name)
-        self.clusters[inside] = self._module_box(
-            "python" if is_python else "module", name, call, scope
-        )
+        inside = (*scope, _called(name, call))
+        self.clusters[inside] = self._module("python" if is_python else "module", name, call)
         if name in compiled.parts:
             return self._draw_graph(name, call, inside)
         return self._draw_python(name, call, inside)
 
-    def _draw_python(self, name: str, call: int, scope: tuple[str, ...]) -> Ends:
+    def _draw_python(self, name: str, call: int, scope: Scope) -> Ends:
         """Draws a forward that stayed Python: as a run showed it, or its parts side by side."""
         flow = self._flow_inside(name, call)
         if flow is None:
-            drawn = self._add(self._python_box(name, scope))
+            drawn = self._add(self._python(name, inside=bool(scope)), scope)
             self._draw_parts(name, scope)
             return drawn, drawn
         entry, leaving = self._ends(name)
@@ -106,15 +124,15 @@ class Drawing:
             self.graph.add_edge(ends[source][1], ends[target][0])
         return entry, leaving
 
-    def _draw_followed(self, node: CallNode | JoinNode, scope: tuple[str, ...]) -> Ends:
+    def _draw_followed(self, node: CallNode | JoinNode, scope: Scope) -> Ends:
         # The first is the forward that is drawn itself; the model's own has no cluster yet.
         for name, call in node.scope[bool(scope) :]:
-            scope = (*scope, f"{name}@{call}" if call else name)
+            scope = (*scope, _called(name, call))
             if scope not in self.clusters:
-                self.clusters[scope] = self._module_box("python", name, call, scope[:-1])
+                self.clusters[scope] = self._module("python", name, call)
         if isinstance(node, CallNode):
             return self._draw_call(node.module, node.call, scope)
-        drawn = self._add(Box("op", node.operation, scope=scope))
+        drawn = self._add(Item("op", node.operation), scope)
         return drawn, drawn
 
     def _flow_inside(self, name: str, call: int) -> nx.DiGraph | None:
@@ -122,76 +140,89 @@ class Drawing:
 
     def _ends(self, part: str) -> Ends:
         """Boxes for what a forward is given and returns; inside a model, points to join through."""
-        if not part and "" not in self.made.compiled.parts:
-            return self._add(Box("input", "input")), self._add(Box("output", "output"))
+        if not part and "" not in self.compiled.parts:
+            return self._add(Item("input", "input")), self._add(Item("output", "output"))
         return self._add(None), self._add(None)
 
     def _join_through(self) -> None:
-        for name in [name for name, box in boxes(self.graph) if not isinstance(box, Box)]:
+        for name in [name for name, item in self.graph.nodes(data="item") if item is None]:
             before, after = list(self.graph.predecessors(name)), list(self.graph.successors(name))
             self.graph.add_edges_from((a, b) for a in before for b in after)
             self.graph.remove_node(name)
 
-    def _add(self, box: Box | None) -> str:
+    def _add(self, item: Item | None, scope: Scope = ()) -> str:
         name = f"n{next(self.numbers)}"
-        self.graph.add_node(name, box=box)
+        self.graph.add_node(name, item=item, scope=scope)
         return name
 
-    def _box(self, node: fx.Node, scope: tuple[str, ...]) -> Box:
+    def _operation(self, node: fx.Node) -> Item:
         if node.op == "placeholder":
-            return Box("input", str(node.target).lstrip("*"), scope=scope)
+            return Item("input", str(node.target).lstrip("*"))
         if node.op == "output":
-            return Box("output", "output")
+            return Item("output", "output")
         if node.op == "get_attr":
-            return Box("parameter", str(node.target).rpartition(".")[2], scope=scope)
-        label = node.target if isinstance(node.target, str) else _function_name(node.target)
+            return Item("parameter", str(node.target).rpartition(".")[2], notes=(str(node.target),))
+        label = _operation_name(node)
         if "site" not in node.meta:
-            return Box("op", label, scope=scope)
+            return Item("op", label)
         site, call = node.meta["site"]
+        marks, notes = self._marks(site, call), tuple(self._shapes(site, call))
         label += f" (call {call + 1})" if call else ""
-        notes = (site, *self._shapes(site, call))
-        return Box("op", label, "", site, scope, self._marks(site, call), notes)
+        return Item("op", label, module=_called(site, call), marks=marks, notes=notes)
 
-    def _scope(self, node: fx.Node, part: str, scope: tuple[str, ...]) -> tuple[str, ...]:
+    def _scope(self, node: fx.Node, part: str, scope: Scope) -> Scope:
         keys = list(node.meta.get("nn_module_stack", {}))
         for key in keys[:-1] if node.op == "call_module" else keys:
             scope = (*scope, _joined(part, key))
-            name, _, call = scope[-1].partition("@")
             if scope not in self.clusters:
-                self.clusters[scope] = self._module_box("module", name, int(call or 0), scope[:-1])
+                self.clusters[scope] = self._module("module", *self._call_of(scope[-1]))
         return scope
 
-    def _draw_parts(self, name: str, scope: tuple[str, ...]) -> None:
+    def _draw_parts(self, name: str, scope: Scope) -> None:
         for child_name, child in self.modules[name].named_children():
             path = f"{name}.{child_name}" if name else child_name
             if path not in self.modules:
                 continue  # the same module under another name
-            if next(child.children(), None) is None or path in self.made.compiled.parts:
+            if next(child.children(), None) is None or path in self.compiled.parts:
                 self._draw_call(path, 0, scope)
             else:
-                self.clusters[(*scope, path)] = self._module_box("module", path, 0, scope)
+                self.clusters[(*scope, path)] = self._module("module", path, 0)
                 self._draw_parts(path, (*scope, path))
 
-    def _python_box(self, name: str, scope: tuple[str, ...]) -> Box:
-        notes = [self.made.compiled.capture.python.get(name, "")]
+    def _call_of(self, called: str) -> tuple[str, int]:
+        """A module and which of its calls, of their common name."""
+        if called in self.modules:  # a name may end like a call
+            return called, 0
+        name, _, call = called.rpartition("@")
+        return name, int(call)
+
+    def _python(self, name: str, *, inside: bool) -> Item:
+        """The box of a forward that stayed Python, and whose data flow nothing has shown."""
+        notes = [self.compiled.capture.python.get(name, "")]
         if self.flow is not None and self.flow.problem is not None:
             notes.append(f"its data flow could not be followed: {self.flow.problem!r}")
-        marks = Marks() if scope else self._marks(name, 0)
-        label = "forward" if name else type(self.root).__name__
-        return Box("python", label, "in Python", name, scope, marks, tuple(notes))
+        label = "forward" if inside else type(self.compiled.root).__name__
+        return Item("python", label, "in Python", notes=tuple(notes))
 
-    def _module_box(self, kind: Kind, name: str, call: int, scope: tuple[str, ...]) -> Box:
+    def _module(self, kind: Kind, name: str, call: int) -> Item:
         module = self.modules[name]
-        label = name.rpartition(".")[2] or "model"
-        label += f" (call {call + 1})" if call else ""
-        notes = (f"{name}: {_summary(module)}", *self._shapes(name, call))
-        if kind == "python":
-            notes += (f"its forward stayed Python: {self.made.compiled.capture.python[name]}",)
         class_name = type(module).__name__
-        return Box(kind, label, class_name, name, scope, self._marks(name, call), notes)
+        notes = [_summary(module), *self._shapes(name, call)]
+        if kind == "python":
+            notes.append(f"its forward stayed Python: {self.compiled.capture.python[name]}")
+        label = name.rpartition(".")[2] or "model"
+        return Item(
+            kind,
+            f"{label} (call {call + 1})" if call else label,
+            class_name,
+            module=_called(name, call),
+            family=family_of(class_name),
+            marks=self._marks(name, call),
+            notes=tuple(notes),
+        )
 
     def _shapes(self, name: str, call: int) -> Iterator[str]:
-        table = self.made.compiled.table
+        table = self.compiled.table
         if name not in table.plan:
             return
         shapes = {
@@ -203,32 +234,42 @@ class Drawing:
             yield f"{side} {' x '.join(map(str, shape)) or 'scalar'}"
 
     def _marks(self, name: str, call: int) -> Marks:
-        found: dict[str, list[str]] = {"forward": [], "backward": [], "parameters": []}
-        for subscription in self.made.monitor.subscriptions:
-            if subscription.module == name:
-                side = _side(subscription)
-                if side != "parameters" or call == 0:
-                    found[side].append(_entry(subscription))
-        target = self.made.compiled.table.plan.get(name)
+        found = self._marks_of_modules.get(name, {})
+        sides = {side: tuple(found.get(side, ())) for side in SIDES}
+        if call:
+            sides["parameters"] = ()
+        target = self.compiled.table.plan.get(name)
         edits = map(_edit_entry, target.changes) if target else ()
-        return Marks(*(tuple(found[side]) for side in found), edits=tuple(edits))
+        return Marks(**sides, edits=tuple(edits))
+
+    @functools.cached_property
+    def _marks_of_modules(self) -> dict[str, dict[Side, list[Mark]]]:
+        found: dict[str, dict[Side, list[Mark]]] = {}
+        for subscription in self.subscriptions:
+            sides = found.setdefault(subscription.module, {})
+            sides.setdefault(_side(subscription), []).append(_mark(subscription))
+        return found
 
 
 def _joined(part: str, name: str) -> str:
     return f"{part}.{name}" if part else name
 
 
-def _side(subscription: Subscription) -> str:
+def _called(name: str, call: int) -> str:
+    return f"{name}@{call}" if call else name
+
+
+def _side(subscription: Subscription) -> Side:
     ports = {reading.site.port for reading in subscription.readings.values()}
     if ports.intersection(GRADIENT_PORTS):
         return "backward"
     return "forward" if ports.intersection(VALUE_PORTS) else "parameters"
 
 
-def _entry(subscription: Subscription) -> str:
+def _mark(subscription: Subscription) -> Mark:
     schedules = ", ".join(map(str, subscription.schedules))
     always = schedules in ("linear(0, 0)", "linear(1, 0)")
-    return subscription.label if always else f"{subscription.label} · {schedules}"
+    return Mark(subscription.label, "" if always else schedules)
 
 
 def _edit_entry(change: Change) -> str:
@@ -254,8 +295,12 @@ def _is_unused_input(node: fx.Node) -> bool:
     return node.op == "placeholder" and all(user.target is pack for user in node.users)
 
 
-def _function_name(target: Any) -> str:
-    return getattr(target, "__name__", str(target)).strip("_")
+def _operation_name(node: fx.Node) -> str:
+    if node.target is getattr:
+        return str(node.args[1])
+    if isinstance(node.target, str):
+        return node.target
+    return getattr(node.target, "__name__", str(node.target)).strip("_")
 
 
 def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
