@@ -42,6 +42,27 @@ def outline(
     return _flattened(model, graph)
 
 
+class Outliner:
+    """Makes the outline of an instrumented model, anew when a run has shown more of it.
+
+    Args:
+        compiled: The model.
+        subscriptions: What is read of it.
+    """
+
+    def __init__(self, compiled: Instrumented, subscriptions: Sequence[Subscription]) -> None:
+        self._compiled = compiled
+        self._subscriptions = subscriptions
+        self._made: tuple[Flow | None, Outline] | None = None
+
+    def __call__(self) -> Outline:
+        """The outline, the same one as long as nothing new is known."""
+        flow = self._compiled.installation.root_dispatcher.flow
+        if self._made is None or self._made[0] is not flow:
+            self._made = flow, outline(self._compiled, self._subscriptions, flow)
+        return self._made[1]
+
+
 def _arrange(part: Part, modules: Mapping[str, nn.Module]) -> None:
     """Puts containers, folds and the like around the parts of a part, and of all within it."""
     for inner in list(part.inside):

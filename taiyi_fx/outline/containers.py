@@ -63,13 +63,22 @@ def _below(name: str, within: str) -> Sequence[str]:
 
 
 def _hull(inside: nx.DiGraph, members: Sequence[Part]) -> set[Part]:
-    """Parts, and all that is on a way from one of them to another."""
+    """Parts, all that is on a way from one of them to another, and what joins such."""
     after, before = set(members), set(members)
     for part in members:
         if part in inside:
             after |= nx.descendants(inside, part)
             before |= nx.ancestors(inside, part)
-    return (after & before) | set(members)
+    hull = (after & before) | set(members)
+    while joins := [part for part in inside if part not in hull and _joins(inside, part, hull)]:
+        hull.update(joins)
+    return hull
+
+
+def _joins(inside: nx.DiGraph, part: Part, hull: set[Part]) -> bool:
+    """Whether a part is an operation that joins several of these and nothing else."""
+    before = set(inside.predecessors(part))
+    return part.item.kind == "op" and len(before) > 1 and before <= hull
 
 
 def _relabel(part: Part, name: Sequence[str]) -> None:

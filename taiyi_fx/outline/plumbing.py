@@ -12,7 +12,8 @@ from taiyi_fx.outline.parts import Part, grouped
 _REARRANGING = frozenset(
     "reshape view transpose permute getitem contiguous chunk split unbind unsqueeze squeeze expand "
     "flatten unflatten to type_as movedim moveaxis swapaxes t T mT H narrow select clone detach "
-    "expand_as view_as reshape_as repeat repeat_interleave float half bfloat16 setitem roll indices values data".split()
+    "expand_as view_as reshape_as repeat repeat_interleave float half bfloat16 setitem roll data "
+    "indices values".split()
 )
 
 

@@ -16,6 +16,9 @@ Depth = int | Literal["auto", "full"]
 _BOXES = 60
 """How many boxes are shown at most by default, as far as items allow."""
 
+_SMALL = 30
+"""With so many boxes or fewer in all, a model is shown whole, identical blocks too."""
+
 _LEVELS = ("module", "container", "python")
 """Kinds that a depth counts."""
 
@@ -46,7 +49,8 @@ def opened(outline: Outline, depth: Depth = "auto", expand: Sequence[str] = ()) 
     Args:
         outline: The model.
         depth: How many levels of modules are open; ``"auto"`` opens as many items as some 60
-            boxes allow, the outer ones first; ``"full"`` opens all, folded ones too.
+            boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
+            all, folded ones too.
         expand: Names of modules that are open as well, with all that they stand in.
 
     Raises:
@@ -177,7 +181,7 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
     """Opens items, the outer ones and earlier ones first, as long as there is room for boxes."""
     parents = {i for i, inner in enumerate(children) if inner}
     modules = {i for i in parents if outline.items[i].kind != "plumbing"} | asked
-    if _boxes(children, modules) <= _BOXES:
+    if _boxes(children, modules) <= _SMALL:
         return modules
     is_open = {0} | asked
     deep = _depths(outline)
