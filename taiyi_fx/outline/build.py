@@ -38,7 +38,7 @@ def outline(
     model = tree(graph, drawing.clusters, drawing.model())
     for item in drawing.uncalled({part.item.module for part in model.walk()}):
         model.inside.add_node(Part(item))
-    _arrange(model, dict(compiled.root.named_modules()))
+    _arrange(model, drawing.modules)
     return _flattened(model, graph)
 
 

@@ -44,7 +44,8 @@ class Drawing:
         self.compiled = compiled
         self.subscriptions = subscriptions
         self.flow = flow
-        self.modules = dict(compiled.root.named_modules())
+        self.modules = dict(compiled.root.named_modules(remove_duplicate=False))
+        self.first_names = dict(compiled.root.named_modules()).keys()
         self.graph = nx.DiGraph()
         self.clusters: dict[Scope, Item] = {}
         self.calls: Counter[str] = Counter()
@@ -181,7 +182,7 @@ class Drawing:
     def _draw_parts(self, name: str, scope: Scope) -> None:
         for child_name, child in self.modules[name].named_children():
             path = f"{name}.{child_name}" if name else child_name
-            if path not in self.modules:
+            if path not in self.first_names:
                 continue  # the same module under another name
             if next(child.children(), None) is None or path in self.compiled.parts:
                 self._draw_call(path, 0, scope)

@@ -106,6 +106,24 @@ def test_shared_modules_are_several_boxes():
     assert [len(i.marks.parameters) for i in calls] == [1, 0]
 
 
+def test_a_module_with_two_names_is_drawn_under_the_one_it_is_called_by():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU()
+            self.inner = nn.Sequential(nn.Linear(4, 4))
+            self.inner.act = self.act
+
+        def forward(self, x):
+            return self.inner.act(self.inner[0](x)) if x.sum() > 0 else x
+
+    outline = outlined(Twice(), {"inner.0": ["OutputRMS"]}, torch.full((2, 4), 9.0))
+    assert [item.class_name for item in outline.items if item.kind == "module"] == [
+        "Linear",
+        "ReLU",
+    ]
+
+
 def test_a_module_that_is_never_called_is_there_with_its_parameters():
     class Attends(nn.Module):
         def __init__(self):
@@ -151,7 +169,7 @@ def quotient(outline, is_open):
 
 @given(models(), st.data())
 def test_every_outline_is_whole_and_no_choice_of_open_items_makes_a_cycle(model, data):
-    outline = outlined(model.make())
+    outline = outlined(model.make(), None, torch.randn(3, *model.shape))
     items, children = outline.items, outline.children()
     assert all(item.parent < i for i, item in enumerate(items))
     ends = {i for edge in outline.edges for i in edge[:2]}
