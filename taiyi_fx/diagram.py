@@ -14,7 +14,7 @@ from taiyi_fx import dot
 from taiyi_fx.boxes import Box, boxes
 from taiyi_fx.drawing import Drawing
 from taiyi_fx.instrument import InstrumentedModule
-from taiyi_fx.passes.flow import observe
+from taiyi_fx.passes.observe import observe
 
 
 class Diagram:
@@ -96,8 +96,9 @@ def diagram(
     installation = instrumented._instrumented.compiled.installation
     flow = installation.root_dispatcher.flow
     if example_inputs is not None:
-        python = instrumented.capture.python.keys()
-        flow = observe(installation.plain(), python, *_arguments(example_inputs))
+        capture = instrumented.capture
+        given = _arguments(example_inputs)
+        flow = observe(installation.plain(), capture.python.keys(), *given, capture.graphs)
     drawing = Drawing(instrumented, flow)
     drawing.draw()
     return Diagram(drawing.graph, drawing.clusters)
