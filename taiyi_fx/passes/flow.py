@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
-from taiyi_fx.passes.emit import Note
+from taiyi_fx.passes.emit import Wrap
 from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
@@ -29,15 +30,15 @@ class Flow:
             that a result was used to compute what the other was given. Forwards within it that
             stayed Python too are followed in the same graph.
         shapes: By the name and the call of a module, what it was given and what it returned.
-        nodes: By a captured graph and the call of its part, the shapes of the tensors in what
-            each of its nodes made, by the node's name.
+        nodes: By a captured graph and the call of its part, what each of its nodes was given
+            and what it made, by the node's name.
         problem: Why nothing more is known, if following the run failed.
     """
 
     def __init__(self) -> None:
         self.inside: dict[tuple[str, int], nx.DiGraph] = {}
         self.shapes: dict[tuple[str, int], Shapes] = {}
-        self.nodes: dict[tuple[fx.Graph, int], dict[str, tuple[Shape, ...]]] = {}
+        self.nodes: dict[tuple[fx.Graph, int], dict[str, Shapes]] = {}
         self.problem: Exception | None = None
 
     def __repr__(self) -> str:
@@ -68,19 +69,31 @@ class Observer:
     ) -> Any:
         """Runs a module's forward; notes its shapes, and where its inputs came from."""
         call = self._count(name)
+        run = functools.partial(self._followed, call, forward)
+        return self._noted(self.flow.shapes, call, run, args, kwargs)
+
+    def _noted(
+        self,
+        found: dict[Any, Shapes],
+        key: Any,
+        function: Forward,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         given = self.unless_failed(shapes_in, (args, kwargs))
-        value = self._followed(call, forward, args, kwargs)
+        value = function(*args, **kwargs)
         made = self.unless_failed(shapes_in, value)
         if given is not None and made is not None:
-            self.flow.shapes[call] = Shapes(given, made)
+            found[key] = Shapes(given, made)
         return value
 
     def _followed(
         self,
         call: tuple[str, int],
         forward: Forward,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        /,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         frame, is_python = self._frame, call[0] in self._python
         if frame is None:  # called by a graph, by nobody, or inside of what is not followed
@@ -119,28 +132,26 @@ class Observer:
     def through(
         self,
         captured: CapturedGraph,
-        make: Callable[[Note, Callable[[nn.Module, Forward], Forward]], Forward],
+        make: Callable[[Wrap, Callable[[nn.Module, Forward], Forward]], Forward],
     ) -> Forward:
         """The function of a part's graph, followed, for the call of the part that is under way.
 
         Args:
             captured: The graph.
-            make: Makes the function, of what takes note of what its nodes make, and of what makes
+            make: Makes the function, of what wraps the functions of its nodes, and of what makes
                 a followed forward of a module's.
         """
         nodes = self.flow.nodes[captured.graph, self._calls[captured.part] - 1] = {}
 
-        def note(node: str, value: Any) -> None:
-            shapes = self.unless_failed(shapes_in, value)
-            if shapes:
-                nodes[node] = shapes
+        def wrap(node: str, function: Forward) -> Forward:
+            return lambda *args, **kwargs: self._noted(nodes, node, function, args, kwargs)
 
-        function = make(note, self._at)
+        function = make(wrap, self._at)
 
         def followed(*args: Any, **kwargs: Any) -> Any:
             value = function(*args, **kwargs)
             for passed in captured.seen.passed if self.flow.problem is None else ():
-                shapes = (_all_of(nodes, names) for names in (passed.inputs, passed.outputs))
+                shapes = (_made_by(nodes, names) for names in (passed.inputs, passed.outputs))
                 self.flow.shapes[self._count(passed.module)] = Shapes(*shapes)
             return value
 
@@ -182,38 +193,47 @@ class Observer:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Stands at every module below the root while the body runs."""
-        own: list[tuple[nn.Module, Any]] = []
-        for module, name in self._names.items():
-            if name and not isinstance(module, torch.jit.ScriptModule):
-                own.append((module, vars(module).get("forward")))
-                vars(module)["forward"] = ObservedForward(module, name, self)
+        observed = [
+            ObservedForward(module, name, self)
+            for module, name in self._names.items()
+            if name and not isinstance(module, torch.jit.ScriptModule)
+        ]
+        for stand in observed:
+            vars(stand.module)["forward"] = stand
         try:
             yield
         finally:
-            for module, forward in own:
-                _put_back(module, forward)
+            for stand in observed:
+                stand.take_off()
 
 
-def _all_of(nodes: Mapping[str, tuple[Shape, ...]], names: tuple[str, ...]) -> tuple[Shape, ...]:
-    return tuple(shape for name in names for shape in nodes.get(name, ()))
-
-
-def _put_back(module: nn.Module, forward: Any) -> None:
-    if isinstance(vars(module).get("forward"), ObservedForward):
-        if forward is None:
-            del vars(module)["forward"]
-        else:
-            vars(module)["forward"] = forward
+def _made_by(nodes: Mapping[str, Shapes], names: tuple[str, ...]) -> tuple[Shape, ...]:
+    return tuple(shape for name in names for shape in nodes[name].outputs)
 
 
 class ObservedForward(Stand):
-    """Stands on a module while its calls are followed."""
+    """Stands on a module while its calls are followed.
+
+    Attributes:
+        before: What stood there before, or None.
+    """
 
     def __init__(self, module: nn.Module, name: str, observer: Observer) -> None:
         super().__init__(module)
+        self.before = vars(module).get("forward")
         self.name = name
         self.observer = observer
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed."""
         return self.observer.around(self.name, self.plain, args, kwargs)
+
+    def take_off(self) -> None:
+        """Puts back what stood here before, unless the forward itself has put another here."""
+        own = vars(self.module)
+        if own.get("forward") is not self:
+            return
+        if self.before is None:
+            del own["forward"]
+        else:
+            own["forward"] = self.before

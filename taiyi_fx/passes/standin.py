@@ -12,8 +12,8 @@ from torch import fx, nn
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.conditions import MISSING, SIMPLE
-from taiyi_fx.passes.emit import Note, emit
-from taiyi_fx.passes.flow import Observer
+from taiyi_fx.passes.emit import Wrap, emit
+from taiyi_fx.passes.flow import ObservedForward, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
@@ -114,6 +114,8 @@ class Standin:
                 return False
         for attributes, own in self.own:
             forward = attributes.get("forward")
+            if isinstance(forward, ObservedForward):
+                forward = forward.before
             if forward is not own and not isinstance(forward, Stand):
                 return False
             if attributes.get("_compiled_call_impl") is not None:
@@ -160,9 +162,9 @@ class Standin:
             graph: The captured graph, or what the passes made of it.
         """
 
-        def make(note: Note, at: Callable[..., Any]) -> Callable[..., Any]:
+        def make(wrap: Wrap, at: Callable[..., Any]) -> Callable[..., Any]:
             forwards = {n: at(self.modules[n], forward) for n, forward in self.forwards.items()}
-            return emit(graph, forwards, note)
+            return emit(graph, forwards, wrap)
 
         return observer.through(self.captured, make)
 

@@ -146,7 +146,7 @@ class Interpreted(fx.Interpreter):
 
     def run_node(self, n):
         value = super().run_node(n)
-        if n.op != "output" and (shapes := tensors(value)):
+        if shapes := tensors(value):
             self.made[n.name] = shapes
         return value
 
@@ -163,7 +163,7 @@ def test_the_nodes_of_a_graph_have_the_shapes_that_an_interpreter_sees(case):
         reference = Interpreted(case.twin(), captured)
         reference.run(case.batches[0])
         real = {n.name for n in captured.nodes if not is_mark(n) and n.target not in (pack, unpack)}
-        noted = {name: shapes for name, shapes in nodes[captured, 0].items() if name in real}
+        noted = {n: s.outputs for n, s in nodes[captured, 0].items() if n in real and s.outputs}
         assert noted == {n: shapes for n, shapes in reference.made.items() if n in real}
 
 
@@ -208,6 +208,39 @@ def test_a_forward_that_fails_leaves_nothing_that_follows():
     assert installation.run.observer is None
     assert not any(isinstance(vars(m).get("forward"), ObservedForward) for m in model.modules())
     assert torch.equal(model(torch.ones(2, 4, 6)), model(torch.ones(2, 4, 6)))
+
+
+@pytest.mark.parametrize("make", [Outer, Wide])
+def test_a_forward_patched_before_the_followed_one_is_what_runs(make):
+    plain, kwargs = make(), {"scale": 2} if make is Wide else {}
+    model = instrumented(plain)
+    for net in (plain, model):
+        for module in net.modules():
+            if isinstance(module, nn.Linear) and module.out_features == 6:
+                module.forward = lambda x: x[..., :1].expand(*x.shape[:-1], 6) * 7
+    x = torch.randn(2, 5, 6)
+    expected, found = (pytree.tree_leaves(net(x, **kwargs)) for net in (plain, model))
+    assert all(map(torch.equal, expected, found))
+
+
+def test_arguments_may_have_any_names():
+    class Named(nn.Module):
+        def forward(self, call, forward, *, function, owner, node, name, args, kwargs):
+            return call + forward + function.view(owner) + node + name + args + kwargs
+
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.named = nn.Linear(6, 6), Named()
+
+        def forward(self, x):
+            x = self.fc(x)
+            more = dict.fromkeys(("function", "node", "name", "args", "kwargs"), x)
+            return self.named(x, forward=x, owner=(2, 6), **more)
+
+    seen, flow, copy = both(Root, torch.randn(2, 6))
+    assert flow.problem is None
+    assert flow.shapes == copy.shapes == seen
 
 
 def test_compiled_forwards_are_not_followed():
