@@ -19,6 +19,7 @@ from taiyi_fx.passes.flow import Flow
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS, Change
 from taiyi_fx.passes.marks import pack, unpack
+from taiyi_fx.passes.shapes import Shape, Shapes
 
 Ends = tuple[str, str]
 """The nodes of the drawing that edges into something and out of it go to and come from."""
@@ -53,13 +54,16 @@ class Drawing:
     def _draw_graph(self, part: str, call: int, scope: tuple[str, ...]) -> Ends:
         """Draws the graph that stands in for a part; returns where edges begin and end."""
         entry, leaving = self._ends(part)
+        seen = self._seen_in_graph(part, call)
         ids: dict[fx.Node, str] = {}
         for node in self.made.compiled.parts[part].nodes:
             if _is_ours(node) or _is_unused_input(node):
                 continue
             ends = self._draw_node(node, part, scope, (entry, leaving))
-            for source in dict.fromkeys(_sources((node.args, node.kwargs))):
-                self.graph.add_edge(ids[source], ends[0])
+            sources = list(_sources((node.args, node.kwargs)))
+            shapes = _shapes_passed(seen, node, sources)
+            for source in dict.fromkeys(sources):
+                self._connect(ids[source], ends[0], shapes.get(source, ""))
             ids[node] = ends[1]
         return entry, leaving
 
@@ -103,7 +107,8 @@ class Drawing:
             if node not in ends:
                 ends[node] = self._draw_followed(node, scope)
         for source, target in flow.edges:
-            self.graph.add_edge(ends[source][1], ends[target][0])
+            shape = self._followed_shape(flow, (name, call), source, target)
+            self._connect(ends[source][1], ends[target][0], shape)
         return entry, leaving
 
     def _draw_followed(self, node: CallNode | JoinNode, scope: tuple[str, ...]) -> Ends:
@@ -128,9 +133,42 @@ class Drawing:
 
     def _join_through(self) -> None:
         for name in [name for name, box in boxes(self.graph) if not isinstance(box, Box)]:
-            before, after = list(self.graph.predecessors(name)), list(self.graph.successors(name))
-            self.graph.add_edges_from((a, b) for a in before for b in after)
+            before = list(self.graph.in_edges(name, data="shape"))
+            after = list(self.graph.out_edges(name, data="shape"))
+            for a, _, given in before:
+                for _, b, taken in after:
+                    self._connect(a, b, _joined_shape(given, taken, len(before) == 1))
             self.graph.remove_node(name)
+
+    def _connect(self, source: str, target: str, shape: str) -> None:
+        """Adds an edge; one over which several shapes pass has none."""
+        there = self.graph.get_edge_data(source, target, {"shape": shape})
+        self.graph.add_edge(source, target, shape=shape if there["shape"] == shape else "")
+
+    def _seen_in_graph(self, part: str, call: int) -> Mapping[str, Shapes]:
+        """What the nodes of the graph that is drawn for a part were given and made in a call."""
+        drawn = self.made.compiled.capture.graphs[part][0].graph
+        return {} if self.flow is None else self.flow.nodes.get((drawn, call), {})
+
+    def _followed_shape(self, inside: nx.DiGraph, call: Any, source: Any, target: Any) -> str:
+        """The shape of what one call hands to another, or else of all that the other was given.
+
+        Between them, operations that only this value passed through may have changed it.
+        """
+        handed, taken = self._seen_at(source, call)[1], self._seen_at(target, call)[0]
+        if len(handed) == 1:
+            return _text(handed[0])
+        return _text(taken[0]) if len(taken) == inside.in_degree(target) == 1 else ""
+
+    def _seen_at(self, node: Any, call: Any) -> tuple[tuple[Shape, ...], tuple[Shape, ...]]:
+        """What was given to a node of the flow in a call's forward, and what it handed on."""
+        key = (node.module, node.call) if isinstance(node, CallNode) else call
+        seen = None if self.flow is None else self.flow.shapes.get(key)
+        if seen is None or isinstance(node, JoinNode):
+            return (), ()
+        if isinstance(node, CallNode):
+            return seen.inputs, seen.outputs
+        return (seen.outputs, ()) if node == OUT else ((), seen.inputs)
 
     def _add(self, box: Box | None) -> str:
         name = f"n{next(self.numbers)}"
@@ -212,6 +250,32 @@ class Drawing:
         target = self.made.compiled.table.plan.get(name)
         edits = map(_edit_entry, target.changes) if target else ()
         return Marks(*(tuple(found[side]) for side in found), edits=tuple(edits))
+
+
+def _shapes_passed(
+    seen: Mapping[str, Shapes], node: fx.Node, sources: list[fx.Node]
+) -> dict[fx.Node, str]:
+    """Of the sources of a node in a graph that made one tensor, its shape.
+
+    In place, a shape may have changed since: they count while the node was given all of them.
+    """
+    made = {s: seen[s.name].outputs for s in sources if s.name in seen}
+    single = {source: shapes[0] for source, shapes in made.items() if len(shapes) == 1}
+    expected = Counter(single[source] for source in sources if source in single)
+    if node.name not in seen or not expected <= Counter(seen[node.name].inputs):
+        return {}
+    return {source: _text(shape) for source, shape in single.items()}
+
+
+def _joined_shape(given: str, taken: str, is_only: bool) -> str:
+    """The shape of what passes a point: of what comes there, and of what is taken from there."""
+    if not given:
+        return taken if is_only else ""
+    return given if taken in ("", given) else ""
+
+
+def _text(shape: Shape) -> str:
+    return "×".join("?" if size < 0 else str(size) for size in shape) or "scalar"
 
 
 def _joined(part: str, name: str) -> str:

@@ -2,12 +2,11 @@
 
 import warnings
 import weakref
-from collections import Counter
 
 import pytest
 import torch
 from hypothesis import given, settings
-from torch import fx, nn
+from torch import nn
 from torch.utils import _pytree as pytree
 
 import taiyi_fx
@@ -15,9 +14,10 @@ from taiyi_fx.passes import flow as flow_module
 from taiyi_fx.passes.flow import ObservedForward
 from taiyi_fx.passes.marks import is_mark, pack, unpack
 from taiyi_fx.passes.observe import observe
-from taiyi_fx.passes.shapes import Shapes, shapes_in
+from taiyi_fx.passes.shapes import shapes_in
 from taiyi_fx.testing.blocks import Branch, Chain, Residual, Shared
 from tests.models import cases
+from tests.shapes import Interpreted, hooked
 
 
 def everything(name, module):
@@ -28,26 +28,6 @@ def instrumented(model, cfg=None, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
         return taiyi_fx.instrument(model, cfg or {everything: ["InputSndNorm"]}, **options)
-
-
-def hooked(model, *args, **kwargs):
-    """By the name and the call of a module, the shapes that hooks see in a forward."""
-    seen, calls, handles = {}, Counter(), []
-    for name, module in model.named_modules():
-
-        def hook(module, args, kwargs, value, name=name):
-            seen[name, calls[name]] = Shapes(tensors((args, kwargs)), tensors(value))
-            calls[name] += 1
-
-        handles.append(module.register_forward_hook(hook, with_kwargs=True))
-    model(*args, **kwargs)
-    for handle in handles:
-        handle.remove()
-    return seen
-
-
-def tensors(value):
-    return tuple(tuple(t.shape) for t in pytree.tree_leaves(value) if torch.is_tensor(t))
 
 
 def flow_of(model):
@@ -135,20 +115,6 @@ def test_the_shapes_are_those_of_any_model(case):
     assert flow.problem is copy.problem is None
     assert flow.shapes == seen
     assert copy.shapes == seen
-
-
-class Interpreted(fx.Interpreter):
-    """Runs a graph node by node."""
-
-    def __init__(self, module, graph):
-        super().__init__(module, graph=graph)
-        self.made = {}
-
-    def run_node(self, n):
-        value = super().run_node(n)
-        if shapes := tensors(value):
-            self.made[n.name] = shapes
-        return value
 
 
 @settings(max_examples=30)
