@@ -87,9 +87,9 @@ def diagram(
 
     Args:
         instrumented: What `taiyi_fx.instrument` returned.
-        example_inputs: Inputs for one forward that shows data flow and shapes: a tensor, the positional
-            arguments as a tuple or list, or keyword arguments as a dictionary. It runs on a copy:
-            buffers and random states stay as they are.
+        example_inputs: Inputs for one forward that shows data flow and shapes: a tensor, the
+            positional arguments as a tuple or list, or keyword arguments as a dictionary. It runs
+            on a copy: buffers and random states stay as they are.
 
     Raises:
         TypeError: The first argument did not come from `taiyi_fx.instrument`.
