@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,13 +13,14 @@ from torch import fx, nn
 
 from taiyi_fx.config import Subscription
 from taiyi_fx.outline.families import family_of
-from taiyi_fx.outline.items import SIDES, Item, Kind, Mark, Marks, Side
+from taiyi_fx.outline.items import Item, Kind
+from taiyi_fx.outline.marks import MarksOfModules
+from taiyi_fx.outline.shapes import SeenShapes, joined_shape, shapes_passed
 from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
 from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.flow import Flow
 from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS, Change
 from taiyi_fx.passes.marks import pack, unpack
 
 Scope = tuple[str, ...]
@@ -42,8 +42,9 @@ class Drawing:
         self, compiled: Instrumented, subscriptions: Sequence[Subscription], flow: Flow | None
     ) -> None:
         self.compiled = compiled
-        self.subscriptions = subscriptions
         self.flow = flow
+        self._marks = MarksOfModules(subscriptions, compiled.table.plan)
+        self._shapes = SeenShapes(compiled, flow)
         self.modules = dict(compiled.root.named_modules(remove_duplicate=False))
         self.first_names = dict(compiled.root.named_modules()).keys()
         self.graph = nx.DiGraph()
@@ -65,7 +66,7 @@ class Drawing:
 
     def uncalled(self, drawn: Collection[str]) -> Iterator[Item]:
         """Modules that something is asked of and that are not among those drawn."""
-        for name in self._marks_of_modules:
+        for name in self._marks.modules:
             if name in self.modules and name not in drawn:
                 item = self._module("module", name, 0)
                 note = "it is never called here: only its parameters can be read"
@@ -74,13 +75,16 @@ class Drawing:
     def _draw_graph(self, part: str, call: int, scope: Scope) -> Ends:
         """Draws the graph that stands in for a part; returns where edges begin and end."""
         entry, leaving = self._ends(part)
+        seen = self._shapes.in_graph(part, call)
         ids: dict[fx.Node, str] = {}
         for node in self.compiled.parts[part].nodes:
             if _is_ours(node) or _is_unused_input(node):
                 continue
             ends = self._draw_node(node, part, scope, (entry, leaving))
-            for source in dict.fromkeys(_sources((node.args, node.kwargs))):
-                self.graph.add_edge(ids[source], ends[0])
+            sources = list(_sources((node.args, node.kwargs)))
+            shapes = shapes_passed(seen, node, sources)
+            for source in dict.fromkeys(sources):
+                self._connect(ids[source], ends[0], shapes.get(source, ""))
             ids[node] = ends[1]
         return entry, leaving
 
@@ -122,7 +126,8 @@ class Drawing:
             if node not in ends:
                 ends[node] = self._draw_followed(node, scope)
         for source, target in flow.edges:
-            self.graph.add_edge(ends[source][1], ends[target][0])
+            shape = self._shapes.followed(flow, (name, call), source, target)
+            self._connect(ends[source][1], ends[target][0], shape)
         return entry, leaving
 
     def _draw_followed(self, node: CallNode | JoinNode, scope: Scope) -> Ends:
@@ -147,9 +152,17 @@ class Drawing:
 
     def _join_through(self) -> None:
         for name in [name for name, item in self.graph.nodes(data="item") if item is None]:
-            before, after = list(self.graph.predecessors(name)), list(self.graph.successors(name))
-            self.graph.add_edges_from((a, b) for a in before for b in after)
+            before = list(self.graph.in_edges(name, data="shape"))
+            after = list(self.graph.out_edges(name, data="shape"))
+            for a, _, given in before:
+                for _, b, taken in after:
+                    self._connect(a, b, joined_shape(given, taken, len(before) == 1))
             self.graph.remove_node(name)
+
+    def _connect(self, source: str, target: str, shape: str) -> None:
+        """Adds an edge; one over which several shapes pass has none."""
+        there = self.graph.get_edge_data(source, target, {"shape": shape})
+        self.graph.add_edge(source, target, shape=shape if there["shape"] == shape else "")
 
     def _add(self, item: Item | None, scope: Scope = ()) -> str:
         name = f"n{next(self.numbers)}"
@@ -167,7 +180,7 @@ class Drawing:
         if "site" not in node.meta:
             return Item("op", label)
         site, call = node.meta["site"]
-        marks, notes = self._marks(site, call), tuple(self._shapes(site, call))
+        marks, notes = self._marks.at(site, call), tuple(self._shapes.of_call(site, call))
         label += f" (call {call + 1})" if call else ""
         return Item("op", label, module=_called(site, call), marks=marks, notes=notes)
 
@@ -208,7 +221,7 @@ class Drawing:
     def _module(self, kind: Kind, name: str, call: int) -> Item:
         module = self.modules[name]
         class_name = type(module).__name__
-        notes = [_summary(module), *self._shapes(name, call)]
+        notes = [_summary(module), *self._shapes.of_call(name, call)]
         if kind == "python":
             notes.append(f"its forward stayed Python: {self.compiled.capture.python[name]}")
         label = name.rpartition(".")[2] or "model"
@@ -218,38 +231,9 @@ class Drawing:
             class_name,
             module=_called(name, call),
             family=family_of(class_name),
-            marks=self._marks(name, call),
+            marks=self._marks.at(name, call),
             notes=tuple(notes),
         )
-
-    def _shapes(self, name: str, call: int) -> Iterator[str]:
-        table = self.compiled.table
-        if name not in table.plan:
-            return
-        shapes = {
-            str(reading.site.port).removesuffix("_grad"): slot.shape
-            for reading, slot in table.at("train", name, call).items()
-            if slot.shape is not None
-        }
-        for side, shape in sorted(shapes.items()):
-            yield f"{side} {' x '.join(map(str, shape)) or 'scalar'}"
-
-    def _marks(self, name: str, call: int) -> Marks:
-        found = self._marks_of_modules.get(name, {})
-        sides = {side: tuple(found.get(side, ())) for side in SIDES}
-        if call:
-            sides["parameters"] = ()
-        target = self.compiled.table.plan.get(name)
-        edits = map(_edit_entry, target.changes) if target else ()
-        return Marks(**sides, edits=tuple(edits))
-
-    @functools.cached_property
-    def _marks_of_modules(self) -> dict[str, dict[Side, list[Mark]]]:
-        found: dict[str, dict[Side, list[Mark]]] = {}
-        for subscription in self.subscriptions:
-            sides = found.setdefault(subscription.module, {})
-            sides.setdefault(_side(subscription), []).append(_mark(subscription))
-        return found
 
 
 def _joined(part: str, name: str) -> str:
@@ -258,29 +242,6 @@ def _joined(part: str, name: str) -> str:
 
 def _called(name: str, call: int) -> str:
     return f"{name}@{call}" if call else name
-
-
-def _side(subscription: Subscription) -> Side:
-    ports = {reading.site.port for reading in subscription.readings.values()}
-    if ports.intersection(GRADIENT_PORTS):
-        return "backward"
-    return "forward" if ports.intersection(VALUE_PORTS) else "parameters"
-
-
-def _mark(subscription: Subscription) -> Mark:
-    schedules = ", ".join(map(str, subscription.schedules))
-    always = schedules in ("linear(0, 0)", "linear(1, 0)")
-    return Mark(subscription.label, "" if always else schedules)
-
-
-def _edit_entry(change: Change) -> str:
-    side, _, is_grad = str(change.site.port).partition("_")
-    function = change.function
-    name = getattr(function, "__name__", type(function).__name__).strip("<>")
-    pick = change.site.pick
-    picked = (pick[1] or pick[0]) if isinstance(pick, tuple) else pick
-    where = f"{side} {'gradient' if is_grad else 'value'}"
-    return f"{where}{'' if picked is None else f' [{picked}]'} · {name}"
 
 
 def _summary(module: nn.Module) -> str:
