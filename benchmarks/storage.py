@@ -21,6 +21,7 @@ import numpy as np
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.outline import Item, Outline
 from taiyi_fx.record import Block
 from taiyi_fx.run_info import run_info
 from taiyi_fx.writers import Batch, Parquet, Store, Writer
@@ -115,7 +116,8 @@ def _timed(lines: list[str], what: str) -> Iterator[None]:
 
 def _own(name: str, writer: Writer, folder: Path) -> Iterator[Tool]:
     root = nn.Sequential()
-    writer.open(run_info(root, {"": root}, [], 0, 0))
+    outline = Outline((Item("module", "model"),), ())
+    writer.open(run_info(root, {"": root}, [], 0, 0, lambda: outline))
 
     def write(step: int, values: list[float]) -> None:
         writer.write(Batch(0, [Block(step, "train", _SERIES, values)]))

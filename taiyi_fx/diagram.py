@@ -14,7 +14,7 @@ from taiyi_fx import dot
 from taiyi_fx.boxes import Box, boxes
 from taiyi_fx.drawing import Drawing
 from taiyi_fx.instrument import InstrumentedModule
-from taiyi_fx.passes.flow import observe
+from taiyi_fx.passes.observe import observe
 
 
 class Diagram:
@@ -29,7 +29,11 @@ class Diagram:
         self.clusters = dict(clusters)
 
     def to_networkx(self) -> nx.DiGraph:
-        """A directed graph; each node has a `Box` as its attribute ``box``."""
+        """A directed graph; each node has a `Box` as its attribute ``box``.
+
+        Each edge has as its attribute ``shape`` the shape of what the source hands over, such as
+        ``"8×64×192"`` or ``"scalar"``; empty where that is several tensors, or no run has shown it.
+        """
         return self._graph.copy()
 
     def to_dot(self) -> str:
@@ -77,15 +81,15 @@ def diagram(
 ) -> Diagram:
     """A diagram of an instrumented model: its modules, its data flow and its probes.
 
-    A module whose forward stayed Python has a dashed border. The data flow inside it is the one
-    that a run has shown: the first forward that was probed, or one made here on example inputs.
-    Without a run, its parts are drawn with no edges between them.
+    A module whose forward stayed Python has a dashed border. The data flow inside it and the shapes
+    on all edges are those that a run has shown: the first forward that was probed, or one made here
+    on example inputs. Without a run, its parts are drawn with no edges between them.
 
     Args:
         instrumented: What `taiyi_fx.instrument` returned.
-        example_inputs: Inputs for one forward that shows the data flow: a tensor, the positional
-            arguments as a tuple or list, or keyword arguments as a dictionary. It runs on a copy:
-            buffers and random states stay as they are.
+        example_inputs: Inputs for one forward that shows data flow and shapes: a tensor, the
+            positional arguments as a tuple or list, or keyword arguments as a dictionary. It runs
+            on a copy: buffers and random states stay as they are.
 
     Raises:
         TypeError: The first argument did not come from `taiyi_fx.instrument`.
@@ -96,8 +100,9 @@ def diagram(
     installation = instrumented._instrumented.compiled.installation
     flow = installation.root_dispatcher.flow
     if example_inputs is not None:
-        python = instrumented.capture.python.keys()
-        flow = observe(installation.plain(), python, *_arguments(example_inputs))
+        capture = instrumented.capture
+        given = _arguments(example_inputs)
+        flow = observe(installation.plain(), capture.python.keys(), *given, capture.graphs)
     drawing = Drawing(instrumented, flow)
     drawing.draw()
     return Diagram(drawing.graph, drawing.clusters)

@@ -132,9 +132,7 @@ def _instrument(
         warnings.warn(f"some {what} will see nothing:\n{lines}", MonitorWarning, stacklevel=3)
     monitor = Monitor(
         config,
-        compiled.root,
-        compiled.table,
-        compiled.installation,
+        compiled,
         start_step=start_step,
         strict=options.strict,
         epoch_statistics=options.epoch_statistics,

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch import distributed as dist
 
 from taiyi_fx.agenda import Agenda, Agendas
@@ -26,9 +26,10 @@ from taiyi_fx.explain import Known, explain
 from taiyi_fx.finish import Scale
 from taiyi_fx.first_non_finite import first_sites
 from taiyi_fx.outlets import Outlets
-from taiyi_fx.passes.install import Installation
+from taiyi_fx.outline import Outline
+from taiyi_fx.outline.build import Outliner
+from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import NonFiniteSite, Records, Series, Value
 from taiyi_fx.run_info import run_info
@@ -58,12 +59,10 @@ class Monitor:
             order of execution, then the first gradient in order of backward.
     """
 
-    def __init__(  # noqa: PLR0913 - made by instrument alone
+    def __init__(
         self,
         config: Config,
-        root: nn.Module,
-        table: SlotTable,
-        installation: Installation,
+        compiled: Instrumented,
         *,
         start_step: int = 0,
         strict: bool = False,
@@ -76,14 +75,17 @@ class Monitor:
         self.non_finite: list[NonFiniteSite] = []
         self._records = Records()
         self._config = config
-        self._root = root
-        self._modules = dict(root.named_modules())
-        self._table = table
-        self._installation = installation
+        self._outline = Outliner(compiled, config.subscriptions)
+        self._root = compiled.root
+        self._modules = dict(compiled.root.named_modules())
+        self._table = compiled.table
+        self._installation = compiled.installation
         self._strict = strict
         self._agendas = Agendas(config.subscriptions)
-        modes: tuple[Mode, ...] = ("train", "eval") if installation.run.record_eval else ("train",)
-        self._collector = Collector(self._modules, table, modes, strict=strict)
+        modes: tuple[Mode, ...] = ("train",)
+        if self._installation.run.record_eval:
+            modes = ("train", "eval")
+        self._collector = Collector(self._modules, self._table, modes, strict=strict)
         self._steps: deque[Collected] = deque()
         self._logged: list[Pending] = []
         self._epoch = Epochs(epoch_statistics)
@@ -95,7 +97,7 @@ class Monitor:
         self._outlets = Outlets(strict=strict)
         self._outlets.add(writers)
         if groups[0] is not None:
-            table.join()
+            self._table.join()
         weakref.finalize(self, self._outlets.close).atexit = False  # as _close_all does it better
         _MONITORS.add(self)
         if writers:
@@ -106,6 +108,15 @@ class Monitor:
     def subscriptions(self) -> tuple[Subscription, ...]:
         """All quantities of all modules, with their schedules."""
         return self._config.subscriptions
+
+    @property
+    def outline(self) -> Outline:
+        """The model as boxes within boxes, with what is read of it.
+
+        What flows between forwards that stayed Python, and the shapes of what flows, are in it
+        once a forward has been read.
+        """
+        return self._outline()
 
     @property
     def next_step(self) -> int:
@@ -121,7 +132,8 @@ class Monitor:
     def info(self) -> RunInfo:
         """What its writers are told of the run."""
         rank = dist.get_rank() if dist.is_initialized() else 0
-        return run_info(self._root, self._modules, self.subscriptions, self._start_step, rank)
+        config, start = self.subscriptions, self._start_step
+        return run_info(self._root, self._modules, config, start, rank, self._outline)
 
     @property
     def records(self) -> Records:

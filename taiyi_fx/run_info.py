@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 
 import torch
 from torch import nn
 
 from taiyi_fx.config import Subscription
+from taiyi_fx.outline import Outline
 from taiyi_fx.passes.ir import GRADIENT_PORTS
 from taiyi_fx.record import Series
 from taiyi_fx.writers.protocol import Direction, RunInfo, SeriesInfo
@@ -22,6 +23,7 @@ def run_info(
     subscriptions: Sequence[Subscription],
     start_step: int,
     rank: int,
+    outline: Callable[[], Outline],
 ) -> RunInfo:
     """Describes a run to its writers."""
     units = {s.label: s.quantity.unit for s in subscriptions}
@@ -47,6 +49,7 @@ def run_info(
         start_step=start_step,
         rank=rank,
         describe=describe,
+        outline=outline,
     )
 
 

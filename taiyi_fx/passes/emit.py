@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from torch import fx
 
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 
+Function = Callable[..., Any]
+Wrap = Callable[[str, Function], Function]
 
-def emit(graph: fx.Graph, forwards: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+
+def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = None) -> Function:
     """A function of the root and the graph's inputs that runs the graph.
 
     A traced graph module spends 7 % of a thin MLP's step on ``getattr(self.net, "0")`` and in
@@ -21,19 +24,19 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Callable[..., Any]]) -> Callabl
     Args:
         graph: The graph; left as it is.
         forwards: The forward of each module that the graph calls, by name.
+        wrap: If given, makes of each node's name and its function the one that is called instead:
+            of a call's own, and for inputs, parameters, buffers and the output of one that hands
+            them through.
     """
     graph = copy.deepcopy(graph)
-    meant: dict[int, Callable[..., Any]] = {}  # by the identity of what stands for it
+    meant: dict[int, Function] = {}  # by the identity of what stands for it
     for node in graph.nodes:
-        function = None
-        if node.op == "call_module":
-            function = forwards[node.target]
-        elif node.target in IN_PLACE_OPERATORS:
-            # Written as `a += b`, it would change what `a` stands for where that is a number.
-            function = node.target
+        function = _function_of(node, forwards, every=wrap is not None)
         if function is not None:
             node.op, node.target = "call_function", _named(node.name)
-            meant[id(node.target)] = function
+            meant[id(node.target)] = function if wrap is None else wrap(node.name, function)
+    if wrap is not None:
+        _wrap_others(graph, wrap)
     code = graph.python_code("self")
     scope: dict[str, Any] = {
         name: meant.get(id(value), value) for name, value in code.globals.items()
@@ -42,7 +45,37 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Callable[..., Any]]) -> Callabl
     return scope["forward"]
 
 
-def _named(name: str) -> Callable[..., Any]:
+def _function_of(
+    node: fx.Node, forwards: Mapping[str, Function], *, every: bool
+) -> Function | None:
+    """The function that a node is a call of; None for one that can stay as it is."""
+    if node.op == "call_module":
+        return forwards[str(node.target)]
+    if node.op == "call_function" and (every or node.target in IN_PLACE_OPERATORS):
+        # Written as `a += b`, it would change what `a` stands for where that is a number.
+        return cast(Function, node.target)
+    if node.op == "call_method" and every:
+        name = str(node.target)
+        return lambda owner, /, *args, **kwargs: getattr(owner, name)(*args, **kwargs)
+    return None
+
+
+def _wrap_others(graph: fx.Graph, wrap: Wrap) -> None:
+    inputs = graph.find_nodes(op="placeholder")
+    for node in [*inputs, *graph.find_nodes(op="get_attr")]:
+        # Placeholders have to stay together.
+        with graph.inserting_after(inputs[-1] if node.op == "placeholder" else node):
+            graph.call_function(wrap(node.name, _same), (node,))
+    (output,) = graph.find_nodes(op="output")
+    with graph.inserting_before(output):
+        graph.call_function(wrap(output.name, _same), (output.args[0],))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _named(name: str) -> Function:
     # torch.fx writes a torch function by its path, which for a bound method would be wrong: so it
     # is given a name among the globals, to stand for what is meant.
     def meant(*args: Any, **kwargs: Any) -> Any:

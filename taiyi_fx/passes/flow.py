@@ -1,20 +1,24 @@
-"""Who feeds whom in forwards that stayed Python: seen in one run, from the autograd graph."""
+"""What one forward shows: who feeds whom in forwards that stayed Python, and of what shapes."""
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import networkx as nx
 import torch
-from torch import nn
+from torch import fx, nn
 
-from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
-from taiyi_fx.passes.random_state import random_state, restore_random_state
+from taiyi_fx.passes.emit import Wrap
+from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.stand import Stand
+from taiyi_fx.passes.trace import CapturedGraph
+
+Forward = Callable[..., Any]
 
 
 class Flow:
@@ -25,11 +29,16 @@ class Flow:
             it: a directed graph of `CallNode` and `JoinNode`, from `IN` to `OUT`. An edge says
             that a result was used to compute what the other was given. Forwards within it that
             stayed Python too are followed in the same graph.
-        problem: Why nothing is known, if following the run failed.
+        shapes: By the name and the call of a module, what it was given and what it returned.
+        nodes: By a captured graph and the call of its part, what each of its nodes was given
+            and what it made, by the node's name.
+        problem: Why nothing more is known, if following the run failed.
     """
 
     def __init__(self) -> None:
         self.inside: dict[tuple[str, int], nx.DiGraph] = {}
+        self.shapes: dict[tuple[str, int], Shapes] = {}
+        self.nodes: dict[tuple[fx.Graph, int], dict[str, Shapes]] = {}
         self.problem: Exception | None = None
 
     def __repr__(self) -> str:
@@ -40,52 +49,117 @@ class Observer:
     """Follows the calls of modules through one forward.
 
     Args:
+        root: The model.
         python: Names of the modules whose forwards are followed: those that stayed Python.
 
     Attributes:
         flow: What was found. If following the calls fails, it says why, and the forward goes on.
     """
 
-    def __init__(self, python: Collection[str]) -> None:
+    def __init__(self, root: nn.Module, python: Collection[str]) -> None:
         self.flow = Flow()
+        self._names = {module: name for name, module in root.named_modules()}
         self._python = python
         self._frame: Frame | None = None
         self._scope: Scope = ()
         self._calls: Counter[str] = Counter()
 
-    def begin(
-        self, name: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    def around(
+        self, name: str, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Runs a forward that stayed Python and that a graph, or nobody, calls."""
+        """Runs a module's forward; notes its shapes, and where its inputs came from."""
         call = self._count(name)
+        run = functools.partial(self._followed, call, forward)
+        return self._noted(self.flow.shapes, call, run, args, kwargs)
+
+    def _noted(
+        self,
+        found: dict[Any, Shapes],
+        key: Any,
+        function: Forward,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        given = self.unless_failed(shapes_in, (args, kwargs))
+        value = function(*args, **kwargs)
+        made = self.unless_failed(shapes_in, value)
+        if given is not None and made is not None:
+            found[key] = Shapes(given, made)
+        return value
+
+    def _followed(
+        self,
+        call: tuple[str, int],
+        forward: Forward,
+        /,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        frame, is_python = self._frame, call[0] in self._python
+        if frame is None:  # called by a graph, by nobody, or inside of what is not followed
+            return (
+                self._begin(call, forward, args, kwargs) if is_python else forward(*args, **kwargs)
+            )
+        if is_python:
+            scope = (*self._scope, call)
+            value = self._within(frame, scope, forward, args, kwargs)
+            self.unless_failed(frame.settle, value, scope)
+            return value
+        node = CallNode(*call, self._scope)
+        self.unless_failed(frame.consume, node, (args, kwargs), self._scope)
+        given: set[Any] = set()
+        # Of now: what the call changes in place has another node afterwards.
+        self.unless_failed(lambda: given.update(nodes_of((args, kwargs))))
+        value = self._within(None, (), forward, args, kwargs)
+        self.unless_failed(frame.produce, node, value, given)
+        return value
+
+    def _begin(
+        self,
+        call: tuple[str, int],
+        forward: Forward,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
         frame = Frame((call,))
-        self._unless_failed(frame.produce, IN, (args, kwargs))
+        self.unless_failed(frame.produce, IN, (args, kwargs))
         value = self._within(frame, (call,), forward, args, kwargs)
-        self._unless_failed(frame.consume, OUT, value, (call,))
+        self.unless_failed(frame.consume, OUT, value, (call,))
         if self.flow.problem is None:
             self.flow.inside[call] = frame.graph
         return value
 
-    def around(
-        self, name: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """Runs a forward that model code calls; notes where its inputs came from."""
-        frame, call = self._frame, self._count(name)
-        if frame is None:  # inside of what is not followed
-            return forward(*args, **kwargs)
-        if name in self._python:
-            scope = (*self._scope, call)
-            value = self._within(frame, scope, forward, args, kwargs)
-            self._unless_failed(frame.settle, value, scope)
+    def through(
+        self,
+        captured: CapturedGraph,
+        make: Callable[[Wrap, Callable[[nn.Module, Forward], Forward]], Forward],
+    ) -> Forward:
+        """The function of a part's graph, followed, for the call of the part that is under way.
+
+        Args:
+            captured: The graph.
+            make: Makes the function, of what wraps the functions of its nodes, and of what makes
+                a followed forward of a module's.
+        """
+        nodes = self.flow.nodes[captured.graph, self._calls[captured.part] - 1] = {}
+
+        def wrap(node: str, function: Forward) -> Forward:
+            return lambda *args, **kwargs: self._noted(nodes, node, function, args, kwargs)
+
+        function = make(wrap, self._at)
+
+        def followed(*args: Any, **kwargs: Any) -> Any:
+            value = function(*args, **kwargs)
+            for passed in captured.seen.passed if self.flow.problem is None else ():
+                shapes = (_made_by(nodes, names) for names in (passed.inputs, passed.outputs))
+                self.flow.shapes[self._count(passed.module)] = Shapes(*shapes)
             return value
-        node = CallNode(*call, self._scope)
-        self._unless_failed(frame.consume, node, (args, kwargs), self._scope)
-        given: set[Any] = set()
-        # Of now: what the call changes in place has another node afterwards.
-        self._unless_failed(lambda: given.update(nodes_of((args, kwargs))))
-        value = self._within(None, (), forward, args, kwargs)
-        self._unless_failed(frame.produce, node, value, given)
-        return value
+
+        return followed
+
+    def _at(self, module: nn.Module, forward: Forward) -> Forward:
+        name = self._names[module]
+        return lambda *args, **kwargs: self.around(name, forward, args, kwargs)
 
     def _count(self, name: str) -> tuple[str, int]:
         call = name, self._calls[name]
@@ -96,7 +170,7 @@ class Observer:
         self,
         frame: Frame | None,
         scope: Scope,
-        forward: Callable[..., Any],
+        forward: Forward,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
@@ -107,72 +181,59 @@ class Observer:
         finally:
             self._frame, self._scope = outer
 
-    def _unless_failed(self, step: Callable[..., Any], *args: Any) -> None:
+    def unless_failed(self, step: Callable[..., Any], *args: Any) -> Any:
+        """Makes a step of following, unless one has failed; None where it fails."""
         if self.flow.problem is None:
             try:
-                step(*args)
+                return step(*args)
             except Exception as error:  # noqa: BLE001 - the diagram lacks edges and says why
                 self.flow.problem = error.with_traceback(None)
+        return None
 
     @contextmanager
-    def watching(self, root: nn.Module) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         """Stands at every module below the root while the body runs."""
-        own: list[tuple[nn.Module, Any]] = []
-        for name, module in root.named_modules():
-            if name and not isinstance(module, torch.jit.ScriptModule):
-                own.append((module, vars(module).get("forward")))
-                vars(module)["forward"] = ObservedForward(module, name, self)
+        observed = [
+            ObservedForward(module, name, self)
+            for module, name in self._names.items()
+            if name and not isinstance(module, torch.jit.ScriptModule)
+        ]
+        for stand in observed:
+            vars(stand.module)["forward"] = stand
         try:
             yield
         finally:
-            for module, forward in own:
-                _put_back(module, forward)
+            for stand in observed:
+                stand.take_off()
 
 
-def observe(
-    model: nn.Module, python: Collection[str], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Flow:
-    """The data flow of a model on some inputs; leaves its buffers and random states alone.
-
-    Args:
-        model: The model.
-        python: Names of the modules whose forwards are followed.
-        args: Positional arguments.
-        kwargs: Keyword arguments.
-    """
-    model = clone_tree(model, apart=True)
-    for module in model.modules():
-        if not isinstance(module, torch.jit.ScriptModule):
-            own = {k: None if b is None else b.clone() for k, b in module._buffers.items()}
-            vars(module)["_buffers"] = own
-    observer, drawn = Observer(python), random_state()
-    try:
-        with torch.enable_grad(), observer.watching(model):
-            if "" in python:
-                observer.begin("", model, args, kwargs)
-            else:
-                model(*args, **kwargs)
-    finally:
-        restore_random_state(drawn)
-    return observer.flow
-
-
-def _put_back(module: nn.Module, forward: Any) -> None:
-    if isinstance(vars(module).get("forward"), ObservedForward):
-        if forward is None:
-            del vars(module)["forward"]
-        else:
-            vars(module)["forward"] = forward
+def _made_by(nodes: Mapping[str, Shapes], names: tuple[str, ...]) -> tuple[Shape, ...]:
+    return tuple(shape for name in names for shape in nodes[name].outputs)
 
 
 class ObservedForward(Stand):
-    """Stands on a module while its calls are followed."""
+    """Stands on a module while its calls are followed.
+
+    Attributes:
+        before: What stood there before, or None.
+    """
 
     def __init__(self, module: nn.Module, name: str, observer: Observer) -> None:
         super().__init__(module)
+        self.before = vars(module).get("forward")
         self.name = name
         self.observer = observer
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed."""
         return self.observer.around(self.name, self.plain, args, kwargs)
+
+    def take_off(self) -> None:
+        """Puts back what stood here before, unless the forward itself has put another here."""
+        own = vars(self.module)
+        if own.get("forward") is not self:
+            return
+        if self.before is None:
+            del own["forward"]
+        else:
+            own["forward"] = self.before

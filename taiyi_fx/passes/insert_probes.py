@@ -11,7 +11,7 @@ from torch.fx.node import map_aggregate
 from taiyi_fx.passes.edited import Edited, is_edit
 from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.ir import Mode, Port
-from taiyi_fx.passes.marks import enter, is_mark, leave, pack, unpack
+from taiyi_fx.passes.marks import enter, is_mark, leave, pack, part_of, unpack
 from taiyi_fx.passes.probe import Probe
 from taiyi_fx.passes.slots import Slot, SlotTable
 
@@ -140,7 +140,7 @@ def _bypass(graph: fx.Graph, node: fx.Node) -> None:
     value = node.args[0]
     for user in list(node.users):
         if user.target is unpack and user.op == "call_function" and not _is_edited(value):
-            _replace(graph, user, _part(value, user.args[1]))
+            _replace(graph, user, part_of(value, user.args[1]))
     if isinstance(value, fx.Node):
         node.replace_all_uses_with(value)
     elif node.users:
@@ -161,11 +161,3 @@ def _replace(graph: fx.Graph, node: fx.Node, part: Any) -> None:
             user.args = map_aggregate(user.args, lambda a: part if a is node else a)
             user.kwargs = map_aggregate(user.kwargs, lambda a: part if a is node else a)
     graph.erase_node(node)
-
-
-def _part(value: Any, path: Any) -> Any:
-    if isinstance(value, fx.Node) and value.target is pack:
-        value = {".args": value.args[0], ".kwargs": value.args[1]}
-    for step in path:
-        value = value[step]  # pyright: ignore[reportIndexIssue]
-    return value

@@ -170,8 +170,8 @@ class RootDispatcher(Dispatcher):
         table: Where readings go.
         counters: The calls to count from the first again.
         followed: The forwards that stayed Python.
-        flow: The data flow of what stayed Python, once it was seen.
-        is_observing: Whether the next forward shows it.
+        flow: The data flow of what stayed Python and the shapes of what flows, once seen.
+        is_observing: Whether the next forward shows them.
         begin: What is left to do when the first forward begins.
     """
 
@@ -226,12 +226,12 @@ class RootDispatcher(Dispatcher):
 
     def _observed(self, *args: Any, **kwargs: Any) -> Any:
         self.is_observing = False
-        observer = Observer(self.followed)
-        with observer.watching(self.module):
-            if "" in self.followed:
-                value = observer.begin("", self._probed, args, kwargs)
-            else:
-                value = self._probed(*args, **kwargs)
+        observer = self.run.observer = Observer(self.module, self.followed)
+        try:
+            with observer.watching():
+                value = observer.around("", self._probed, args, kwargs)
+        finally:
+            self.run.observer = None
         self.flow = observer.flow
         return value
 
@@ -273,7 +273,7 @@ class Installation:
         self.root_dispatcher.followed = capture.python.keys()
         # Following a flow takes frames of Python's stack at each level.
         depth = max(name.count(".") for name in modules)
-        self.root_dispatcher.is_observing = not capture.is_whole and depth < _OBSERVED_DEPTH
+        self.root_dispatcher.is_observing = depth < _OBSERVED_DEPTH
         self.root_dispatcher.begin = self._meet_compiled_parts
         self._frames: list[Stand] = []
         self._compiled: list[Stand] = [self.root_dispatcher]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
 
 from torch import fx
 
@@ -38,6 +39,30 @@ def _is_field(step: Any) -> bool:
 def is_mark(node: fx.Node) -> bool:
     """Whether a node is a mark."""
     return node.op == "call_function" and node.target in (enter, leave)
+
+
+def part_of(value: Any, path: Any) -> Any:
+    """What an `unpack` of a path gives, where what a mark stands at is known as a graph has it."""
+    if isinstance(value, fx.Node) and value.target is pack:
+        value = {".args": value.args[0], ".kwargs": value.args[1]}
+    for step in path:
+        value = value[step]  # pyright: ignore[reportIndexIssue]
+    return value
+
+
+def behind_marks(value: Any) -> Iterator[fx.Node]:
+    """The nodes that made the parts of a value in a marked graph, in order, seen through marks."""
+    if isinstance(value, fx.Node):
+        if is_mark(value):
+            yield from behind_marks(value.args[0])
+        elif value.target is unpack:
+            mark, path = cast(tuple[fx.Node, Any], value.args)
+            yield from behind_marks(part_of(mark.args[0], path))
+        else:
+            yield value
+    elif isinstance(value, (tuple, list, Mapping)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from behind_marks(part)
 
 
 def mark_call(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import nn
 
 from taiyi_fx.passes.ir import Due, Mode
+
+if TYPE_CHECKING:
+    from taiyi_fx.passes.flow import Observer
 
 _NOTHING_DUE = "due0"
 
@@ -30,6 +35,7 @@ class Run:
         due: The readings due.
         due_key: A name for each set of due readings: compiled code takes a text for a constant,
             where it would make a variable of a number that changes.
+        observer: What follows the forward under way, if anything does.
     """
 
     def __init__(self, record_eval: bool) -> None:
@@ -38,6 +44,7 @@ class Run:
         self.record_eval = record_eval
         self.due: Due = frozenset()
         self.due_key = _NOTHING_DUE
+        self.observer: Observer | None = None
         self._keys = {self.due: self.due_key}
 
     def set_due(self, due: Due) -> None:

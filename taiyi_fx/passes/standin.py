@@ -12,11 +12,13 @@ from torch import fx, nn
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.conditions import MISSING, SIMPLE
-from taiyi_fx.passes.flow import ObservedForward
+from taiyi_fx.passes.emit import Wrap, emit
+from taiyi_fx.passes.flow import ObservedForward, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.specialize import specialize
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
 
@@ -63,7 +65,8 @@ class Standin:
         self.calls = [(k, calls[k], n) for k, n in captured.seen.calls.items() if k in calls]
         modules = dict(self.part.named_modules(remove_duplicate=False))
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
-        self.forwards = {name: _forward_of(modules[name]) for name in called}
+        self.modules = {name: modules[name] for name in called}
+        self.forwards = {name: module.forward for name, module in self.modules.items()}
         self.values = [
             (vars(root.get_submodule(c.owner)) if isinstance(c.owner, str) else c.owner, c)
             for c in captured.conditions
@@ -111,6 +114,8 @@ class Standin:
                 return False
         for attributes, own in self.own:
             forward = attributes.get("forward")
+            if isinstance(forward, ObservedForward):
+                forward = forward.before
             if forward is not own and not isinstance(forward, Stand):
                 return False
             if attributes.get("_compiled_call_impl") is not None:
@@ -128,7 +133,11 @@ class Standin:
         # The compiler may trace this twice, and insists on going the same way both times.
         if torch.compiler.is_compiling() or not hasattr(self, place):
             _make_function(self.key, mode, starts, place)
-        return getattr(self, place)
+        made = getattr(self, place)
+        observer = self.run.observer
+        if observer is None or mode is None:
+            return made
+        return observer.unless_failed(self._followed_now, observer, mode, starts) or made
 
     def make_function(self, mode: Mode | None, starts: Starts, place: str) -> None:
         """Makes the function for what is due now an attribute of its own.
@@ -140,6 +149,24 @@ class Standin:
             graph = self.probed_graph(mode, starts)
             due = self.run.due if mode else frozenset()
             setattr(self, place, compile_due(graph, due, self.forwards))
+
+    def _followed_now(self, observer: Observer, mode: Mode, starts: Starts) -> Callable[..., Any]:
+        due = specialize(self.probed_graph(mode, starts), self.run.due)
+        return self.followed(observer, due)
+
+    def followed(self, observer: Observer, graph: fx.Graph) -> Callable[..., Any]:
+        """A graph as a function, with an observer told of all calls and of what its nodes make.
+
+        Args:
+            observer: What follows the forward under way.
+            graph: The captured graph, or what the passes made of it.
+        """
+
+        def make(wrap: Wrap, at: Callable[..., Any]) -> Callable[..., Any]:
+            forwards = {n: at(self.modules[n], forward) for n, forward in self.forwards.items()}
+            return emit(graph, forwards, wrap)
+
+        return observer.through(self.captured, make)
 
     def _count_calls(self) -> Starts:
         """Counts the calls that the graph makes; returns how often targets were called before."""
@@ -169,21 +196,6 @@ def _make_function(key: str, mode: Mode | None, starts: Starts, place: str) -> b
 @torch.compiler.assume_constant_result
 def _ran_the_same(key: str) -> bool:
     return _STANDINS[key].runs_the_same()
-
-
-def _forward_of(module: nn.Module) -> Callable[..., Any]:
-    plain: Callable[..., Any] = module.forward
-    if next(module.children(), None) is None:
-        return plain
-
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        # What stayed Python within a graph is followed too, while the data flow is.
-        stand = vars(module).get("forward")
-        if isinstance(stand, ObservedForward):
-            return stand.observer.begin(stand.name, plain, args, kwargs)
-        return plain(*args, **kwargs)
-
-    return forward
 
 
 def _are_equal(found: Any, value: Any) -> bool:

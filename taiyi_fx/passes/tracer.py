@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.fx.immutable_collections import immutable_dict, immutable_list
+from torch.fx.node import map_aggregate
 from torch.nn.utils import parametrize
 
 from taiyi_fx.passes.faithful import Unfaithful, Watch
-from taiyi_fx.passes.marks import leave, mark_call, mark_value
+from taiyi_fx.passes.marks import behind_marks, leave, mark_call, mark_value
 from taiyi_fx.passes.proxies import InPlaceProxy
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -39,18 +40,35 @@ class Wanted:
     evaluation: bool = False
 
 
+@dataclass(frozen=True)
+class Passed:
+    """What a call that went into a graph was given and returned, as the graph has it.
+
+    Attributes:
+        module: The module's name.
+        inputs: The names of the nodes that made what was given.
+        outputs: The names of those that made what was returned.
+    """
+
+    module: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
 @dataclass
 class Seen:
     """What one trace came across.
 
     Attributes:
         inlined: Modules whose forwards went into the graph.
+        passed: The calls of these, but for the first and those that pass unknown structures.
         calls: How often each target was called.
         functions: The function of each call of one, by the name of its site.
         in_place: Sites of those that are told to change an input, or to write into another.
     """
 
     inlined: list[str] = field(default_factory=list)
+    passed: list[Passed] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     in_place: set[str] = field(default_factory=set)
@@ -201,7 +219,11 @@ class MarkingTracer(fx.Tracer):
             raise Unfaithful(name, "has hooks registered on it")
         with self._inside(name):
             self.seen.inlined.append(name)
-            return super().call_module(m, forward, args, kwargs)
+            value = super().call_module(m, forward, args, kwargs)
+        made, given = _nodes_in(value), _nodes_in((args, kwargs))
+        if made is not None and given is not None:
+            self.seen.passed.append(Passed(name, given, made))
+        return value
 
     @contextmanager
     def _inside(self, name: str) -> Iterator[None]:
@@ -251,6 +273,16 @@ def _holds_container(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(map(_holds_container, value))
     return isinstance(value, (list, dict, set))
+
+
+def _nodes_in(value: Any) -> tuple[str, ...] | None:
+    """The names of the nodes that made a value; None if it may hold more than can be seen."""
+    parts: list[Any] = []
+    map_aggregate(value, parts.append)
+    if not all(part is None or isinstance(part, (fx.Proxy, *_SPELLED)) for part in parts):
+        return None
+    nodes = behind_marks([part.node for part in parts if isinstance(part, fx.Proxy)])
+    return tuple(node.name for node in nodes)
 
 
 def _own_names(m: nn.Module) -> set[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from taiyi_fx.outline.items import Outline
+from taiyi_fx.outline import Outline
+from taiyi_fx.outline.view import opened
 from taiyi_fx.plain import plain
 from taiyi_fx.report.fold import Numbers
 from taiyi_fx.report.readout import About, Described
@@ -45,7 +46,7 @@ def header(
 
 def opened_at_first(outline: Outline | None) -> list[int]:
     """The items of an outline that are open when the page is."""
-    return [0] if outline else []
+    return sorted(opened(outline)) if outline else []
 
 
 def run_entry(

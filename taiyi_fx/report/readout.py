@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.outline.items import Outline
+from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event, Records, Series, as_numpy
 from taiyi_fx.runs.run import Run
 from taiyi_fx.runs.schema import SeriesName, from_text
@@ -97,7 +97,7 @@ class RunReadout:
         """What is known besides numbers."""
         run = self._run
         lives = [life.start_step for life in run.lives]
-        return About(run.model, run.versions, lives, run.epochs, run.events, None)
+        return About(run.model, run.versions, lives, run.epochs, run.events, run.outline)
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""
@@ -130,6 +130,7 @@ class MonitorReadout:
 
     def __init__(self, monitor: Monitor) -> None:
         self._info = monitor.info
+        self._outline = monitor.outline
         self._sites = monitor.non_finite
         self._ids: dict[SeriesName, int] = {}
         records = monitor.records
@@ -143,7 +144,7 @@ class MonitorReadout:
         """What is known besides numbers."""
         info = self._info
         events = [Event(s.step, "non_finite", s.module, str(s)) for s in self._sites]
-        return About(info.model, info.versions, [info.start_step], [], events, None)
+        return About(info.model, info.versions, [info.start_step], [], events, self._outline)
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event
-from taiyi_fx.runs.schema import PARQUET, VERSION, Life, Stored, as_array, from_text, newer
+from taiyi_fx.runs.schema import OUTLINE, PARQUET, VERSION, Life, Stored, as_array, from_text, newer
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 
 
@@ -114,6 +115,13 @@ class ParquetSource:
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended."""
         return [EpochSpan(*row[:3]) for row in read_head(self._folder)["epochs"]]
+
+    def outline(self) -> Outline | None:
+        """The model as boxes within boxes; None if it was not written yet."""
+        file = self._folder / OUTLINE
+        if not file.exists():
+            return None
+        return Outline.from_json(json.loads(file.read_text(encoding="utf-8")))
 
     def close(self) -> None:
         """Nothing is held."""

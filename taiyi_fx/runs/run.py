@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.grid import Grid, grid
+from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import Life, SeriesName, Stored, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
@@ -90,6 +91,11 @@ class Run:
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended, with their steps."""
         return self.source.epochs()
+
+    @property
+    def outline(self) -> Outline | None:
+        """The model as boxes within boxes, as it was last seen; None before the first flush."""
+        return self.source.outline()
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.

@@ -19,6 +19,9 @@ SQLITE = "run.sqlite"
 PARQUET = "run.json"
 """The file that a run in Parquet begins with; its parts lie beside it."""
 
+OUTLINE = "outline.json"
+"""The file beside them that says what the model looks like."""
+
 VERSION = 1
 """Of the schema; a file says which one it has."""
 
@@ -40,6 +43,7 @@ CREATE TABLE event (step INTEGER, kind TEXT, module TEXT, text TEXT);
 CREATE TABLE epoch (
     number INTEGER, first INTEGER, last INTEGER, last_point INTEGER, last_tensor INTEGER
 );
+CREATE TABLE outline (data TEXT);
 CREATE VIEW points AS
     SELECT p.step, p.epoch, s.module, s.call, s.quantity, s.mode, s.direction, s.unit,
         CAST(p.value AS REAL) AS value,

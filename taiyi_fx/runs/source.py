@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import Life, Stored
 
@@ -140,6 +141,10 @@ class Source(Protocol):
 
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended."""
+        ...
+
+    def outline(self) -> Outline | None:
+        """The model as boxes within boxes; None if it was not written yet."""
         ...
 
     def close(self) -> None:

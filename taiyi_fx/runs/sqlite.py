@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import APPLICATION, VERSION, Life, Stored, as_array, from_text, newer
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
@@ -147,6 +148,11 @@ class SqliteSource:
         """The epochs that ended."""
         rows = self._rows("SELECT number, first, last FROM epoch ORDER BY rowid")
         return [EpochSpan(*row) for row in rows]
+
+    def outline(self) -> Outline | None:
+        """The model as boxes within boxes; None if it was not written yet."""
+        rows = self._rows("SELECT data FROM outline")
+        return Outline.from_json(json.loads(rows[0][0])) if rows else None
 
     def close(self) -> None:
         """Closes the file."""

@@ -12,8 +12,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.outline import Outline
 from taiyi_fx.runs.parquet import parts, pyarrow, read_head, read_part, schema
-from taiyi_fx.runs.schema import PARQUET, VERSION, Life, Stored, as_bytes
+from taiyi_fx.runs.schema import OUTLINE, PARQUET, VERSION, Life, Stored, as_bytes
 from taiyi_fx.runs.source import FLAGS, flags
 from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
 from taiyi_fx.writers.folder import folder_of, of_rank, taken
@@ -44,6 +45,7 @@ class Parquet:
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = folder_of(path)
         self._overwrite = overwrite
+        self._outlined: Outline | None = None
 
     def open(self, run: RunInfo) -> None:
         """Makes the folder, or goes on with the run that is there.
@@ -66,6 +68,7 @@ class Parquet:
             self._of_series = _OfSeries(known)
             used = [*map(_number, self._parts()), *(x[3] for x in self._head["epochs"])]
             self._first = 1 + max(used, default=-1)
+            self._outline = run.outline
             self._buffer = Buffer(run, known, self._commit)
             undo.pop_all()
 
@@ -86,6 +89,7 @@ class Parquet:
             BufferError: That is so, and more than four million numbers wait: the oldest are lost.
         """
         self._buffer.drain()
+        self._keep_outline()
 
     def close(self) -> None:
         """Writes the last part.
@@ -97,8 +101,18 @@ class Parquet:
             return
         try:
             self._buffer.drain(is_last=True)
+            self._keep_outline()
         finally:
             self._lock.release()
+
+    def _keep_outline(self) -> None:
+        """Writes the outline, if it is another than the one that is there."""
+        outline = self._outline()
+        if outline is self._outlined or self._buffer.is_fork:
+            return
+        text = json.dumps(outline.to_json()).encode()
+        _put(self._folder / OUTLINE, lambda sink: sink.write(text))
+        self._outlined = outline
 
     def _begun(self, run: RunInfo) -> dict[str, Any]:
         """What the run says of itself, after what it drops of an earlier one is gone."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from taiyi_fx.epochs import EpochSummary
+from taiyi_fx.outline import Outline
 from taiyi_fx.record import Block, Event, Record, Series
 
 Direction = Literal["forward", "backward", "parameter", ""]
@@ -43,6 +44,8 @@ class RunInfo:
         start_step: The first step: what a writer has of it and of later ones is another life's.
         rank: The rank that records.
         describe: What a series is.
+        outline: The model as boxes within boxes, for a picture; the same object as long as no
+            forward has shown more of it.
     """
 
     model: str
@@ -52,6 +55,7 @@ class RunInfo:
     start_step: int
     rank: int
     describe: Callable[[Series], SeriesInfo]
+    outline: Callable[[], Outline]
 
 
 class EpochEnd(NamedTuple):

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from taiyi_fx.outline import Outline
 from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
 from taiyi_fx.runs.sqlite import damaged, is_new, stored_series, verify
 from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
@@ -40,6 +41,7 @@ class Store:
         self._path = folder_of(path)
         self._overwrite = overwrite
         self._begun: tuple[int, tuple[int, ...]] = (-1, ())
+        self._outlined: Outline | None = None
 
     def open(self, run: RunInfo) -> None:
         """Makes the file, or goes on with the one that is there.
@@ -58,6 +60,7 @@ class Store:
             self._db = _connect(self._file, overwrite=self._overwrite)
             undo.callback(self._db.close)
             _begin(self._db, folder, run)
+            self._outline = run.outline
             self._buffer = Buffer(run, stored_series(self._db), self._commit)
             undo.pop_all()
 
@@ -79,6 +82,7 @@ class Store:
             BufferError: That is so, and more than four million numbers wait: the oldest are lost.
         """
         self._buffer.drain()
+        self._keep_outline()
 
     def close(self) -> None:
         """Commits the rest, and makes the index by which curves are read fast.
@@ -91,6 +95,7 @@ class Store:
             return
         try:
             self._buffer.drain(is_last=True)
+            self._keep_outline()
             self._db.execute(INDEX)
             self._db.execute("PRAGMA busy_timeout = 0")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -100,6 +105,16 @@ class Store:
         finally:
             self._db.close()
             self._lock.release()
+
+    def _keep_outline(self) -> None:
+        """Commits the outline, if it is another than the one that is there."""
+        outline = self._outline()
+        if outline is self._outlined or self._buffer.is_fork:
+            return
+        with _transaction(self._db):
+            self._db.execute("DELETE FROM outline")
+            self._db.execute("INSERT INTO outline VALUES (?)", (json.dumps(outline.to_json()),))
+        self._outlined = outline
 
     def _commit(self, part: Part) -> None:
         if not self._file.exists():

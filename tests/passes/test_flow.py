@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 import taiyi_fx
 from taiyi_fx.passes import contract, flow
 from taiyi_fx.passes.contract import JoinNode
-from taiyi_fx.passes.flow import observe
+from taiyi_fx.passes.observe import observe
 
 ALL = {"Linear": ["InputSndNorm"]}
 

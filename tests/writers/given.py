@@ -7,6 +7,7 @@ import math
 import torch
 from hypothesis import strategies as st
 
+from taiyi_fx.outline import Item, Outline
 from taiyi_fx.record import Block, Record
 from taiyi_fx.testing import tensors
 from taiyi_fx.writers import Batch, RunInfo, SeriesInfo
@@ -39,6 +40,9 @@ RECORDS = st.builds(
 QUANTITIES = ("InputMean", "RankMe", "FeatureMap", "WeightImage", "ForwardInputEigOfCov")
 
 
+OUTLINE = Outline((Item("module", "model", "Model"), Item("module", "\ud800", parent=0)), ())
+
+
 def run(start_step: int = 0, quantities: tuple[str, ...] = QUANTITIES) -> RunInfo:
     """What is known of a run that asks these quantities of a module ``fc``."""
     return RunInfo(
@@ -52,6 +56,7 @@ def run(start_step: int = 0, quantities: tuple[str, ...] = QUANTITIES) -> RunInf
         start_step=start_step,
         rank=0,
         describe=lambda series: SeriesInfo(series[0], 0, series[1], "forward", ""),
+        outline=lambda: OUTLINE,
     )
 
 

@@ -7,13 +7,16 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Block
 from taiyi_fx.run_info import run_info
 from taiyi_fx.writers import Batch, Parquet, Store
+from tests.writers.given import OUTLINE
 
 FORMATS = [Store, Parquet]
 
 
 def info(start_step=0, rank=0, modules=()):
     root = nn.Sequential()
-    return run_info(root, dict.fromkeys(("", *modules), root), [], start_step, rank)
+    return run_info(
+        root, dict.fromkeys(("", *modules), root), [], start_step, rank, lambda: OUTLINE
+    )
 
 
 def opened(kind, path, start_step=0, **options):

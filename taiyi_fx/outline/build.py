@@ -1,0 +1,105 @@
+"""The story of an outline: drawn, put into modules, and made fit to look at."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import networkx as nx
+from torch import nn
+
+from taiyi_fx.config import Subscription
+from taiyi_fx.outline.containers import with_containers
+from taiyi_fx.outline.drawing import Drawing
+from taiyi_fx.outline.folds import with_folds
+from taiyi_fx.outline.items import Edge, Item, Outline
+from taiyi_fx.outline.parts import Part
+from taiyi_fx.outline.plumbing import with_plumbing
+from taiyi_fx.outline.ranges import with_ranges
+from taiyi_fx.outline.sizes import without_sizes
+from taiyi_fx.outline.tree import tree
+from taiyi_fx.passes.compiler import Instrumented
+from taiyi_fx.passes.flow import Flow
+
+
+def outline(
+    compiled: Instrumented, subscriptions: Sequence[Subscription], flow: Flow | None
+) -> Outline:
+    """An instrumented model as boxes within boxes.
+
+    Args:
+        compiled: The model.
+        subscriptions: What is read of it.
+        flow: What a run has shown of forwards that stayed Python; None if there was none.
+    """
+    drawing = Drawing(compiled, subscriptions, flow)
+    drawing.draw()
+    graph = without_sizes(drawing.graph)
+    model = tree(graph, drawing.clusters, drawing.model())
+    for item in drawing.uncalled({part.item.module for part in model.walk()}):
+        model.inside.add_node(Part(item))
+    _arrange(model, drawing.modules)
+    return _flattened(model, graph)
+
+
+class Outliner:
+    """Makes the outline of an instrumented model, anew when a run has shown more of it.
+
+    Args:
+        compiled: The model.
+        subscriptions: What is read of it.
+    """
+
+    def __init__(self, compiled: Instrumented, subscriptions: Sequence[Subscription]) -> None:
+        self._compiled = compiled
+        self._subscriptions = subscriptions
+        self._made: tuple[Flow | None, Outline] | None = None
+
+    def __call__(self) -> Outline:
+        """The outline, the same one as long as nothing new is known."""
+        flow = self._compiled.installation.root_dispatcher.flow
+        if self._made is None or self._made[0] is not flow:
+            self._made = flow, outline(self._compiled, self._subscriptions, flow)
+        return self._made[1]
+
+
+def _arrange(part: Part, modules: Mapping[str, nn.Module]) -> None:
+    """Puts containers, folds and the like around the parts of a part, and of all within it."""
+    for inner in list(part.inside):
+        _arrange(inner, modules)
+    if not part.inside:
+        return
+    name = part.item.module
+    name = name if name in modules else name.rpartition("@")[0]
+    part.inside = with_plumbing(with_containers(part.inside, name, modules))
+    for level in _levels(part):
+        level.inside = with_ranges(with_folds(level.inside))
+
+
+def _levels(part: Part) -> Iterator[Part]:
+    """A part, and the containers in it, which are made with it: from the inside out."""
+    for inner in part.inside:
+        if inner.item.kind == "container":
+            yield from _levels(inner)
+    yield part
+
+
+def _flattened(model: Part, drawn: nx.DiGraph) -> Outline:
+    items: list[Item] = []
+    places: dict[str, int] = {}
+
+    def add(part: Part, parent: int) -> None:
+        place = len(items)
+        family = part.item.family if part.item.kind in _RUNS or not part.inside else ""
+        items.append(dataclasses.replace(part.item, parent=parent, family=family))
+        if part.node:
+            places[part.node] = place
+        for inner in part.inside:
+            add(inner, place)
+
+    add(model, -1)
+    edges = (Edge(places[a], places[b], s or "") for a, b, s in drawn.edges(data="shape"))
+    return Outline(tuple(items), tuple(edges))
+
+
+_RUNS = ("fold", "rest")

@@ -1,0 +1,287 @@
+"""An instrumented model as boxes and edges: its graphs, and what stayed Python between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import networkx as nx
+from torch import fx, nn
+
+from taiyi_fx.config import Subscription
+from taiyi_fx.outline.families import family_of
+from taiyi_fx.outline.items import Item, Kind
+from taiyi_fx.outline.marks import MarksOfModules
+from taiyi_fx.outline.shapes import SeenShapes, joined_shape, shapes_passed
+from taiyi_fx.passes.compiler import Instrumented
+from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
+from taiyi_fx.passes.edited import is_edit
+from taiyi_fx.passes.flow import Flow
+from taiyi_fx.passes.insert_probes import is_probe
+from taiyi_fx.passes.marks import pack, unpack
+
+Scope = tuple[str, ...]
+"""The modules, with their calls, that something stands in: from the outside in."""
+
+Ends = tuple[str, str]
+"""The nodes of the drawing that edges into something and out of it go to and come from."""
+
+
+class Drawing:
+    """Makes the boxes and edges of an outline.
+
+    Attributes:
+        graph: The boxes and edges: nodes have an ``item``, and a ``scope`` that it stands in.
+        clusters: Modules that are drawn around their parts: by scope, their item.
+    """
+
+    def __init__(
+        self, compiled: Instrumented, subscriptions: Sequence[Subscription], flow: Flow | None
+    ) -> None:
+        self.compiled = compiled
+        self.flow = flow
+        self._marks = MarksOfModules(subscriptions, compiled.table.plan)
+        self._shapes = SeenShapes(compiled, flow)
+        self.modules = dict(compiled.root.named_modules(remove_duplicate=False))
+        self.first_names = dict(compiled.root.named_modules()).keys()
+        self.graph = nx.DiGraph()
+        self.clusters: dict[Scope, Item] = {}
+        self.calls: Counter[str] = Counter()
+        self.numbers = itertools.count()
+
+    def draw(self) -> None:
+        """Draws all of the model."""
+        if "" in self.compiled.parts:
+            self._draw_graph("", 0, ())
+        else:
+            self._draw_python("", 0, ())
+        self._join_through()
+
+    def model(self) -> Item:
+        """The model itself, around all of it."""
+        return self._module("python" if "" in self.compiled.capture.python else "module", "", 0)
+
+    def uncalled(self, drawn: Collection[str]) -> Iterator[Item]:
+        """Modules that something is asked of and that are not among those drawn."""
+        for name in self._marks.modules:
+            if name in self.modules and name not in drawn:
+                item = self._module("module", name, 0)
+                note = "it is never called here: only its parameters can be read"
+                yield dataclasses.replace(item, notes=(*item.notes, note))
+
+    def _draw_graph(self, part: str, call: int, scope: Scope) -> Ends:
+        """Draws the graph that stands in for a part; returns where edges begin and end."""
+        entry, leaving = self._ends(part)
+        seen = self._shapes.in_graph(part, call)
+        ids: dict[fx.Node, str] = {}
+        for node in self.compiled.parts[part].nodes:
+            if _is_ours(node) or _is_unused_input(node):
+                continue
+            ends = self._draw_node(node, part, scope, (entry, leaving))
+            sources = list(_sources((node.args, node.kwargs)))
+            shapes = shapes_passed(seen, node, sources)
+            for source in dict.fromkeys(sources):
+                self._connect(ids[source], ends[0], shapes.get(source, ""))
+            ids[node] = ends[1]
+        return entry, leaving
+
+    def _draw_node(self, node: fx.Node, part: str, scope: Scope, ends: Ends) -> Ends:
+        if part and node.op in ("placeholder", "output"):
+            end = ends[node.op == "output"]
+            return end, end
+        inside = self._scope(node, part, scope)
+        if node.op == "call_module":
+            name = _joined(part, str(node.target))
+            call, self.calls[name] = self.calls[name], self.calls[name] + 1
+            return self._draw_call(name, call, inside)
+        drawn = self._add(self._operation(node), () if node.op == "output" else inside)
+        return drawn, drawn
+
+    def _draw_call(self, name: str, call: int, scope: Scope) -> Ends:
+        """Draws a call of a module: a box, or a cluster around what happens inside."""
+        compiled = self.compiled
+        is_python = name in compiled.capture.python
+        if not is_python and name not in compiled.parts:
+            drawn = self._add(self._module("module", name, call), scope)
+            return drawn, drawn
+        inside = (*scope, _called(name, call))
+        self.clusters[inside] = self._module("python" if is_python else "module", name, call)
+        if name in compiled.parts:
+            return self._draw_graph(name, call, inside)
+        return self._draw_python(name, call, inside)
+
+    def _draw_python(self, name: str, call: int, scope: Scope) -> Ends:
+        """Draws a forward that stayed Python: as a run showed it, or its parts side by side."""
+        flow = self._flow_inside(name, call)
+        if flow is None:
+            drawn = self._add(self._python(name, inside=bool(scope)), scope)
+            self._draw_parts(name, scope)
+            return drawn, drawn
+        entry, leaving = self._ends(name)
+        ends = {IN: (entry, entry), OUT: (leaving, leaving)}
+        for node in flow:
+            if node not in ends:
+                ends[node] = self._draw_followed(node, scope)
+        for source, target in flow.edges:
+            shape = self._shapes.followed(flow, (name, call), source, target)
+            self._connect(ends[source][1], ends[target][0], shape)
+        return entry, leaving
+
+    def _draw_followed(self, node: CallNode | JoinNode, scope: Scope) -> Ends:
+        # The first is the forward that is drawn itself; the model's own has no cluster yet.
+        for name, call in node.scope[bool(scope) :]:
+            scope = (*scope, _called(name, call))
+            if scope not in self.clusters:
+                self.clusters[scope] = self._module("python", name, call)
+        if isinstance(node, CallNode):
+            return self._draw_call(node.module, node.call, scope)
+        drawn = self._add(Item("op", node.operation), scope)
+        return drawn, drawn
+
+    def _flow_inside(self, name: str, call: int) -> nx.DiGraph | None:
+        return None if self.flow is None else self.flow.inside.get((name, call))
+
+    def _ends(self, part: str) -> Ends:
+        """Boxes for what a forward is given and returns; inside a model, points to join through."""
+        if not part and "" not in self.compiled.parts:
+            return self._add(Item("input", "input")), self._add(Item("output", "output"))
+        return self._add(None), self._add(None)
+
+    def _join_through(self) -> None:
+        for name in [name for name, item in self.graph.nodes(data="item") if item is None]:
+            before = list(self.graph.in_edges(name, data="shape"))
+            after = list(self.graph.out_edges(name, data="shape"))
+            for a, _, given in before:
+                for _, b, taken in after:
+                    self._connect(a, b, joined_shape(given, taken, len(before) == 1))
+            self.graph.remove_node(name)
+
+    def _connect(self, source: str, target: str, shape: str) -> None:
+        """Adds an edge; one over which several shapes pass has none."""
+        there = self.graph.get_edge_data(source, target, {"shape": shape})
+        self.graph.add_edge(source, target, shape=shape if there["shape"] == shape else "")
+
+    def _add(self, item: Item | None, scope: Scope = ()) -> str:
+        name = f"n{next(self.numbers)}"
+        self.graph.add_node(name, item=item, scope=scope)
+        return name
+
+    def _operation(self, node: fx.Node) -> Item:
+        if node.op == "placeholder":
+            return Item("input", str(node.target).lstrip("*"))
+        if node.op == "output":
+            return Item("output", "output")
+        if node.op == "get_attr":
+            return Item("parameter", str(node.target).rpartition(".")[2], notes=(str(node.target),))
+        label = _operation_name(node)
+        if "site" not in node.meta:
+            return Item("op", label)
+        site, call = node.meta["site"]
+        marks, notes = self._marks.at(site, call), tuple(self._shapes.of_call(site, call))
+        label += f" (call {call + 1})" if call else ""
+        return Item("op", label, module=_called(site, call), marks=marks, notes=notes)
+
+    def _scope(self, node: fx.Node, part: str, scope: Scope) -> Scope:
+        keys = list(node.meta.get("nn_module_stack", {}))
+        for key in keys[:-1] if node.op == "call_module" else keys:
+            scope = (*scope, _joined(part, key))
+            if scope not in self.clusters:
+                self.clusters[scope] = self._module("module", *self._call_of(scope[-1]))
+        return scope
+
+    def _draw_parts(self, name: str, scope: Scope) -> None:
+        for child_name, child in self.modules[name].named_children():
+            path = f"{name}.{child_name}" if name else child_name
+            if path not in self.first_names:
+                continue  # the same module under another name
+            if next(child.children(), None) is None or path in self.compiled.parts:
+                self._draw_call(path, 0, scope)
+            else:
+                self.clusters[(*scope, path)] = self._module("module", path, 0)
+                self._draw_parts(path, (*scope, path))
+
+    def _call_of(self, called: str) -> tuple[str, int]:
+        """A module and which of its calls, of their common name."""
+        if called in self.modules:  # a name may end like a call
+            return called, 0
+        name, _, call = called.rpartition("@")
+        return name, int(call)
+
+    def _python(self, name: str, *, inside: bool) -> Item:
+        """The box of a forward that stayed Python, and whose data flow nothing has shown."""
+        notes = [self.compiled.capture.python.get(name, "")]
+        if self.flow is not None and self.flow.problem is not None:
+            notes.append(f"its data flow could not be followed: {self.flow.problem!r}")
+        label = "forward" if inside else type(self.compiled.root).__name__
+        return Item("python", label, "in Python", notes=tuple(notes))
+
+    def _module(self, kind: Kind, name: str, call: int) -> Item:
+        module = self.modules[name]
+        class_name = type(module).__name__
+        notes = [_summary(module), *self._shapes.of_call(name, call)]
+        if kind == "python":
+            notes.append(f"its forward stayed Python: {self.compiled.capture.python[name]}")
+        label = name.rpartition(".")[2] or "model"
+        return Item(
+            kind,
+            f"{label} (call {call + 1})" if call else label,
+            class_name,
+            module=_called(name, call),
+            family=family_of(class_name),
+            marks=self._marks.at(name, call),
+            notes=tuple(notes),
+        )
+
+
+def _joined(part: str, name: str) -> str:
+    return f"{part}.{name}" if part else name
+
+
+def _called(name: str, call: int) -> str:
+    return f"{name}@{call}" if call else name
+
+
+def _summary(module: nn.Module) -> str:
+    extra = module.extra_repr() if next(module.children(), None) is None else ""
+    return f"{type(module).__name__}({extra})" if extra else type(module).__name__
+
+
+def _is_ours(node: fx.Node) -> bool:
+    return is_probe(node) or is_edit(node) or node.target in (pack, unpack)
+
+
+def _is_unused_input(node: fx.Node) -> bool:
+    return node.op == "placeholder" and all(user.target is pack for user in node.users)
+
+
+def _operation_name(node: fx.Node) -> str:
+    if node.target is getattr:
+        return str(node.args[1])
+    if isinstance(node.target, str):
+        return node.target
+    return getattr(node.target, "__name__", str(node.target)).strip("_")
+
+
+def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
+    """The drawn nodes that a value comes from, through probes and what stands around them."""
+    if isinstance(value, fx.Node):
+        if is_probe(value) or is_edit(value):
+            yield from _sources(value.args[0], path)
+        elif value.target is unpack:
+            inner, outer = cast(tuple[Any, tuple[Any, ...]], value.args)
+            yield from _sources(inner, (*outer, *path))
+        elif value.target is pack:
+            yield from _sources({".args": value.args[0], ".kwargs": value.args[1]}, path)
+        else:
+            yield value
+    elif path and isinstance(value, (tuple, list, Mapping)):
+        yield from _sources(value[path[0]], path[1:])
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _sources(part)
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _sources(part)

@@ -1,0 +1,135 @@
+"""Runs of identical parts, folded into one: the first of them, and the rest."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import networkx as nx
+
+from taiyi_fx.outline.items import Item, Kind
+from taiyi_fx.outline.parts import Part, grouped
+
+_LONGEST_PERIOD = 8
+
+
+def with_folds(inside: nx.DiGraph) -> nx.DiGraph:
+    """A level on which identical consecutive parts, or groups of parts, are folded.
+
+    What feeds the next one is folded from two on, if it has parts of its own; else from four
+    modules, or twelve operations. What stands side by side, as a mixture's experts do, from four.
+    """
+    for run in _runs(inside):
+        members = run.parts
+        if run.times == 2:
+            inside, _ = grouped(inside, members, _item("fold", run))
+            continue
+        rest = run._replace(parts=members[run.period :])
+        inside, group = grouped(inside, rest.parts, _item("rest", rest))
+        inside, _ = grouped(inside, [*members[: run.period], group], _item("fold", run))
+    return inside
+
+
+class _Run(NamedTuple):
+    """Parts that repeat: the first `period` of them, over and over."""
+
+    parts: list[Part]
+    period: int
+
+    @property
+    def times(self) -> int:
+        return len(self.parts) // self.period
+
+
+def _runs(inside: nx.DiGraph) -> list[_Run]:
+    """The runs of a level, from the first; of several at one place the one that covers most."""
+    parts = list(inside)
+    alike = _alike([_signature(part) for part in parts])
+    found: list[_Run] = []
+    at = 0
+    while at < len(parts):
+        runs = [
+            _Run(parts[at : at + (1 + repeats[at] // period) * period], period)
+            for period, repeats in alike.items()
+            if repeats[at] >= period
+        ]
+        worth = [run for run in runs if _is_worth_it(inside, run)]
+        best = max(worth, key=lambda run: (len(run.parts), -run.period), default=None)
+        if best is not None:
+            found.append(best)
+        at += len(best.parts) if best is not None else 1
+    return found
+
+
+def _alike(signatures: Sequence[object]) -> dict[int, list[int]]:
+    """By period, for each place: how many in a row from there equal the one a period later."""
+    found: dict[int, list[int]] = {}
+    for period in range(1, min(_LONGEST_PERIOD, len(signatures) // 2) + 1):
+        repeats = [0] * (len(signatures) + 1)
+        for at in reversed(range(len(signatures) - period)):
+            is_same = signatures[at] == signatures[at + period]
+            repeats[at] = repeats[at + 1] + 1 if is_same else 0
+        found[period] = repeats
+    return found
+
+
+def _is_worth_it(inside: nx.DiGraph, run: _Run) -> bool:
+    unit = run.parts[: run.period]
+    if any(part.inside for part in unit) and _is_chain(inside, run):
+        return True
+    if _has_modules(unit):
+        return run.times >= 4 and (run.period == 1 or _is_chain(inside, run))
+    return run.times >= 3 and len(run.parts) >= 12 and _is_chain(inside, run)
+
+
+def _has_modules(parts: Sequence[Part]) -> bool:
+    return any(part.item.kind in ("module", "python") for part in parts)
+
+
+def _is_chain(inside: nx.DiGraph, run: _Run) -> bool:
+    """Whether each unit feeds the next one."""
+    units = [run.parts[i : i + run.period] for i in range(0, len(run.parts), run.period)]
+    return all(
+        any(inside.has_edge(a, b) for a in unit for b in after)
+        for unit, after in itertools.pairwise(units)
+    )
+
+
+def _signature(part: Part, *, is_outermost: bool = True) -> object:
+    """What two parts have in common when they are the same but for their names."""
+    item = part.item
+    is_named = item.kind not in ("op", "plumbing") and is_outermost
+    place = {inner: number for number, inner in enumerate(part.inside)}
+    return (
+        item.kind,
+        "" if is_named else item.label,
+        item.class_name,
+        item.count,
+        item.marks,
+        item.notes,
+        tuple(_signature(inner, is_outermost=False) for inner in part.inside),
+        tuple(sorted((place[a], place[b]) for a, b in part.inside.edges)),
+    )
+
+
+def _item(kind: Kind, run: _Run) -> Item:
+    unit = [part.item for part in run.parts[: run.period]]
+    families = {item.family for item in unit}
+    label, class_name = _names(run)
+    family = families.pop() if len(families) == 1 else ""
+    return Item(kind, label, class_name, family=family, count=run.times)
+
+
+_SHOWN = 3
+
+
+def _names(run: _Run) -> tuple[str, str]:
+    """What a run is called, and what it is made of."""
+    unit = [part.item for part in run.parts[: run.period]]
+    classes = list(dict.fromkeys(item.class_name or item.label for item in unit))
+    shown = " · ".join(classes[:_SHOWN]) + (" …" if len(classes) > _SHOWN else "")
+    if not _has_modules(run.parts):
+        return shown, ""
+    named = [part.item.label for part in run.parts if _has_modules([part])]
+    return named[0] if named[0] == named[-1] else f"{named[0]} … {named[-1]}", shown

@@ -1,0 +1,208 @@
+"""What is shown of an outline: which items are open, and which edges join what is left."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import networkx as nx
+
+from taiyi_fx.outline.items import Edge, Outline
+from taiyi_fx.suggestion import suggestion
+
+Depth = int | Literal["auto", "full"]
+
+_BOXES = 60
+"""How many boxes are shown at most by default, as far as items allow."""
+
+_SMALL = 30
+"""With so many boxes or fewer in all, a model is shown whole, identical blocks too."""
+
+_LEVELS = ("module", "container", "python")
+"""Kinds that a depth counts."""
+
+
+class View(NamedTuple):
+    """What is shown.
+
+    Attributes:
+        boxes: Items shown as one box, in order of execution.
+        clusters: Items drawn around their parts, the outer ones first.
+        edges: Who feeds whom of the boxes; with a shape only where that is one.
+        homes: Of each box and cluster the cluster that it stands in; -1 for none.
+    """
+
+    boxes: tuple[int, ...]
+    clusters: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    homes: dict[int, int]
+
+    def crosses(self, edge: Edge) -> bool:
+        """Whether an edge leaves or enters a cluster."""
+        return self.homes[edge.source] != self.homes[edge.target]
+
+
+def opened(outline: Outline, depth: Depth = "auto", expand: Sequence[str] = ()) -> frozenset[int]:
+    """The items that are open.
+
+    Args:
+        outline: The model.
+        depth: How many levels of modules are open; ``"auto"`` opens as many items as some 60
+            boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
+            all, folded ones too.
+        expand: Names of modules that are open as well, with all that they stand in.
+
+    Raises:
+        LookupError: A module to expand is not there.
+        TypeError: The depth is neither a number nor one of these words, or expand is one text.
+        ValueError: The depth is negative.
+    """
+    children = outline.children()
+    asked = _asked(outline, expand)
+    if depth == "auto":
+        return frozenset(_afford(outline, children, asked))
+    parents = {i for i, inner in enumerate(children) if inner}
+    if depth == "full":
+        return frozenset(parents)
+    if isinstance(depth, bool) or not isinstance(depth, int):
+        raise TypeError(f"depth is a number of levels, 'auto' or 'full', not {depth!r}")
+    if depth < 0:
+        raise ValueError(f"depth is 0 or more, not {depth}")
+    deep = _depths(outline)
+    kinds = (*_LEVELS, "fold")
+    at = {i for i in parents if deep[i] < max(depth, 1) and outline.items[i].kind in kinds}
+    return frozenset({0} | at | asked)
+
+
+def shown(outline: Outline, is_open: Collection[int], *, only_probed: bool = False) -> View:
+    """What is shown with some items open.
+
+    Args:
+        outline: The model.
+        is_open: The items that are open.
+        only_probed: Leave out boxes with nothing read or changed in them; edges go on through
+            them.
+    """
+    children = outline.children()
+    place: list[int] = []  # of each item what it is shown as
+    homes: dict[int, int] = {}
+    for i, item in enumerate(outline.items):
+        above = item.parent
+        is_hidden = above >= 0 and not (above in is_open and place[above] == above)
+        place.append(place[above] if is_hidden else i)
+        if not is_hidden:
+            homes[i] = _home(outline, above)
+    clusters = [i for i in homes if children[i] and i in is_open]
+    boxes = [i for i in homes if not (children[i] and i in is_open)]
+    edges = _merged(Edge(place[a], place[b], shape) for a, b, shape in outline.edges)
+    if only_probed:
+        marked = marked_items(outline)
+        boxes, edges = _without(boxes, edges, [i for i in boxes if not marked[i]])
+        holding = _holding(boxes, homes)
+        clusters = [i for i in clusters if i in holding or outline.items[i].marks]
+    drawn = [i for i in clusters if i and outline.items[i].kind != "fold"]
+    kept = {i: homes[i] for i in (*boxes, *drawn)}
+    return View(tuple(boxes), tuple(drawn), tuple(edges), kept)
+
+
+def marked_items(outline: Outline) -> list[int]:
+    """Of each item, how many boxes within it, itself included, have something read or changed."""
+    counts = [bool(item.marks) + 0 for item in outline.items]
+    for i in reversed(range(1, len(counts))):
+        counts[outline.items[i].parent] += counts[i]
+    return counts
+
+
+def _home(outline: Outline, above: int) -> int:
+    """The cluster that is drawn around something: the model's own and open folds are not."""
+    while above > 0 and outline.items[above].kind == "fold":
+        above = outline.items[above].parent
+    return above if above > 0 else -1
+
+
+def _merged(edges: Iterator[Edge]) -> list[Edge]:
+    shapes: dict[tuple[int, int], dict[str, None]] = {}
+    for source, target, shape in edges:
+        if source != target:
+            shapes.setdefault((source, target), {})[shape] = None
+    return [Edge(*ends, next(iter(s)) if len(s) == 1 else "") for ends, s in shapes.items()]
+
+
+def _without(
+    boxes: list[int], edges: list[Edge], hidden: list[int]
+) -> tuple[list[int], list[Edge]]:
+    """Boxes and edges with some boxes left out, and their edges joined."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(boxes)
+    graph.add_edges_from((a, b, {"shape": shape}) for a, b, shape in edges)
+    for i in hidden:
+        before, after = list(graph.predecessors(i)), list(graph.successors(i))
+        graph.add_edges_from((a, b) for a in before for b in after if a != b)
+        graph.remove_node(i)
+    return list(graph), [Edge(a, b, s or "") for a, b, s in graph.edges(data="shape")]
+
+
+def _holding(boxes: Sequence[int], homes: dict[int, int]) -> set[int]:
+    found: set[int] = set()
+    for i in boxes:
+        while (i := homes[i]) >= 0:
+            found.add(i)
+    return found
+
+
+def _depths(outline: Outline) -> list[int]:
+    """Of each item how many modules it stands in."""
+    found: list[int] = []
+    for item in outline.items:
+        above = item.parent
+        counts = above >= 0 and outline.items[above].kind in _LEVELS
+        found.append((found[above] if above >= 0 else 0) + counts)
+    return found
+
+
+def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
+    if isinstance(expand, str):
+        raise TypeError(f"expand is a list of modules' names, as [{expand!r}]")
+    places = {item.module: i for i, item in reversed(list(enumerate(outline.items)))}
+    found: set[int] = set()
+    for name in expand:
+        if name not in places:
+            hint = suggestion(name, sorted(filter(None, places)))
+            raise LookupError(f"no module {name!r} to expand.{hint}")
+        i = places[name]
+        while i >= 0:
+            found.add(i)
+            i = outline.items[i].parent
+    return found
+
+
+def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set[int]:
+    """Opens items, the outer ones and earlier ones first, as long as there is room for boxes."""
+    parents = {i for i, inner in enumerate(children) if inner}
+    modules = {i for i in parents if outline.items[i].kind != "plumbing"} | asked
+    if _boxes(children, modules) <= _SMALL:
+        return modules
+    is_open = {0} | asked
+    deep = _depths(outline)
+    waiting: list[tuple[float, int]] = []
+
+    def offer(parent: int) -> None:
+        for i in children[parent]:
+            kind = outline.items[i].kind
+            if i in modules and i not in is_open and kind not in ("rest", "range"):
+                # What a fold holds is like what stands beside it.
+                heapq.heappush(waiting, (deep[i] + 1.5 * (kind == "fold"), i))
+
+    for i in sorted(is_open):
+        offer(i)
+    while waiting:
+        _, i = heapq.heappop(waiting)
+        if _boxes(children, is_open | {i}) <= _BOXES:
+            is_open.add(i)
+            offer(i)
+    return is_open
+
+
+def _boxes(children: list[list[int]], is_open: set[int]) -> int:
+    return 1 + sum(len(children[i]) - 1 for i in is_open)
