@@ -16,7 +16,8 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
+		$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(BIN)/python tests/check_wheel.py
 
 pages: .venv/installed

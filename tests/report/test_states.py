@@ -52,7 +52,7 @@ def test_shares_of_trouble_and_counts_of_what_is_not_finite_are_quantities_that_
     names = [info.name for info in taiyi_fx.quantities()]
     found = {name for name in names if TROUBLE.fullmatch(name)}
     assert found == {
-        "OutputDeathRate", "DeadNeuronRatio", "LinearDeadNeuronNum", "ParameterGradDeathRate",
+        "OutputDeathRate", "DeadNeuronRatio", "ParameterGradDeathRate",
         "OverflowRate", "UnderflowRate", "InputOverflowRate", "InputUnderflowRate",
         "OutputGradOverflowRate", "OutputGradUnderflowRate", "WeightOverflowRate",
         "WeightUnderflowRate", "WeightGradOverflowRate", "WeightGradUnderflowRate",
