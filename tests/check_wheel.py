@@ -20,6 +20,9 @@ def main() -> None:
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "taiyi_fx").rglob("*.py")}
     assert sources == {name for name in names if name.endswith(".py")}, sources
     assert "taiyi_fx/py.typed" in names
+    page = ROOT / "taiyi_fx" / "report" / "static"
+    parts = {str(path.relative_to(ROOT)) for path in page.rglob("*") if path.is_file()}
+    assert parts <= set(names), parts - set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     print(f"wheel holds {len(sources)} modules of taiyi_fx and nothing else")
 

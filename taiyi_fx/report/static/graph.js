@@ -213,10 +213,12 @@
     const graph = taiyi.find("graph");
     for (const old of graph.querySelectorAll(".selected, .near")) {
       old.classList.remove("selected", "near");
+      old.removeAttribute("aria-current");
     }
     for (const { item } of taiyi.state.selection) {
       if (item === null) continue;
       standingFor(item)?.classList.add("selected");
+      standingFor(item)?.setAttribute("aria-current", "true");
       frameOf(item)?.classList.add("selected");
       const ends = `[data-source="${item}"], [data-target="${item}"]`;
       for (const edge of graph.querySelectorAll(ends)) edge.classList.add("near");
