@@ -288,7 +288,7 @@ def _series(grid: _Grid, row: int, mode: str, side: str, chunk: int) -> dict[str
         "mode": mode,
         "direction": side,
         "unit": "",
-        "numbers": int(np.isfinite(grid.mean[row]).sum()),
+        "numbers": int((np.isfinite(grid.mean[row]) * (grid.end - grid.start + 1)).sum()),
         "first": int(grid.start[0]),
         "last": int(grid.end[-1]),
         "latest": "NaN" if math.isnan(latest) else latest,

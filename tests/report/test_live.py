@@ -23,6 +23,7 @@ class Running:
         self.asked = []
         self.is_broken = False
         self.problem = ""
+        self.events = []
         self.version = "1"
         outline = fake.Outline()
         root = outline.add("module", "", -1, class_name="Net")
@@ -40,7 +41,7 @@ class Running:
             "versions": {},
             "lives": [0],
             "epochs": [],
-            "events": [],
+            "events": self.events,
             "series": series,
             "chunks": [self.entry(-1)[0]],
         }
@@ -174,3 +175,14 @@ def test_numbers_whose_past_changed_are_asked_for_anew(live):
     page.wait_for_timeout(150)
     assert run.asked.count("/token/chunk/0") == 1
     assert "0 … 120" in page.inner_text("#charts .legend")
+
+
+def test_a_first_nan_is_marked_as_it_comes(live):
+    run, page = live
+    told = {"step": 60, "kind": "non_finite", "module": "two", "text": "NaN in the output"}
+    run.events = [told]
+    run.last = 60
+    page.wait_for_selector(
+        "#graph .box:has-text('first NaN/Inf, step 60') .alarm", state="attached"
+    )
+    assert page.inner_text("#event-rows td >> nth=0") == "60"

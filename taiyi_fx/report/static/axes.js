@@ -217,7 +217,7 @@
   }
 
   function zoomTo(one, other) {
-    const [first, last] = taiyi.allSteps();
+    const [first, last] = taiyi.axisSteps();
     const from = Math.max(Math.min(one, other), first);
     const to = Math.min(Math.max(one, other), last);
     const isAll = from <= first && to >= last;

@@ -123,15 +123,9 @@
       "mode",
       taiyi.modes().map((mode) => [mode, mode]),
     );
-    choice("colour-scale", "colourScale", [
-      ["log", "log"],
-      ["linear", "linear"],
-    ]);
-    choice("value-scale", "valueScale", [
-      ["auto", "auto"],
-      ["log", "log"],
-      ["linear", "linear"],
-    ]);
+    const scales = ["log", "linear"].map((scale) => [scale, scale]);
+    choice("colour-scale", "colourScale", taiyi.showsRatio() ? [] : scales);
+    choice("value-scale", "valueScale", [["auto", "auto"], ...scales]);
     const [first, second] = taiyi.runs();
     const pairs = second
       ? [
@@ -178,10 +172,9 @@
     );
 
   function tellTheUnit() {
-    const { quantity, colourScale, compared } = taiyi.state;
+    const { quantity, colourScale } = taiyi.state;
     const name = taiyi.shortened(quantity, 60);
-    const isRatio = compared === "ratio" && taiyi.runs().length > 1;
-    find("heat-title").textContent = isRatio
+    find("heat-title").textContent = taiyi.showsRatio()
       ? `${name}: second over first`
       : colourScale === "log"
         ? `log₁₀ |${name}|`

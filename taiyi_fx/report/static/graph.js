@@ -23,7 +23,7 @@
     listen();
     taiyi.on(["selection"], paintSelection);
     taiyi.on(["mode"], repaint);
-    taiyi.on(["updates"], () => (hasNewAlarm() ? taiyi.redrawGraph() : repaint()));
+    taiyi.on(["updates"], update);
     return true;
   };
 
@@ -79,8 +79,13 @@
   /** The same places, with the numbers of now. */
   function repaint() {
     if (!drawn) return;
-    delete outline.sums;
     show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
+  }
+
+  function update() {
+    delete outline.sums;
+    if (hasNewAlarm()) taiyi.redrawGraph();
+    else repaint();
   }
 
   /** Whether a live run has come to its first NaN or Inf: its text takes room. */
@@ -213,10 +218,12 @@
     const graph = taiyi.find("graph");
     for (const old of graph.querySelectorAll(".selected, .near")) {
       old.classList.remove("selected", "near");
+      old.removeAttribute("aria-current");
     }
     for (const { item } of taiyi.state.selection) {
       if (item === null) continue;
       standingFor(item)?.classList.add("selected");
+      standingFor(item)?.setAttribute("aria-current", "true");
       frameOf(item)?.classList.add("selected");
       const ends = `[data-source="${item}"], [data-target="${item}"]`;
       for (const edge of graph.querySelectorAll(ends)) edge.classList.add("near");

@@ -71,8 +71,7 @@
         taiyi.shownSteps(),
         columns,
       );
-    if (compared === "ratio" && taiyi.runs().length > 1)
-      return ratioLook(taiyi.ratio(of(0), of(1)));
+    if (taiyi.showsRatio()) return ratioLook(taiyi.ratio(of(0), of(1)));
     const raster = of(compared === "second" ? 1 : 0);
     return taiyi.colouring(raster, colourScale === "log");
   }
@@ -193,7 +192,7 @@
     if (flag === NAN) return "NaN among the values";
     if (flag === INF) return "Inf among the values";
     const value = raster.values[cell];
-    if (taiyi.state.compared === "ratio") return `second is ${taiyi.numeral(2 ** value)} × first`;
+    if (taiyi.showsRatio()) return `second is ${taiyi.numeral(2 ** value)} × first`;
     return `${taiyi.state.quantity} ${taiyi.numeral(value)}`;
   }
 

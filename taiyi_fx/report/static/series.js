@@ -7,6 +7,9 @@
   /** The runs of the page: one, or two that are compared. */
   taiyi.runs = () => taiyi.header.runs;
 
+  /** Whether the heat map shows the second run over the first. */
+  taiyi.showsRatio = () => taiyi.state.compared === "ratio" && taiyi.runs().length > 1;
+
   const isNumeric = (run, series) => run.chunks[series.chunk]?.kind === "numbers";
 
   /**
@@ -83,11 +86,28 @@
     const series = taiyi.runs().flatMap((run) => run.series);
     const first = series.reduce((least, one) => Math.min(least, one.first), Infinity);
     const last = series.reduce((most, one) => Math.max(most, one.last), -Infinity);
-    return first <= last ? [first, Math.max(last, first + 1)] : [0, 1];
+    return first <= last ? [first, last] : [0, 0];
   };
 
+  /**
+   * All steps with room for the last one, which is as wide on an axis as the others.
+   * @returns {[number, number]}
+   */
+  taiyi.axisSteps = () => {
+    taiyi.header.axis ??= axis(); // asked for with each movement of the pointer
+    return taiyi.header.axis;
+  };
+
+  function axis() {
+    const [first, last] = taiyi.allSteps();
+    const several = taiyi.runs().flatMap((run) => run.series.filter((one) => one.numbers > 1));
+    const pitch = (one) => (one.last - one.first) / (one.numbers - 1);
+    const least = several.reduce((sum, one) => Math.min(sum, pitch(one)), Infinity);
+    return [first, last + (Number.isFinite(least) ? Math.max(Math.ceil(least), 1) : 1)];
+  }
+
   /** The steps shown. */
-  taiyi.shownSteps = () => taiyi.state.range ?? taiyi.allSteps();
+  taiyi.shownSteps = () => taiyi.state.range ?? taiyi.axisSteps();
 
   /** The first run's events of NaN or Inf: the first of them, or undefined. */
   taiyi.firstNonFinite = () => taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
