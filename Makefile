@@ -1,11 +1,12 @@
 # One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all,
 # `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few), `make overhead`
 # measures what watching costs (`OPTIONS=--quick`: a look), `make storage` what storing does,
+# `make report-benchmark` what a page of 12 million numbers takes,
 # `make pages` writes the pages of the documentation that are made of the code.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test zoo overhead storage pages clean
+.PHONY: demo test zoo overhead storage report-benchmark pages clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -15,7 +16,8 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
+		$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(BIN)/python tests/check_wheel.py
 
 pages: .venv/installed
@@ -29,6 +31,9 @@ overhead: .venv/bench-installed
 
 storage: .venv/bench-installed
 	$(BIN)/python -m benchmarks.storage $(OPTIONS)
+
+report-benchmark: .venv/installed
+	$(BIN)/python -m benchmarks.report $(OPTIONS)
 
 .venv/bench-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from taiyi_fx.quantity import NoValue, Quantity, quantity
     from taiyi_fx.record import NonFiniteSite, Record, Records
+    from taiyi_fx.report import report
     from taiyi_fx.runs import Run, open_run
     from taiyi_fx.schedule import at_steps, every, linear
     from taiyi_fx.visualization import Visualization
@@ -75,6 +76,7 @@ __all__ = [
     "previous",
     "quantities",
     "quantity",
+    "report",
     "weight",
     "weight_grad",
 ]
@@ -115,6 +117,7 @@ _HOMES = {
     "NonFiniteSite": "record",
     "Record": "record",
     "Records": "record",
+    "report": "report",
     "Run": "runs",
     "open_run": "runs",
     "at_steps": "schedule",
@@ -123,7 +126,7 @@ _HOMES = {
     "Visualization": "visualization",
 }
 
-_WITHOUT_TORCH = frozenset(("grid", "record", "runs"))
+_WITHOUT_TORCH = frozenset(("grid", "record", "report", "runs"))
 
 
 def __getattr__(name: str) -> Any:

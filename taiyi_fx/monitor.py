@@ -129,6 +129,13 @@ class Monitor:
         return self._outlets.are_open
 
     @property
+    def info(self) -> RunInfo:
+        """What its writers are told of the run."""
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        config, start = self.subscriptions, self._start_step
+        return run_info(self._root, self._modules, config, start, rank, self._outline)
+
+    @property
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
@@ -352,19 +359,14 @@ class Monitor:
         if self._writer is not None:
             self._outlets.drop()
         elif self._outlets:
-            self._outlets.open(self._run_info(), may_fail=True)
+            self._outlets.open(self.info, may_fail=True)
             _warn_of(self._outlets.told())
 
     def _open_alone(self) -> None:
         """Opens the writers, if it is sure that this rank is the one that records."""
         may_be_joined = self._groups[0] is not None and dist.is_initialized()
         if self._is_formed or not may_be_joined:
-            self._outlets.open(self._run_info())
-
-    def _run_info(self) -> RunInfo:
-        rank = dist.get_rank() if dist.is_initialized() else 0
-        config, start = self.subscriptions, self._start_step
-        return run_info(self._root, self._modules, config, start, rank, self._outline)
+            self._outlets.open(self.info)
 
     @property
     def _writer(self) -> int | None:

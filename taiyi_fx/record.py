@@ -184,6 +184,20 @@ class Records(Sequence[Record]):
             steps[record.step] = record.value
         return found
 
+    def blocks(self) -> Iterator[Block]:
+        """All numbers as blocks, in the order they were made; tensors are passed over.
+
+        What was added as a record, or looked at as one, is a block of one number.
+        """
+        for r in self._made:
+            if isinstance(r.value, (float, int)):
+                yield Block(r.step, r.mode, ((r.module, r.quantity),), (r.value,))
+        yield from self._blocks
+
+    def of_tensors(self) -> Iterator[Record]:
+        """The records of tensors, in the order they were made."""
+        return (r for r in self._made if not isinstance(r.value, (float, int)))
+
     def grid(self, quantity: str, mode: Mode = "train") -> Grid:
         """A quantity's numbers of all modules, by step.
 
@@ -214,7 +228,7 @@ class Records(Sequence[Record]):
             LookupError: There are none.
         """
         found = {
-            r.step: _array(r.value)
+            r.step: as_numpy(r.value)
             for r in self.select(module, quantity, mode)
             if not isinstance(r.value, (float, int))
         }
@@ -240,7 +254,8 @@ class Records(Sequence[Record]):
         return as_table(("module", "quantity", "steps", "first", "last"), rows)
 
 
-def _array(x: Tensor) -> NDArray[Any]:
+def as_numpy(x: Tensor) -> NDArray[Any]:
+    """A tensor on the CPU as numpy has it: half precision as float32."""
     is_narrow = x.is_floating_point() and x.element_size() < 4
     return (x.float() if is_narrow else x).resolve_conj().resolve_neg().numpy()
 

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "taiyi_fx" / "report" / "static"
 
 
 def main() -> None:
@@ -20,8 +21,15 @@ def main() -> None:
     sources = {str(path.relative_to(ROOT)) for path in (ROOT / "taiyi_fx").rglob("*.py")}
     assert sources == {name for name in names if name.endswith(".py")}, sources
     assert "taiyi_fx/py.typed" in names
+    page = {str(path.relative_to(ROOT)) for path in PAGE.rglob("*") if path.is_file()}
+    suffixes = {Path(name).suffix for name in page}
+    assert suffixes >= {".html", ".css", ".js"}, suffixes
+    assert any("vendor/LICENSE" in name for name in page), page
+    assert page <= set(names), page - set(names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    print(f"wheel holds {len(sources)} modules of taiyi_fx and nothing else")
+    print(
+        f"wheel holds {len(sources)} modules of taiyi_fx, {len(page)} files of its page, and nothing else"
+    )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from benchmarks import diagram, scaling, storage
+from benchmarks import report as long_report
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
 from benchmarks.overhead.models import CASES, probed
@@ -140,3 +141,12 @@ def test_diagrams_are_timed_stage_by_stage():
     for row in rows:
         *stages, total = map(float, row.split()[-6:])
         assert total == pytest.approx(sum(stages), abs=0.01)
+
+
+@pytest.mark.parametrize("options", [[], ["--killed"]])
+def test_a_page_is_made_and_weighed(capsys, options):
+    long_report.main(["--steps", "150", "--series", "8", "--loads", "0", *options])
+    made, size, loading = capsys.readouterr().out.splitlines()
+    assert made.startswith("1,200 numbers: ")
+    assert 0.1 < float(size.partition(" MB")[0]) < 3
+    assert "left out" in loading

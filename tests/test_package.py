@@ -29,7 +29,7 @@ def test_the_public_names_are_these():
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
         "Record", "Records", "Reduction", "Run", "Visualization", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
         "instrument", "linear", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
-        "previous", "quantities", "quantity", "weight", "weight_grad",
+        "previous", "quantities", "quantity", "report", "weight", "weight_grad",
     ]  # fmt: skip
 
 
@@ -51,7 +51,9 @@ def test_type_checkers_see_what_runs():
         taiyi_fx.instrumnt  # noqa: B018
 
 
-@pytest.mark.parametrize("first", ["instrument", "quantity", "quantities", "diagram", "catalogue"])
+@pytest.mark.parametrize(
+    "first", ["instrument", "quantity", "quantities", "diagram", "catalogue", "report"]
+)
 def test_modules_do_not_hide_functions_of_their_name(first):
     code = f"""
         import sys, taiyi_fx
@@ -143,6 +145,14 @@ def test_the_code_of_the_page_on_diagrams_runs(tmp_path, monkeypatch):
     assert "OutputRMS 0." in (tmp_path / "probes.dot").read_text(encoding="utf-8")
 
 
+def test_the_code_of_the_page_on_the_report_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in python_blocks(ROOT / "docs" / "report.md"):
+        exec(compile(block, "report.md", "exec"), {"__name__": "docs.report"})
+    assert (tmp_path / "so-far.html").stat().st_size > 100_000
+    assert (tmp_path / "exp1.html").stat().st_size > 100_000
+
+
 def test_the_page_on_testing_shows_the_program_that_one_gets(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\nCheckFailure: (.*?)\n```", page, re.DOTALL)
@@ -177,6 +187,7 @@ def test_testing_is_imported_by_name():
         "docs/diagram.md",
         "docs/command-line.md",
         "docs/cost.md",
+        "docs/report.md",
         "docs/runs.md",
         "docs/trainers.md",
         "examples/README.md",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, whole
 from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import as_json, many, plain, printable, say, table
+from taiyi_fx.cli.printing import as_json, many, printable, say, table
+from taiyi_fx.plain import plain
 
 if TYPE_CHECKING:
     from taiyi_fx.cli.divergence import Divergence

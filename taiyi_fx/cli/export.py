@@ -12,8 +12,9 @@ from typing import Any
 
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import opened
-from taiyi_fx.cli.printing import many, plain, say
+from taiyi_fx.cli.printing import many, say
 from taiyi_fx.cli.refused import Refused
+from taiyi_fx.plain import plain
 
 _EXAMPLES = """
 taiyi-fx export runs/exp1 -o exp1.csv

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import argparse
 
-from taiyi_fx.cli import check, compare, doctor, export, graph, plot, quantities, show, targets
+from taiyi_fx.cli import (
+    check,
+    compare,
+    doctor,
+    export,
+    graph,
+    plot,
+    quantities,
+    report,
+    show,
+    targets,
+    watch,
+)
 
-_SUBJECTS = (quantities, targets, check, graph, show, plot, compare, export, doctor)
+_SUBJECTS = (quantities, targets, check, graph, show, plot, report, watch, compare, export, doctor)
 
 _EPILOG = """\
 MODEL is module:callable: what is called gives a model, or it is one. The working directory is
@@ -23,6 +35,7 @@ examples:
   taiyi-fx quantities WeightNorm
   taiyi-fx check models:net probes.yaml
   taiyi-fx show runs/exp1
+  taiyi-fx report runs/exp1 --open
   taiyi-fx compare runs/exp1 runs/exp2
 
 taiyi-fx COMMAND --help has more.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from typing import TextIO
@@ -20,7 +19,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def as_json(value: object) -> str:
-    """A value as JSON, which has no NaN and no Inf: see `plain`."""
+    """A value as JSON, which has no NaN and no Inf: see `taiyi_fx.plain`."""
     return json.dumps(value, indent=2, allow_nan=False)
 
 
@@ -39,13 +38,6 @@ def headed(entries: dict[str, str]) -> str:
     """Lines of a word and what it is."""
     width = max(map(len, entries))
     return "\n".join(f"{word:{width}}  {printable(text)}" for word, text in entries.items())
-
-
-def plain(value: float) -> float | str:
-    """A number for JSON: ``"NaN"``, ``"Infinity"`` and ``"-Infinity"`` are texts."""
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
 
 
 def many(count: int, noun: str) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import as_json, headed, many, plain, say, table
+from taiyi_fx.cli.printing import as_json, headed, many, say, table
+from taiyi_fx.plain import plain
 
 if TYPE_CHECKING:
     from taiyi_fx.runs import Curve, Run, SeriesName, Span

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 TROUBLE = re.compile(
-    r"(?:OutputDeathRate|DeadNeuronRatio|LinearDeadNeuronNum|ParameterGradDeathRate"
+    r"(?:OutputDeathRate|DeadNeuronRatio|ParameterGradDeathRate"
     r"|(?:Input|OutputGrad|WeightGrad|Weight)?(?:Over|Under)flowRate)\b"
 )
 """Quantities that are shares of elements which are dead, too large or too small."""

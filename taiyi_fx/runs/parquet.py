@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import OUTLINE, PARQUET, VERSION, Life, Stored, as_array, from_text, newer
-from taiyi_fx.runs.source import Curve, EpochSpan, Points, Span, merged
+from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 
 
 class ParquetSource:
@@ -49,6 +49,22 @@ class ParquetSource:
         table = self._read("points", names, which)
         return Points(*(table.column(name).to_numpy() for name in names))
 
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers, or those made after an earlier slice's mark, some at a time.
+
+        Raises:
+            Changed: What was there at the mark is not there any more.
+        """
+        names = ["series", "step", "value"]
+        if mark and mark != _mark(self._folder / mark[0]):
+            raise Changed
+        for part in parts(self._folder, "points"):
+            if not mark or part.name > mark[0]:
+                ends = _mark(part)
+                table = read_part(part, columns=names)
+                series, step, value = (table.column(name).to_numpy() for name in names)
+                yield Slice(series, step, value, ends)
+
     def curve(self, series: int) -> Curve:
         """The numbers of a series; of a step in the order of their making."""
         table = self._read("points", ["step", "value", "integer"], [("series", "==", series)])
@@ -58,11 +74,20 @@ class ParquetSource:
         found = (integers if is_whole else values).to_numpy()
         return Curve(steps.to_numpy()[order], found[order])
 
-    def arrays(self, series: int) -> dict[int, NDArray[Any]]:
-        """A series' tensors by step; of several the last."""
+    def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
+        """A series' tensors by step, of some steps or of all; of several the last."""
         names = ["step", "dtype", "shape", "data"]
-        rows = self._read("tensors", names, [("series", "==", series)]).to_pylist()
+        which = [("series", "==", series)]
+        which += [] if steps is None else [("step", "in", list(steps))]
+        rows = self._read("tensors", names, which).to_pylist()
         return {r["step"]: as_array(r["data"], r["dtype"], r["shape"]) for r in rows}
+
+    def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """Of each series with tensors their shapes by step."""
+        found: dict[int, dict[int, tuple[int, ...]]] = {}
+        for row in self._read("tensors", ["series", "step", "shape"]).to_pylist():
+            found.setdefault(row["series"], {})[row["step"]] = tuple(row["shape"])
+        return found
 
     def spans(self) -> dict[int, Span]:
         """How many numbers or tensors each series has, and from which step to which."""
@@ -146,6 +171,15 @@ def read_part(part: Path, **options: Any) -> Any:  # pyarrow's own
 def parts(folder: Path, kind: str) -> list[Path]:
     """The parts of one kind: ``"points"``, ``"tensors"`` or ``"events"``."""
     return sorted(folder.glob(f"{kind}-*.parquet"))
+
+
+def _mark(part: Path) -> tuple[Any, ...]:
+    """A part's name, and what changes when it is written anew; empty where there is none."""
+    try:
+        found = part.stat()
+    except FileNotFoundError:
+        return ()
+    return part.name, found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def schema(kind: str) -> Any:  # pyarrow's own

@@ -33,11 +33,12 @@ class Run:
 
     Attributes:
         path: The run's folder.
+        source: What it is read from, for readers of the package's own.
     """
 
     def __init__(self, path: Path, source: Source) -> None:
         self.path = path
-        self._source = source
+        self.source = source
 
     @property
     def lives(self) -> list[Life]:
@@ -46,7 +47,7 @@ class Run:
         Raises:
             ValueError: The run is damaged: it has none.
         """
-        lives = self._source.lives()
+        lives = self.source.lives()
         if not lives:
             raise ValueError(f"{str(self.path)!r} is damaged: nothing tells who wrote it")
         return lives
@@ -74,27 +75,27 @@ class Run:
     @property
     def modules(self) -> list[str]:
         """Names of all modules with a record, with their calls: ``"fc"``, ``"fc@1"``."""
-        return _names(self._source.series())
+        return _names(self.source.series())
 
     @property
     def quantities(self) -> list[str]:
         """Names of all quantities with a record."""
-        return list(dict.fromkeys(from_text(s.quantity) for s in self._source.series()))
+        return list(dict.fromkeys(from_text(s.quantity) for s in self.source.series()))
 
     @property
     def events(self) -> list[Event]:
         """Warnings, and the first sites of NaN or Inf."""
-        return self._source.events()
+        return self.source.events()
 
     @property
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended, with their steps."""
-        return self._source.epochs()
+        return self.source.epochs()
 
     @property
     def outline(self) -> Outline | None:
         """The model as boxes within boxes, as it was last seen; None before the first flush."""
-        return self._source.outline()
+        return self.source.outline()
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.
@@ -109,15 +110,15 @@ class Run:
             LookupError: It is not there, or holds tensors.
         """
         found = self._find(module, quantity, mode, call)
-        curve = self._source.curve(found)
-        if not len(curve.steps) and self._source.arrays(found):
+        curve = self.source.curve(found)
+        if not len(curve.steps) and self.source.arrays(found):
             raise LookupError(f"{quantity!r} of {module!r} are tensors: see Run.tensors")
         return curve
 
     def spans(self) -> dict[SeriesName, Span]:
         """How much there is of each series, numbers or tensors, in the order of their first."""
-        spans = self._source.spans()
-        series = self._source.series()
+        spans = self.source.spans()
+        series = self.source.series()
         return {s.series_name: spans[s.id] for s in series if s.id in spans}
 
     def curves(self, names: Iterable[SeriesName]) -> dict[SeriesName, Curve]:
@@ -131,11 +132,11 @@ class Run:
         Raises:
             KeyError: There is no series of a name.
         """
-        ids = {s.series_name: s.id for s in self._source.series()}
+        ids = {s.series_name: s.id for s in self.source.series()}
         asked = {ids[name]: name for name in names}
         if not asked:
             return {}
-        points = self._source.points(list(asked))
+        points = self.source.points(list(asked))
         order = np.lexsort((points.step, points.series))  # stable, as is the order of making
         series, first = np.unique(points.series[order], return_index=True)
         parts = (np.split(column[order], first[1:]) for column in (points.step, points.value))
@@ -159,8 +160,8 @@ class Run:
             LookupError: It is not there, or holds numbers.
         """
         found = self._find(module, quantity, mode, call)
-        arrays = self._source.arrays(found)
-        if not arrays and len(self._source.curve(found).steps):
+        arrays = self.source.arrays(found)
+        if not arrays and len(self.source.curve(found).steps):
             raise LookupError(f"{quantity!r} of {module!r} are numbers: see Run.series")
         return arrays
 
@@ -170,9 +171,9 @@ class Run:
         Raises:
             LookupError: There are none.
         """
-        every = [s for s in self._source.series() if s.mode == mode]
+        every = [s for s in self.source.series() if s.mode == mode]
         asked = {s.id: s for s in every if from_text(s.quantity) == quantity}
-        points = self._source.points(list(asked)) if asked else None
+        points = self.source.points(list(asked)) if asked else None
         if points is None or not len(points.step):
             known = dict.fromkeys(from_text(s.quantity) for s in every if s.id not in asked)
             hint = suggestion(quantity, list(known))
@@ -218,7 +219,7 @@ class Run:
 
     def close(self) -> None:
         """Ends reading."""
-        self._source.close()
+        self.source.close()
 
     def __enter__(self) -> Run:
         return self
@@ -227,7 +228,7 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Run {str(self.path)!r}: {self.model}, {len(self._source.series())} series>"
+        return f"<Run {str(self.path)!r}: {self.model}, {len(self.source.series())} series>"
 
     def __str__(self) -> str:
         return as_table(_HEAD, self._rows())
@@ -241,16 +242,16 @@ class Run:
         return {"text/plain": repr(self), "text/html": text}
 
     def _rows(self) -> list[tuple[str, ...]]:
-        spans = self._source.spans()
-        there = [(s, spans[s.id]) for s in self._source.series() if s.id in spans]
+        spans = self.source.spans()
+        there = [(s, spans[s.id]) for s in self.source.series() if s.id in spans]
         return [
             (s.module + (f"@{s.call}" if s.call else ""), s.quantity, s.mode, _text(span))
             for s, span in there
         ]
 
     def _columns(self, texts: Callable[[list[str], NDArray[np.intp]], Any]) -> dict[str, Any]:
-        points = self._source.points()  # first: each of their series is there after it
-        series = self._source.series()
+        points = self.source.points()  # first: each of their series is there after it
+        series = self.source.series()
         rows = np.searchsorted([s.id for s in series], points.series)
         return {
             "step": points.step,
@@ -268,7 +269,7 @@ class Run:
     def _find(self, module: str, quantity: str, mode: Mode, call: int) -> int:
         """A series' id."""
         name = f"{module}@{call}" if call else module
-        every = self._source.series()
+        every = self.source.series()
         of_module = [s for s in every if s.name == name]
         if not of_module:
             raise LookupError(f"no module {name!r} in the run.{suggestion(name, _names(every))}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,6 +27,26 @@ class Points(NamedTuple):
     epoch: NDArray[np.int64]
     series: NDArray[np.int64]
     value: NDArray[np.float64]
+
+
+class Slice(NamedTuple):
+    """A stretch of all numbers, in the order of their making.
+
+    Attributes:
+        series: int64, as `Stored.id`.
+        step: int64.
+        value: float64.
+        mark: Where it ends, to go on from there; of a format's own.
+    """
+
+    series: NDArray[np.int64]
+    step: NDArray[np.int64]
+    value: NDArray[np.float64]
+    mark: tuple[Any, ...]
+
+
+class Changed(Exception):
+    """What was read before is no longer there: the run was resumed from a step before its end."""
 
 
 class Curve(NamedTuple):
@@ -91,12 +111,24 @@ class Source(Protocol):
         """Numbers of some series, by their ids, or of all."""
         ...
 
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers, or those made after an earlier slice's mark, some at a time.
+
+        Raises:
+            Changed: What was there at the mark is not there any more.
+        """
+        ...
+
     def curve(self, series: int) -> Curve:
         """The numbers of a series; of a step in the order of their making."""
         ...
 
-    def arrays(self, series: int) -> dict[int, NDArray[Any]]:
-        """A series' tensors by step; of several the last."""
+    def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
+        """A series' tensors by step, of some steps or of all; of several the last."""
+        ...
+
+    def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """Of each series with tensors their shapes by step."""
         ...
 
     def spans(self) -> dict[int, Span]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from taiyi_fx.outline import Outline
 from taiyi_fx.record import Event
 from taiyi_fx.runs.schema import APPLICATION, VERSION, Life, Stored, as_array, from_text, newer
-from taiyi_fx.runs.source import Curve, EpochSpan, Points, Span, merged
+from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 
 _POINT = [
     ("rowid", np.int64),
@@ -27,6 +27,10 @@ _POINT = [
     ("is_nan", np.bool_),
     ("value", np.float64),
 ]
+
+_SLICE_ROW = [("step", np.int64), ("series", np.int64), ("value", np.float64)]
+_SLICE = 500_000
+"""Numbers in a slice: some 20 MB."""
 
 
 class SqliteSource:
@@ -60,7 +64,8 @@ class SqliteSource:
 
     def series(self) -> list[Stored]:
         """All series, by their ids."""
-        return stored_series(self._db)
+        with self._telling():
+            return stored_series(self._db)
 
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
@@ -73,6 +78,40 @@ class SqliteSource:
         values = np.where(table["is_nan"], np.nan, table["value"])
         return Points(table["step"], table["epoch"], table["series"], values)
 
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers, or those made after an earlier slice's mark, some at a time.
+
+        Raises:
+            Changed: What was there at the mark is not there any more.
+        """
+        # As float64 numpy takes None, which is NULL, for NaN, and digits for their number.
+        text = "SELECT step, series, value FROM point WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
+        done = self._verified(mark)
+        while done < (last := self._last_point()):
+            until = min(done + _SLICE, last)
+            with self._telling():
+                table = np.fromiter(self._db.execute(text, (done, until)), _SLICE_ROW)
+            done = until
+            names = ("series", "step", "value")
+            series, step, value = (np.ascontiguousarray(table[name]) for name in names)
+            yield Slice(series, step, value, (done, *self._point(done)))
+
+    def _verified(self, mark: tuple[Any, ...]) -> int:
+        """The row that a mark names, if it still holds what it did."""
+        if not mark:
+            return 0
+        row, *held = mark
+        if self._point(row) != tuple(held):
+            raise Changed
+        return row
+
+    def _point(self, row: int) -> tuple[Any, ...]:
+        found = self._rows("SELECT step, series, value FROM point WHERE rowid = ?", (row,))
+        return found[0] if found else ()
+
+    def _last_point(self) -> int:
+        return self._rows("SELECT coalesce(max(rowid), 0) FROM point")[0][0]
+
     def curve(self, series: int) -> Curve:
         """The numbers of a series; of a step in the order of their making."""
         text = "SELECT step, value FROM point WHERE series = ? ORDER BY step, rowid"
@@ -80,11 +119,19 @@ class SqliteSource:
         steps = np.array([step for step, _ in rows], np.int64)
         return Curve(steps, _numbers([value for _, value in rows]))
 
-    def arrays(self, series: int) -> dict[int, NDArray[Any]]:
-        """A series' tensors by step; of several the last."""
-        text = "SELECT step, dtype, shape, data FROM tensor WHERE series = ? ORDER BY rowid"
-        rows = self._rows(text, (series,))
+    def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
+        """A series' tensors by step, of some steps or of all; of several the last."""
+        text = "SELECT step, dtype, shape, data FROM tensor WHERE series = ?"
+        text += "" if steps is None else f" AND step IN ({', '.join(map(str, steps))})"
+        rows = self._rows(f"{text} ORDER BY rowid", (series,))
         return {step: as_array(data, dtype, json.loads(shape)) for step, dtype, shape, data in rows}
+
+    def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """Of each series with tensors their shapes by step."""
+        found: dict[int, dict[int, tuple[int, ...]]] = {}
+        for series, step, shape in self._rows("SELECT series, step, shape FROM tensor"):
+            found.setdefault(series, {})[step] = tuple(json.loads(shape))
+        return found
 
     def spans(self) -> dict[int, Span]:
         """How many numbers or tensors each series has, and from which step to which."""

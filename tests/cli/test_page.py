@@ -55,7 +55,7 @@ def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
 
 def test_each_command_line_parses():
     lines = re.findall(
-        r"taiyi-fx ((?:show|plot|compare|export|check|graph|targets) [^`;\n]*)", TEXT
+        r"taiyi-fx ((?:show|plot|report|watch|compare|export|check|graph|targets) [^`;\n]*)", TEXT
     )
     assert len(lines) > 15
     for line in lines:
@@ -64,7 +64,7 @@ def test_each_command_line_parses():
 
 def test_each_option_exists(capsys):
     commands = re.findall(r"^\| `taiyi-fx (\w+)", TEXT, re.MULTILINE)
-    assert len(commands) == 9
+    assert len(commands) == 11
     for command in commands:
         with pytest.raises(SystemExit):
             main([command, "--help"])

@@ -1,0 +1,189 @@
+"use strict";
+
+/* What a box of the graph says, and how large it has to be to say it. */
+((taiyi) => {
+  const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
+  const FONTS = { name: `600 13px ${FONT}`, class: `11.5px ${FONT}`, row: `11.5px ${FONT}` };
+  const ROW = 19;
+  const MOST_ROWS = 3;
+  const SIGNS = { forward: "▼", backward: "▲", parameters: "■", edits: "ƒ" };
+  const WIDEST_VALUE = "−0.00e−00";
+  const pen = document.createElement("canvas").getContext("2d");
+
+  taiyi.markSigns = SIGNS;
+
+  /** What the box of the first NaN or Inf tells; nothing where there is none. */
+  taiyi.alarm = () => {
+    const event = taiyi.firstNonFinite();
+    return event ? `first NaN/Inf, step ${taiyi.whole(event.step)}` : "";
+  };
+
+  function widthOf(text, font) {
+    pen.font = FONTS[font];
+    return pen.measureText(text).width;
+  }
+
+  /**
+   * What to draw of a box.
+   * @param {object} outline
+   * @param {number} index
+   * @param {string} alarm What to warn of there, or nothing.
+   * @returns {object} With `width` and `height`; `rows` of single boxes, `badges` of closed ones.
+   */
+  taiyi.describe = (outline, index, alarm) => {
+    const item = outline.items[index];
+    const sums = taiyi.sums(outline, index);
+    const isSingle = item.children.length === 0;
+    const lines = [isSingle ? [] : badgesOf(sums), alarm ? [badge("alert", `! ${alarm}`)] : []];
+    const box = {
+      index,
+      name: taiyi.shortened(item.label, 34),
+      className: taiyi.shortened(classText(item), 34),
+      isDouble: item.kind === "fold" || item.kind === "rest",
+      isSoft: item.kind === "plumbing",
+      isDashed: item.kind === "plumbing" || item.kind === "python" || item.kind === "range",
+      isProbed: sums.forward + sums.backward + sums.parameters > 0,
+      opens: taiyi.opens(item),
+      rows: isSingle ? rowsOf(item) : [],
+      badges: lines.filter((line) => line.length > 0),
+    };
+    return sized(box);
+  };
+
+  function classText(item) {
+    const isRun = item.kind === "fold" || item.kind === "rest";
+    if (isRun) return `${item.class_name} × ${item.count}`.trim();
+    if (item.class_name) return item.class_name;
+    return item.kind === "input" || item.kind === "parameter" ? item.kind : "";
+  }
+
+  /** An item's name and class, as a cluster's title has them; what is empty is left out. */
+  taiyi.titleParts = (item) =>
+    [item.label, classText(item)].filter(Boolean).map((part) => taiyi.shortened(part, 34));
+
+  /** An item's name and class in one line. */
+  taiyi.titleOf = (item) => taiyi.titleParts(item).join(" · ") || item.kind;
+
+  /** The room that a cluster's title takes. */
+  taiyi.titleWidth = (item, alarm) =>
+    widthOf([taiyi.titleOf(item), taiyi.ownMarks(item), alarm].join("  "), "name") + 32;
+
+  /** What is taken of an open module itself, as signs with their counts. */
+  taiyi.ownMarks = (item) =>
+    [...taiyi.sides, "edits"]
+      .filter((side) => item.marks[side].length > 0)
+      .map((side) => `${SIGNS[side]} ${item.marks[side].length}`)
+      .join(" ");
+
+  function rowsOf(item) {
+    const readings = taiyi.sides.flatMap((side) => sideRows(item, side));
+    const edits = item.marks.edits.map((text) => row("edits", taiyi.shortened(text, 26), "", "ok"));
+    return [...readings, ...edits.slice(0, MOST_ROWS)];
+  }
+
+  function sideRows(item, side) {
+    const marks = item.marks[side].map(([quantity]) => ({
+      quantity,
+      series: taiyi.seriesOfMark(item, quantity),
+    }));
+    const rows = marks
+      .slice(0, MOST_ROWS)
+      .map(({ quantity, series }) => markRow(side, quantity, series));
+    const more = marks.length - rows.length;
+    if (more > 0) rows.at(-1).more = ` + ${more}`;
+    return rows;
+  }
+
+  function markRow(side, quantity, series) {
+    const name = taiyi.shortened(series?.quantity ?? quantity, 26);
+    const latest = taiyi.number(series?.latest);
+    if (latest === null) return row(side, name, "–", "none");
+    return row(side, name, taiyi.numeral(latest) + taiyi.stateSign(series), series.state);
+  }
+
+  const row = (side, name, value, state) => ({ side, name, value, state, more: "" });
+
+  const rowWidth = ({ side, name, value, more }) => {
+    const shown = side === "edits" ? "" : WIDEST_VALUE; // a live value keeps its room
+    const room = Math.max(widthOf(shown, "row"), widthOf(value, "row"));
+    return 30 + widthOf(name, "row") + room + widthOf(more, "row");
+  };
+
+  function badgesOf(sums) {
+    const counted = [...taiyi.sides, "edits"].filter((side) => sums[side] > 0);
+    const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${sums[side]}`));
+    const alerts =
+      sums.alerts > 0 ? [badge("alert", `! ${taiyi.counted(sums.alerts, "alert")}`)] : [];
+    return [...badges, ...alerts];
+  }
+
+  const badge = (side, text) => ({ side, text, width: widthOf(text, "row") + 14 });
+
+  /** The width of badges side by side. */
+  const badgesWidth = (badges) => badges.reduce((sum, { width }) => sum + width + 4, -4);
+
+  taiyi.badgesWidth = badgesWidth;
+
+  function sized(box) {
+    const gap = box.className ? 6 : 0;
+    const nameWidth = widthOf(box.name, box.isSoft ? "class" : "name");
+    const titleWidth = nameWidth + gap + widthOf(box.className, "class");
+    const inside = Math.max(titleWidth, ...box.badges.map(badgesWidth), ...box.rows.map(rowWidth));
+    const lines = box.rows.length + box.badges.length;
+    const border = box.isDouble ? 10 : 0;
+    return {
+      ...box,
+      titleWidth,
+      width: Math.ceil(Math.max(inside + 20, 60) + border + (box.opens ? 14 : 0)),
+      height: 30 + lines * ROW + (lines ? 4 : 0) + border,
+      inset: border / 2,
+      rowHeight: ROW,
+    };
+  }
+
+  /**
+   * All that there is to tell of an item, line by line.
+   * @param {object} item
+   * @returns {string}
+   */
+  taiyi.tooltip = (item) => {
+    const readings = taiyi.sides.flatMap((side) =>
+      item.marks[side].map((mark) => markLine(item, side, mark)),
+    );
+    const edits = item.marks.edits.map((text) => `${SIGNS.edits} ${text}`);
+    const lines = [pathLine(item), item.class_name, ...item.notes, ...readings, ...edits];
+    if (taiyi.opens(item)) lines.push("Double-click or press e to open");
+    return lines.filter(Boolean).map(taiyi.visible).join("\n");
+  };
+
+  const pathLine = (item) => item.module || item.label;
+
+  function markLine(item, side, [quantity, schedule]) {
+    const series = taiyi.seriesOfMark(item, quantity);
+    const latest = taiyi.number(series?.latest);
+    const value =
+      latest === null ? "no value yet" : taiyi.numeral(latest) + taiyi.stateSign(series);
+    return `${SIGNS[side]} ${quantity}: ${value}${schedule ? ` (${schedule})` : ""}`;
+  }
+
+  /**
+   * What a screen reader says of an item: what it is, what is taken there and in which state.
+   * @param {object} outline
+   * @param {number} index
+   * @returns {string}
+   */
+  taiyi.spoken = (outline, index) => {
+    const item = outline.items[index];
+    const sums = taiyi.sums(outline, index);
+    const words = { forward: "forward", backward: "backward", parameters: "parameter" };
+    const counts = taiyi.sides
+      .filter((side) => sums[side] > 0)
+      .map((side) =>
+        taiyi.counted(sums[side], `${words[side]} quantity`, `${words[side]} quantities`),
+      );
+    const rows = item.children.length ? [] : rowsOf(item).map((one) => `${one.name} ${one.value}`);
+    const alerts = sums.alerts > 0 ? [taiyi.counted(sums.alerts, "alert")] : [];
+    const edits = sums.edits > 0 ? [taiyi.counted(sums.edits, "edit")] : [];
+    return [taiyi.titleOf(item), ...counts, ...edits, ...alerts, ...rows].join(", ");
+  };
+})(taiyi);

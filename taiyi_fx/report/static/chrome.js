@@ -1,0 +1,235 @@
+"use strict";
+
+/* What frames the panels: title, theme, choices of quantity and mode, the border, help, print. */
+((taiyi) => {
+  const MOST_TABS = 12;
+  const SIDES = {
+    forward: "forward",
+    backward: "gradients",
+    parameters: "parameters",
+    "": "logged",
+  };
+  const { find, element } = taiyi;
+
+  /** Sets up all that frames the panels. */
+  taiyi.startChrome = () => {
+    tellTheRun();
+    startTheme();
+    startChoices();
+    startBorder();
+    startHelp();
+    startPrint();
+    find("more-charts").addEventListener("click", taiyi.showAllCharts);
+    find("show-all").addEventListener("click", () => taiyi.set({ range: null }));
+    find("clear").addEventListener("click", () => taiyi.select([]));
+    taiyi.on(["range", "selection", "updates"], tellTheView);
+    taiyi.on(["updates"], tellTheRun);
+    tellTheView();
+  };
+
+  function tellTheRun() {
+    const [run, second] = taiyi.runs();
+    const names = second ? `${run.name} and ${second.name}` : taiyi.header.title;
+    find("run-name").textContent = taiyi.shortened(names, 60);
+    find("run-name").title = taiyi.visible(names);
+    const [first, last] = taiyi.allSteps();
+    const facts = [
+      taiyi.shortened(run.model.split(".").at(-1), 40),
+      taiyi.counted(run.series.length, "series", "series"),
+      `steps ${taiyi.whole(first)} to ${taiyi.whole(last)}`,
+      run.epochs.length > 1 ? taiyi.counted(run.epochs.length, "epoch") : "",
+    ];
+    find("run-facts").textContent = facts.filter(Boolean).join(" · ");
+    const versions = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
+    find("run-facts").title = [`made ${taiyi.header.made}`, ...versions]
+      .map(taiyi.visible)
+      .join("\n");
+  }
+
+  function tellTheView() {
+    const { range, selection } = taiyi.state;
+    const [first, last] = taiyi.shownSteps().map(taiyi.whole);
+    find("shown-steps").textContent = range ? `steps ${first} to ${last}` : "";
+    find("show-all").hidden = range === null;
+    find("clear").hidden = selection.length === 0;
+  }
+
+  /* Theme */
+
+  function startTheme() {
+    const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+    const follow = () => setTheme(prefersDark.matches ? "dark" : "light");
+    follow();
+    prefersDark.addEventListener("change", follow);
+    find("theme").addEventListener("click", () =>
+      setTheme(taiyi.state.theme === "dark" ? "light" : "dark"),
+    );
+  }
+
+  function setTheme(theme) {
+    document.documentElement.dataset.theme = theme;
+    find("theme").setAttribute("aria-pressed", String(theme === "dark"));
+    taiyi.set({ theme });
+  }
+
+  /** Paper is white: what is drawn on canvas is drawn anew for it. */
+  function startPrint() {
+    let screenTheme = null;
+    const leave = () => {
+      if (screenTheme !== null) setTheme(screenTheme);
+      screenTheme = null;
+    };
+    const enter = () => {
+      screenTheme ??= taiyi.state.theme;
+      find("legend").open = true;
+      setTheme("light");
+    };
+    matchMedia("print").addEventListener("change", ({ matches }) => (matches ? enter() : leave()));
+    addEventListener("beforeprint", enter);
+    addEventListener("afterprint", leave);
+  }
+
+  /* Choices */
+
+  function startChoices() {
+    const modes = taiyi.modes();
+    const quantities = taiyi.quantities();
+    taiyi.state.mode = modes.includes("train") ? "train" : (modes[0] ?? "train");
+    taiyi.state.quantity = quantities[0] ?? "";
+    find("quantity").addEventListener("change", ({ target }) =>
+      taiyi.set({ quantity: target.value }),
+    );
+    find("previous").addEventListener("click", () => step(-1));
+    find("next").addEventListener("click", () => step(1));
+    taiyi.on(["quantity", "mode", "compared", "colourScale", "valueScale", "updates"], fillChoices);
+    fillChoices();
+  }
+
+  /** The next quantity, or the one before. */
+  function step(by) {
+    const all = taiyi.quantities();
+    const place = all.indexOf(taiyi.state.quantity) + by;
+    taiyi.set({ quantity: all[(place + all.length) % all.length] });
+  }
+
+  function fillChoices() {
+    fillQuantities();
+    const choice = (id, name, pairs) => {
+      find(id).hidden = pairs.length < 2;
+      taiyi.fillChoice(find(id), pairs, taiyi.state[name], (value) => taiyi.set({ [name]: value }));
+    };
+    choice(
+      "modes",
+      "mode",
+      taiyi.modes().map((mode) => [mode, mode]),
+    );
+    choice("colour-scale", "colourScale", [
+      ["log", "log"],
+      ["linear", "linear"],
+    ]);
+    choice("value-scale", "valueScale", [
+      ["auto", "auto"],
+      ["log", "log"],
+      ["linear", "linear"],
+    ]);
+    const [first, second] = taiyi.runs();
+    const pairs = second
+      ? [
+          ["first", first.name],
+          ["second", second.name],
+          ["ratio", "second / first"],
+        ]
+      : [];
+    choice("compared", "compared", pairs);
+    tellTheUnit();
+  }
+
+  function fillQuantities() {
+    const { quantity } = taiyi.state;
+    const all = taiyi.quantities();
+    const isLong = all.length > MOST_TABS;
+    find("tabs").hidden = isLong;
+    find("long-list").hidden = !isLong;
+    if (isLong) fillLongList(quantity);
+    else {
+      const pairs = all.map((one) => [one, one]);
+      taiyi.fillChoice(find("tabs"), pairs, quantity, (value) => taiyi.set({ quantity: value }));
+    }
+  }
+
+  function fillLongList(chosen) {
+    const [run] = taiyi.runs();
+    const sideOf = new Map(run.series.map((series) => [series.quantity, series.direction]));
+    const groups = Map.groupBy(
+      taiyi.quantities(),
+      (one) => SIDES[sideOf.get(one)] ?? SIDES.forward,
+    );
+    const made = [...groups].map(([label, quantities]) =>
+      element("optgroup", { label }, ...quantities.map((one) => option(one, chosen))),
+    );
+    find("quantity").replaceChildren(...made);
+  }
+
+  const option = (quantity, chosen) =>
+    element(
+      "option",
+      { value: quantity, selected: quantity === chosen },
+      taiyi.shortened(quantity, 60),
+    );
+
+  function tellTheUnit() {
+    const { quantity, colourScale, compared } = taiyi.state;
+    const name = taiyi.shortened(quantity, 60);
+    const isRatio = compared === "ratio" && taiyi.runs().length > 1;
+    find("heat-title").textContent = isRatio
+      ? `${name}: second over first`
+      : colourScale === "log"
+        ? `log₁₀ |${name}|`
+        : name;
+  }
+
+  /* The border between graph and panels */
+
+  function startBorder() {
+    const border = find("border");
+    const place = (share) => {
+      const kept = Math.min(Math.max(share, 20), 75);
+      find("main").style.setProperty("--share", `${kept}%`);
+      border.setAttribute("aria-valuenow", String(Math.round(kept)));
+    };
+    const share = () => Number(border.getAttribute("aria-valuenow"));
+    border.addEventListener("pointerdown", (event) => border.setPointerCapture(event.pointerId));
+    border.addEventListener("pointermove", (event) => {
+      if (border.hasPointerCapture(event.pointerId)) place((event.clientX / innerWidth) * 100);
+    });
+    border.addEventListener("keydown", ({ key }) => {
+      const by = { ArrowLeft: -3, ArrowRight: 3 }[key];
+      if (by) place(share() + by);
+    });
+  }
+
+  /* Help and keys of the whole page */
+
+  function startHelp() {
+    const dialog = find("help");
+    find("help-button").addEventListener("click", () => dialog.showModal());
+    find("help-close").addEventListener("click", () => dialog.close());
+    addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+      const act = KEYS[event.key];
+      if (!act || dialog.open) return;
+      event.preventDefault();
+      act();
+    });
+  }
+
+  const isTyping = (target) => target.matches("input, select, textarea");
+
+  const KEYS = {
+    "?": () => find("help").showModal(),
+    "/": () => find("search").focus(),
+    "[": () => step(-1),
+    "]": () => step(1),
+    t: () => find("theme").click(),
+  };
+})(taiyi);

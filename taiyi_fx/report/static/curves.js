@@ -1,0 +1,398 @@
+"use strict";
+
+/* Curves of what is selected: a chart for each quantity, mean lines within bands of min and max. */
+((taiyi) => {
+  const HEIGHT = 260;
+  const TOP = 14;
+  const BOTTOM = 28;
+  const MOST_LINES = 8;
+  const MOST_CHARTS = 6;
+  const { find, element } = taiyi;
+  let charts = [];
+  let allowed = MOST_CHARTS;
+  let turn = 0;
+
+  /** Sets the curves up: they follow the state from here on. */
+  taiyi.startCurves = () => {
+    taiyi.on(["selection"], () => {
+      allowed = MOST_CHARTS;
+    });
+    taiyi.on(["selection", "quantity", "mode", "updates"], taiyi.drawCurves);
+    taiyi.on(["range", "valueScale", "theme"], () => charts.forEach(draw));
+    taiyi.on(["cursor"], () => charts.forEach(drawOverlay));
+    taiyi.onResize(find("charts"), () => charts.forEach(draw));
+  };
+
+  /** Draws the charts of the present selection, as soon as their numbers are there. */
+  taiyi.drawCurves = async () => {
+    turn += 1;
+    const mine = turn;
+    find("curves-title").textContent = heading();
+    const wanted = wantedCharts();
+    const made = await Promise.all(wanted.slice(0, allowed).map(chartOf));
+    if (mine !== turn) return;
+    charts = made;
+    find("charts").replaceChildren(...charts.map((chart) => chart.home));
+    find("more-charts").hidden = wanted.length <= allowed;
+    find("more-charts").textContent =
+      `Show ${taiyi.counted(wanted.length - allowed, "more quantity", "more quantities")}`;
+    charts.forEach(draw);
+  };
+
+  /** Shows the charts that were left out. */
+  taiyi.showAllCharts = () => {
+    allowed = Infinity;
+    return taiyi.drawCurves();
+  };
+
+  function heading() {
+    const { selection } = taiyi.state;
+    if (selection.length === 0) return "Curves";
+    const names = selection.slice(0, 3).map((entry) => taiyi.shortened(entry.label || "model", 40));
+    const more = selection.length > 3 ? ` and ${selection.length - 3} more` : "";
+    return `Curves of ${names.join(", ")}${more}`;
+  }
+
+  /** Quantities with their series: the present quantity first, then what else the selection has. */
+  function wantedCharts() {
+    const { quantity, selection } = taiyi.state;
+    const modules = taiyi.selectedModules();
+    const isWanted = (series) => selection.length === 0 || modules.has(series.module);
+    const quantities = [quantity, ...taiyi.quantities().filter((one) => one !== quantity)];
+    const all = quantities.map((one) => ({
+      quantity: one,
+      all: taiyi.runs().map((run) => taiyi.seriesOf(run, one).filter(isWanted)),
+    }));
+    const some = selection.length === 0 ? all.slice(0, 1) : all;
+    return some.filter(({ all: [first, second = []] }) => first.length + second.length > 0);
+  }
+
+  async function chartOf({ quantity, all }) {
+    const [first, second = []] = all;
+    const names = taiyi.sample(first.length ? first : second, MOST_LINES).map((one) => one.module);
+    const lines = [];
+    for (const [place, run] of taiyi.runs().entries()) {
+      for (const series of all[place].filter((one) => names.includes(one.module))) {
+        const chunk = await taiyi.chunk(run, series.chunk);
+        lines.push({ series, chunk, place, colour: names.indexOf(series.module) });
+      }
+    }
+    const total = new Set(all.flat().map((series) => series.module)).size;
+    const chart = { quantity, lines, total, count: names.length, unit: lines[0].series.unit };
+    return { ...chart, ...furniture(chart) };
+  }
+
+  function furniture(chart) {
+    const canvas = element("canvas", { "aria-hidden": "true" });
+    const overlay = element("canvas", { class: "overlay", "aria-hidden": "true" });
+    const caption = element("p", { class: "caption" });
+    const legend = element("table", { class: "legend" });
+    const title = element("h3", {}, taiyi.shortened(chart.quantity, 60));
+    if (chart.unit) title.append(element("span", { class: "unit" }, chart.unit));
+    const sheet = element("div", { class: "sheet" }, canvas, overlay);
+    const home = element("figure", { class: "chart" }, title, caption, sheet, legend);
+    const area = {};
+    taiyi.followPointer(overlay, () => area);
+    return { home, canvas, overlay, caption, legend, area };
+  }
+
+  function draw(chart) {
+    const width = chart.home.clientWidth;
+    Object.assign(chart.area, taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM));
+    const points = chart.lines.map((line) => pointsOf(line, chart.area));
+    const isLog = usesLog(points);
+    const limits = limitsOf(points, isLog);
+    const scale = taiyi.scale(limits, [TOP + chart.area.height, TOP], isLog);
+    const pen = taiyi.paper(chart.canvas, width, HEIGHT);
+    drawValues(pen, chart.area, limits, scale, isLog);
+    taiyi.drawBoundaries(pen, chart.area, taiyi.ink("line-strong"));
+    drawLines(pen, chart, points, scale, isLog);
+    taiyi.drawSteps(pen, chart.area);
+    drawEvents(pen, chart.area);
+    chart.caption.textContent = captionOf(chart, points, isLog);
+    chart.scale = scale;
+    fillLegend(chart);
+    drawOverlay(chart);
+  }
+
+  /**
+   * What to draw of a line: a point for each of its columns, or for each pixel where those are
+   * denser.
+   */
+  function pointsOf({ chunk, series }, area) {
+    const scale = taiyi.stepScale(area);
+    const [first, last] = taiyi.shownSteps();
+    const columns = chunk.start.length;
+    const points = [];
+    for (let column = 0; column < columns; column += 1) {
+      if (chunk.end[column] < first || chunk.start[column] > last) continue;
+      const cell = taiyi.cell(chunk, series.row * columns + column);
+      const isEmpty = Number.isNaN(cell.mean) && !cell.nan && !cell.inf;
+      if (isEmpty) continue;
+      addPoint(points, scale.at((chunk.start[column] + chunk.end[column]) / 2), cell);
+    }
+    return points;
+  }
+
+  function addPoint(points, x, cell) {
+    const previous = points.at(-1);
+    if (!previous || Math.floor(previous.x) !== Math.floor(x)) {
+      points.push({ ...cell, x, weight: 1 });
+      return;
+    }
+    previous.nan += cell.nan;
+    previous.inf += cell.inf;
+    if (Number.isNaN(cell.mean)) return;
+    const weight = Number.isNaN(previous.mean) ? 0 : previous.weight;
+    previous.mean = ((weight ? previous.mean : 0) * weight + cell.mean) / (weight + 1);
+    previous.min = weight ? Math.min(previous.min, cell.min) : cell.min;
+    previous.max = weight ? Math.max(previous.max, cell.max) : cell.max;
+    previous.weight = weight + 1;
+  }
+
+  function usesLog(points) {
+    const { valueScale } = taiyi.state;
+    if (valueScale !== "auto") return valueScale === "log";
+    const [low, high] = spanOf(points, false);
+    return low > 0 && high / low > 20;
+  }
+
+  function spanOf(points, isLog) {
+    let [low, high] = [Infinity, -Infinity];
+    for (const { min, max } of points.flat()) {
+      if (min < low && (!isLog || min > 0)) low = min;
+      if (max < low && isLog && max > 0) low = max;
+      if (max > high) high = max;
+    }
+    return [low, high];
+  }
+
+  function limitsOf(points, isLog) {
+    const [low, high] = spanOf(points, isLog);
+    if (!(low <= high)) return isLog ? [0.1, 1] : [0, 1];
+    if (isLog) return low === high ? [low / 2, high * 2] : [low * 0.9, high * 1.1];
+    const room = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1;
+    return [low - room, high + room];
+  }
+
+  function drawValues(pen, area, limits, scale, isLog) {
+    const values = isLog ? taiyi.logTicks(limits, 7) : taiyi.ticks(limits, 6);
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    for (const value of values) {
+      const y = scale.at(value);
+      pen.strokeStyle = taiyi.ink("line");
+      taiyi.line(pen, [area.left, y], [area.left + area.width, y]);
+      pen.fillStyle = taiyi.ink("muted");
+      pen.fillText(taiyi.numeral(value), area.left - 7, y);
+    }
+  }
+
+  function drawLines(pen, chart, points, scale, isLog) {
+    const { area, lines } = chart;
+    const inks = taiyi.lineInks();
+    pen.save();
+    pen.beginPath();
+    pen.rect(area.left, 0, area.width, TOP + area.height + 1);
+    pen.clip();
+    const drawn = (value) => !Number.isNaN(value) && (!isLog || value > 0);
+    lines.forEach(({ colour }, k) =>
+      drawBand(
+        pen,
+        points[k].filter((p) => drawn(p.mean)),
+        scale,
+        inks[colour],
+        isLog,
+      ),
+    );
+    lines.forEach(({ colour, place }, k) => {
+      pen.setLineDash(place === 1 ? [6, 4] : []);
+      drawLine(pen, points[k], scale, inks[colour], drawn);
+    });
+    pen.setLineDash([]);
+    lines.forEach((_, k) => drawNonFinite(pen, points[k], area));
+    pen.restore();
+  }
+
+  function drawBand(pen, points, scale, ink, isLog) {
+    if (!points.some(({ min, max }) => max > min)) return;
+    const floor = isLog ? Math.min(...points.map((p) => (p.min > 0 ? p.min : p.mean))) : 0;
+    const low = (value) => (isLog && value <= 0 ? floor : value);
+    pen.beginPath();
+    points.forEach(({ x, max }) => pen.lineTo(x, scale.at(max)));
+    points.toReversed().forEach(({ x, min }) => pen.lineTo(x, scale.at(low(min))));
+    pen.globalAlpha = 0.2;
+    pen.fillStyle = ink;
+    pen.fill();
+    pen.globalAlpha = 1;
+  }
+
+  function drawLine(pen, points, scale, ink, drawn) {
+    pen.strokeStyle = pen.fillStyle = ink;
+    pen.lineWidth = 1.6;
+    pen.lineJoin = "round";
+    pen.beginPath();
+    let isDown = false;
+    for (const { x, mean } of points) {
+      if (!drawn(mean)) isDown = false;
+      else if (isDown) pen.lineTo(x, scale.at(mean));
+      else pen.moveTo(x, scale.at(mean));
+      isDown = drawn(mean);
+    }
+    pen.stroke();
+    if (points.length < 2 || averageGap(points) > 12)
+      dots(
+        pen,
+        points.filter((p) => drawn(p.mean)),
+        scale,
+      );
+  }
+
+  const averageGap = (points) => (points.at(-1).x - points[0].x) / (points.length - 1);
+
+  function dots(pen, points, scale) {
+    for (const { x, mean } of points) {
+      pen.beginPath();
+      pen.arc(x, scale.at(mean), 2.6, 0, 2 * Math.PI);
+      pen.fill();
+    }
+  }
+
+  /** NaN as crosses, Inf as triangles, at the top edge; where they are dense some stand for all. */
+  function drawNonFinite(pen, points, area) {
+    pen.strokeStyle = pen.fillStyle = taiyi.ink("alert");
+    pen.lineWidth = 1.6;
+    let free = -Infinity;
+    for (const { x, nan, inf } of points) {
+      if (x < free || !(nan || inf)) continue;
+      (nan ? cross : triangle)(pen, x, area.top - 6);
+      free = x + 9;
+    }
+  }
+
+  function cross(pen, x, y) {
+    taiyi.line(pen, [x - 3, y - 3], [x + 3, y + 3]);
+    taiyi.line(pen, [x - 3, y + 3], [x + 3, y - 3]);
+  }
+
+  function triangle(pen, x, y) {
+    pen.beginPath();
+    [
+      [-4, 3],
+      [4, 3],
+      [0, -4],
+    ].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
+    pen.fill();
+  }
+
+  /** Events as ticks on the axis of steps. */
+  function drawEvents(pen, area) {
+    const scale = taiyi.stepScale(area);
+    const [first, last] = taiyi.shownSteps();
+    const bottom = area.top + area.height;
+    for (const { step, kind } of taiyi.runs()[0].events) {
+      if (step < first || step > last) continue;
+      pen.strokeStyle = taiyi.ink(kind === "non_finite" ? "alert" : "warn");
+      pen.lineWidth = 2;
+      taiyi.line(pen, [scale.at(step), bottom - 7], [scale.at(step), bottom]);
+    }
+    pen.lineWidth = 1;
+  }
+
+  function captionOf(chart, points, isLog) {
+    const { count, total, lines } = chart;
+    const parts = [
+      count < total ? `${count} of ${taiyi.counted(total, "module")}, those in alert first` : "",
+      bandText(lines, points),
+      taiyi.runs().length > 1 ? "dashed: the second run" : "",
+      isLog ? "log scale" : "",
+      isLog && points.flat().some((point) => point.min <= 0)
+        ? "what is not positive is left out"
+        : "",
+    ];
+    return parts.filter(Boolean).join(" · ");
+  }
+
+  function bandText(lines, points) {
+    const widths = lines.flatMap(({ chunk }) => {
+      const middle = Math.floor(chunk.start.length / 2);
+      return chunk.end[middle] - chunk.start[middle] + 1;
+    });
+    const widest = Math.max(...widths);
+    if (widest > 1) return `mean line, min … max band, ${taiyi.whole(widest)} steps a bin`;
+    const isDense = points.flat().some((point) => point.weight > 1);
+    return isDense ? "mean line, min … max band of each pixel" : "every number";
+  }
+
+  /** Below a chart: which line is whose, with its value at the cursor, or its latest. */
+  function fillLegend(chart) {
+    const rows = chart.lines.map((line) => {
+      const value = element("td", { class: "value" });
+      line.reading = value;
+      return element(
+        "tr",
+        {},
+        swatch(line),
+        nameCell(line),
+        value,
+        element("td", {}, bounds(line)),
+      );
+    });
+    const head = ["", "module", "", "least … most"].map((text) =>
+      element("th", { scope: "col" }, text),
+    );
+    chart.legend.replaceChildren(
+      element("thead", {}, element("tr", {}, ...head)),
+      element("tbody", {}, ...rows),
+    );
+    chart.readingHead = head[2];
+  }
+
+  function swatch({ colour, place }) {
+    const mark = element("span", { class: place ? "swatch dashed" : "swatch" });
+    mark.style.borderTopColor = taiyi.lineInks()[colour];
+    return element("td", {}, mark);
+  }
+
+  function nameCell({ series, place }) {
+    const name = taiyi.shortened(series.module || "model", 48);
+    const go = () => taiyi.goTo(series.module);
+    const button = element(
+      "button",
+      { type: "button", class: "link", onclick: go, title: taiyi.visible(series.module) },
+      name,
+    );
+    const run = place ? ` (${taiyi.shortened(taiyi.runs()[1].name, 24)})` : "";
+    return element("td", {}, button, run);
+  }
+
+  const bounds = ({ chunk, series }) => {
+    const { min, max } = taiyi.extremes({ chunk, row: series.row });
+    return `${min} … ${max}`;
+  };
+
+  function drawOverlay(chart) {
+    const { area, overlay } = chart;
+    const { cursor } = taiyi.state;
+    const pen = taiyi.paper(overlay, chart.home.clientWidth, HEIGHT);
+    taiyi.drawCursor(pen, area);
+    chart.readingHead.textContent = cursor === null ? "latest" : `step ${taiyi.whole(cursor)}`;
+    for (const one of chart.lines) one.reading.textContent = readingOf(one, cursor);
+  }
+
+  function readingOf({ chunk, series }, cursor) {
+    if (cursor === null) {
+      const latest = taiyi.number(series.latest);
+      return latest === null ? "–" : taiyi.numeral(latest) + taiyi.stateSign(series);
+    }
+    const columns = chunk.start.length;
+    for (let column = columnAt(chunk, cursor); column >= 0; column -= 1) {
+      const { mean, nan, inf } = taiyi.cell(chunk, series.row * columns + column);
+      if (!Number.isNaN(mean)) return taiyi.numeral(mean) + (nan || inf ? " !" : "");
+      if (nan || inf) return nan ? "NaN !" : "Inf !";
+    }
+    return "–";
+  }
+
+  const columnAt = (chunk, step) => chunk.start.findLastIndex((from) => from <= step);
+})(taiyi);

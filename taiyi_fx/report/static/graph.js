@@ -1,0 +1,397 @@
+"use strict";
+
+/* The graph in its pane: opening and closing, selecting, zooming, and finding one's way by keys. */
+((taiyi) => {
+  const WARN_FROM = 400;
+  const MOST = 1500;
+  const ZOOMS = [0.2, 2.5];
+  const pane = () => taiyi.find("graph-pane");
+  let outline = null;
+  let drawn = null;
+  let zoom = null;
+  let turn = 0;
+
+  /** Sets the graph up; nothing is drawn yet. False where the run has no outline. */
+  taiyi.startGraph = () => {
+    const { outline: told, open } = taiyi.header;
+    document.body.classList.toggle("no-graph", !told);
+    if (!told) return false;
+    outline = taiyi.readOutline(told);
+    taiyi.outline = outline;
+    taiyi.state.open = new Set([...open, ...transparent()]);
+    fillDepths();
+    listen();
+    taiyi.on(["selection"], paintSelection);
+    taiyi.on(["mode"], repaint);
+    taiyi.on(["updates"], () => (hasNewAlarm() ? taiyi.redrawGraph() : repaint()));
+    return true;
+  };
+
+  // A closed fold stays as it is: only what the header opens or a depth does is open.
+  const transparent = () => (outline.items.length && taiyi.opens(outline.items[0]) ? [0] : []);
+
+  /**
+   * Lays the present view out and draws it; what is acted on stays where it was on the screen.
+   * @param {number} [anchor] The item acted on.
+   */
+  taiyi.redrawGraph = async (anchor) => {
+    turn += 1;
+    const mine = turn;
+    const view = taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed);
+    const boxes = described(view);
+    busy(true);
+    await new Promise((resolve) => setTimeout(resolve)); // lets the pane say that it works
+    const plan = await taiyi.layout(outline, view, boxes);
+    if (mine !== turn) return;
+    busy(false);
+    const before = anchor === undefined ? null : placeOf(anchor);
+    drawn = { view, plan };
+    show(taiyi.drawGraph(outline, view, boxes, plan));
+    if (before) restore(anchor, before);
+    taiyi.find("box-count").textContent = taiyi.counted(view.boxes.length, "box", "boxes");
+  };
+
+  function described(view) {
+    const alarmOf = (index) => (index === view.alarmed ? taiyi.alarm() : "");
+    const pairs = view.boxes.map((index) => [
+      index,
+      taiyi.describe(outline, index, alarmOf(index)),
+    ]);
+    return new Map(pairs);
+  }
+
+  function busy(isBusy) {
+    pane().setAttribute("aria-busy", String(isBusy));
+  }
+
+  function show(picture) {
+    const focused = pane().contains(document.activeElement)
+      ? document.activeElement.dataset.item
+      : undefined;
+    taiyi.find("graph").replaceChildren(picture);
+    zoom ??= fitting();
+    applyZoom();
+    paintSelection();
+    paintAlarm();
+    if (focused !== undefined) focusItem(Number(focused));
+  }
+
+  /** The same places, with the numbers of now. */
+  function repaint() {
+    if (!drawn) return;
+    delete outline.sums;
+    show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
+  }
+
+  /** Whether a live run has come to its first NaN or Inf: its text takes room. */
+  const hasNewAlarm = () =>
+    drawn !== null &&
+    taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed).alarmed !== drawn.view.alarmed;
+
+  const elementOf = (index) => taiyi.find("graph").querySelector(`[data-item="${index}"]`);
+
+  /** The element that stands for an item: its own, or that of the closed box it is in. */
+  const standingFor = (index) => elementOf(index) ?? elementOf(drawn.view.standing[index]);
+
+  const frameOf = (index) => taiyi.find("graph").querySelector(`[data-frame="${index}"]`);
+
+  function placeOf(index) {
+    const body = frameOf(index) ?? standingFor(index)?.querySelector(".body");
+    if (!body) return null;
+    const { left, width, top } = body.getBoundingClientRect();
+    return { middle: left + width / 2, top };
+  }
+
+  function restore(index, before) {
+    const now = placeOf(index);
+    if (!now) return;
+    pane().scrollLeft += now.middle - before.middle;
+    pane().scrollTop += now.top - before.top;
+  }
+
+  /** Opens what is closed, closes what is open. */
+  function toggle(index) {
+    if (!taiyi.opens(outline.items[index])) return;
+    const open = new Set(taiyi.state.open);
+    if (!open.delete(index)) open.add(index);
+    openAs(open, index);
+  }
+
+  /** Changes what is open, after asking where that draws very many boxes. */
+  function openAs(open, anchor) {
+    const count = taiyi.view(outline, open, taiyi.state.onlyProbed).boxes.length;
+    const change = () => {
+      taiyi.set({ open });
+      return taiyi.redrawGraph(anchor);
+    };
+    notice(null);
+    if (count <= WARN_FROM) return change();
+    const told = `That shows ${taiyi.counted(count, "box", "boxes")}`;
+    if (count <= MOST) notice(`${told}, which takes a while to lay out.`, change);
+    else notice(`${told}; at most ${taiyi.whole(MOST)} can be laid out. Open fewer at a time.`);
+    return undefined;
+  }
+
+  function notice(text, proceed) {
+    const place = taiyi.find("graph-notice");
+    place.hidden = text === null;
+    if (text === null) return;
+    const go = () => {
+      notice(null);
+      proceed();
+    };
+    const buttons = proceed
+      ? [taiyi.element("button", { type: "button", onclick: go }, "Show them")]
+      : [];
+    const leave = { type: "button", onclick: () => notice(null) };
+    place.replaceChildren(text, ...buttons, taiyi.element("button", leave, "Leave it"));
+  }
+
+  /**
+   * Opens all that an item stands in, selects it and brings it to the middle.
+   * @param {number} index
+   */
+  taiyi.reveal = async (index) => {
+    const open = new Set(taiyi.state.open);
+    for (let at = outline.items[index].parent; at >= 0; at = outline.items[at].parent) open.add(at);
+    taiyi.select([entryOf(index)]);
+    if (taiyi.view(outline, open, taiyi.state.onlyProbed).boxes.length > WARN_FROM) {
+      await openAs(open, index);
+      return;
+    }
+    taiyi.set({ open });
+    await taiyi.redrawGraph(index);
+    centre(index);
+  };
+
+  function centre(index) {
+    const smooth = !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    standingFor(index)?.scrollIntoView({
+      block: "center",
+      inline: "center",
+      behavior: smooth ? "smooth" : "instant",
+    });
+  }
+
+  /** Selects entries `{label, modules, item}`: their curves are shown. */
+  taiyi.select = (selection) => taiyi.set({ selection });
+
+  /** Selects a module by its name: in the graph where it stands there. */
+  taiyi.selectModule = (module) => {
+    const index = taiyi.outline?.byModule.get(module);
+    if (index === undefined) {
+      taiyi.select([{ label: module, modules: [module], item: null }]);
+      return;
+    }
+    taiyi.select([entryOf(index)]);
+    centre(index);
+  };
+
+  /** Selects a module and brings its own box to sight. */
+  taiyi.goTo = (module) => {
+    const index = taiyi.outline?.byModule.get(module);
+    taiyi.find("curves-section").scrollIntoView();
+    if (index === undefined) return taiyi.selectModule(module);
+    return taiyi.reveal(index);
+  };
+
+  function entryOf(index) {
+    const item = outline.items[index];
+    const modules = taiyi.within(outline, index).map((one) => one.module);
+    return { label: item.module || item.label, modules: modules.filter(Boolean), item: index };
+  }
+
+  function pick(index, isAdded) {
+    const { selection } = taiyi.state;
+    const others = selection.filter((entry) => entry.item !== index);
+    const wasThere = others.length < selection.length;
+    if (isAdded) taiyi.select(wasThere ? others : [...others, entryOf(index)]);
+    else taiyi.select([entryOf(index)]);
+  }
+
+  function paintSelection() {
+    const graph = taiyi.find("graph");
+    for (const old of graph.querySelectorAll(".selected, .near")) {
+      old.classList.remove("selected", "near");
+    }
+    for (const { item } of taiyi.state.selection) {
+      if (item === null) continue;
+      standingFor(item)?.classList.add("selected");
+      frameOf(item)?.classList.add("selected");
+      const ends = `[data-source="${item}"], [data-target="${item}"]`;
+      for (const edge of graph.querySelectorAll(ends)) edge.classList.add("near");
+    }
+  }
+
+  /** A second outline where the first NaN or Inf came up; its text is in the box already. */
+  function paintAlarm() {
+    const index = drawn.view.alarmed;
+    const home = index === undefined ? null : elementOf(index);
+    if (!home) return;
+    const { x, y, width, height } = (frameOf(index) ?? home.querySelector(".body")).getBBox();
+    const grown = { x: x - 5, y: y - 5, width: width + 10, height: height + 10, rx: 14 };
+    home.append(taiyi.svg("rect", { class: "alarm", ...grown }));
+    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${taiyi.alarm()}`);
+  }
+
+  /* Zoom */
+
+  const natural = () => {
+    const picture = taiyi.find("graph").firstElementChild;
+    const [, , width, height] = picture.getAttribute("viewBox").split(" ").map(Number);
+    return { picture, width, height };
+  };
+
+  const clamped = (wanted) => Math.min(Math.max(wanted, ZOOMS[0]), ZOOMS[1]);
+
+  const fitting = () => Math.min(1, Math.max(0.55, (pane().clientWidth - 4) / natural().width));
+
+  function applyZoom() {
+    const { picture, width, height } = natural();
+    picture.setAttribute("width", width * zoom);
+    picture.setAttribute("height", height * zoom);
+  }
+
+  /** Zooms by a factor about a point of the pane. */
+  function zoomBy(factor, at = { x: pane().clientWidth / 2, y: pane().clientHeight / 2 }) {
+    const before = zoom;
+    zoom = clamped(zoom * factor);
+    applyZoom();
+    const grown = zoom / before;
+    pane().scrollLeft = (pane().scrollLeft + at.x) * grown - at.x;
+    pane().scrollTop = (pane().scrollTop + at.y) * grown - at.y;
+  }
+
+  function fitAll() {
+    const { width, height } = natural();
+    zoom = clamped(Math.min(pane().clientWidth / width, pane().clientHeight / height, 1));
+    applyZoom();
+  }
+
+  /* Events */
+
+  function listen() {
+    const graph = taiyi.find("graph");
+    graph.addEventListener("click", onClick);
+    graph.addEventListener("dblclick", onDoubleClick);
+    graph.addEventListener("keydown", onKey);
+    graph.addEventListener("focusin", (event) => roam(event.target));
+    pane().addEventListener("wheel", onWheel, { passive: false });
+    listenToTools();
+    dragToPan();
+  }
+
+  function listenToTools() {
+    const on = (id, name, listener) => taiyi.find(id).addEventListener(name, listener);
+    on("zoom-in", "click", () => zoomBy(1.25));
+    on("zoom-out", "click", () => zoomBy(0.8));
+    on("zoom-fit", "click", fitAll);
+    on("only-probed", "change", ({ target }) => {
+      taiyi.set({ onlyProbed: target.checked });
+      taiyi.redrawGraph(taiyi.state.selection[0]?.item ?? undefined);
+    });
+    on("depth", "change", ({ target }) => {
+      const { open } = taiyi.header;
+      openAs(
+        target.value === "auto" ? new Set(open) : taiyi.openedTo(outline, Number(target.value)),
+      );
+    });
+  }
+
+  function fillDepths() {
+    const depths = Array.from({ length: taiyi.deepest(outline) }, (_, k) => String(k + 1));
+    const pairs = [["auto", "auto"], ...depths.map((depth) => [depth, depth]), ["Infinity", "all"]];
+    taiyi.fillSelect(taiyi.find("depth"), pairs, "auto");
+  }
+
+  const itemAt = (target) => {
+    const home = target.closest?.("[data-item]");
+    return home ? Number(home.dataset.item) : null;
+  };
+
+  function onClick(event) {
+    const index = itemAt(event.target);
+    if (index === null) return;
+    focusItem(index);
+    if (event.target.closest(".toggle")) toggle(index);
+    else pick(index, event.ctrlKey || event.metaKey || event.shiftKey);
+  }
+
+  function onDoubleClick(event) {
+    const index = itemAt(event.target);
+    if (index !== null && !event.target.closest(".toggle")) toggle(index);
+  }
+
+  const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+
+  function onKey(event) {
+    const index = itemAt(event.target);
+    if (index === null || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (MOVES[event.key]) focusNext(index, MOVES[event.key]);
+    else if (event.key === " ") pick(index, event.shiftKey);
+    else if (event.key === "e" || event.key === "Enter") act(index, event);
+    else return;
+    event.preventDefault();
+  }
+
+  function act(index, event) {
+    if (taiyi.opens(outline.items[index])) toggle(index);
+    else pick(index, event.shiftKey);
+  }
+
+  /** The focus moves to what is nearest that way; sideways distance counts double. */
+  function focusNext(index, [right, down]) {
+    const centreOf = (element) => {
+      const { left, width, top } = element.querySelector(".body").getBoundingClientRect();
+      return { x: left + width / 2, y: top };
+    };
+    const here = centreOf(elementOf(index));
+    let nearest = null;
+    let least = Infinity;
+    for (const element of taiyi.find("graph").querySelectorAll("[data-item]")) {
+      const [dx, dy] = [centreOf(element).x - here.x, centreOf(element).y - here.y];
+      const along = dx * right + dy * down;
+      const distance = along + 2 * Math.abs(dx * down) + 2 * Math.abs(dy * right);
+      if (along > 1 && distance < least) [nearest, least] = [element, distance];
+    }
+    if (nearest) focusItem(Number(nearest.dataset.item));
+  }
+
+  function focusItem(index) {
+    const element = standingFor(index);
+    element?.focus({ preventScroll: true });
+    element?.querySelector(".title, .body").scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  /** One box takes part in the order of focus: the last one that had it. */
+  function roam(target) {
+    const element = target.closest("[data-item]");
+    if (!element) return;
+    taiyi.find("graph").querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
+    element.setAttribute("tabindex", "0");
+  }
+
+  function onWheel(event) {
+    if (!event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    const { left, top } = pane().getBoundingClientRect();
+    const at = { x: event.clientX - left, y: event.clientY - top };
+    zoomBy(Math.exp(-event.deltaY / 400), at);
+  }
+
+  function dragToPan() {
+    let from = null;
+    pane().addEventListener("pointerdown", (event) => {
+      if (itemAt(event.target) !== null || event.pointerType !== "mouse") return;
+      from = { x: event.clientX, y: event.clientY };
+    });
+    addEventListener("pointermove", (event) => {
+      if (!from) return;
+      pane().scrollBy(from.x - event.clientX, from.y - event.clientY);
+      from = { x: event.clientX, y: event.clientY };
+    });
+    addEventListener("pointerup", () => {
+      from = null;
+    });
+  }
+})(taiyi);

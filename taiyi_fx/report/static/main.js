@@ -1,0 +1,24 @@
+"use strict";
+
+/* The page starts: first what is seen first, then the rest. */
+((taiyi) => {
+  async function start() {
+    performance.mark("taiyi:start");
+    taiyi.readHeader();
+    taiyi.startChrome();
+    const hasGraph = taiyi.startGraph();
+    taiyi.startHeatMap();
+    await Promise.all([taiyi.drawHeatMap(), hasGraph ? taiyi.redrawGraph() : null]);
+    taiyi.startSearch();
+    performance.mark("taiyi:interactive");
+    document.documentElement.dataset.ready = "true";
+    taiyi.startCurves();
+    taiyi.startTensors();
+    taiyi.startEvents();
+    await Promise.all([taiyi.drawCurves(), taiyi.drawTensors()]);
+    taiyi.startLive();
+    document.documentElement.dataset.ready = "all";
+  }
+
+  start();
+})(taiyi);

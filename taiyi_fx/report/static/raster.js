@@ -1,0 +1,224 @@
+"use strict";
+
+/* Rows of numbers by step, brought to the pixel columns of a heat map, and painted. */
+((taiyi) => {
+  const ABSENT = 0;
+  const FINITE = 1;
+  const INF = 2;
+  const NAN = 3;
+  const COLOURS = 256;
+
+  /** What a cell of a raster is. */
+  taiyi.flags = { ABSENT, FINITE, INF, NAN };
+
+  /**
+   * @typedef {object} Raster
+   * @property {number} rows
+   * @property {number} columns One each for pixels of the area.
+   * @property {Float64Array} values Means of finite numbers, row by row.
+   * @property {Uint8Array} flags What each cell is: `taiyi.flags`.
+   */
+
+  /**
+   * Rows over the steps shown.
+   * @param {({chunk: object, row: number} | null)[]} sources Null for a row that has nothing.
+   * @param {[number, number]} steps
+   * @param {number} columns
+   * @returns {Raster}
+   */
+  taiyi.raster = (sources, steps, columns) => {
+    const size = sources.length * columns;
+    const raster = {
+      rows: sources.length,
+      columns,
+      values: new Float64Array(size),
+      flags: new Uint8Array(size),
+    };
+    const counts = new Uint32Array(size);
+    sources.forEach((source, row) => {
+      if (source) fillRow(raster, counts, row, source, steps);
+    });
+    for (let cell = 0; cell < size; cell += 1)
+      if (counts[cell]) raster.values[cell] /= counts[cell];
+    return raster;
+  };
+
+  function fillRow(raster, counts, row, { chunk, row: place }, [first, last]) {
+    const { start, end } = chunk;
+    const filled = filledColumns(chunk, place);
+    const pitch = pitchOf(start, filled);
+    const perStep = raster.columns / (last - first);
+    for (let k = 0; k < filled.length; k += 1) {
+      const column = filled[k];
+      const next = k + 1 < filled.length ? start[filled[k + 1]] : Infinity;
+      const until = Math.min(next, Math.max(end[column] + 1, start[column] + 1.5 * pitch));
+      const from = Math.max(Math.floor((start[column] - first) * perStep), 0);
+      const to = Math.min(Math.max(Math.ceil((until - first) * perStep), from + 1), raster.columns);
+      if (start[column] > last || from >= to || until < first) continue;
+      add(raster, counts, row * raster.columns, from, to, numbersAt(chunk, place, column));
+    }
+  }
+
+  const cellOf = ({ start }, row, column) => row * start.length + column;
+
+  function filledColumns(chunk, row) {
+    const filled = [];
+    for (let column = 0; column < chunk.start.length; column += 1) {
+      const cell = cellOf(chunk, row, column);
+      const isNumber = !Number.isNaN(chunk.mean[cell]);
+      if (isNumber || chunk.nan?.[cell] || chunk.inf?.[cell]) filled.push(column);
+    }
+    return filled;
+  }
+
+  const pitchOf = (start, filled) =>
+    filled.length < 2 ? 1 : (start[filled.at(-1)] - start[filled[0]]) / (filled.length - 1);
+
+  function numbersAt(chunk, row, column) {
+    const cell = cellOf(chunk, row, column);
+    const mean = chunk.mean[cell];
+    const flag = chunk.nan?.[cell] ? NAN : chunk.inf?.[cell] ? INF : FINITE;
+    return { mean, flag };
+  }
+
+  function add(raster, counts, base, from, to, { mean, flag }) {
+    for (let cell = base + from; cell < base + to; cell += 1) {
+      raster.flags[cell] = Math.max(raster.flags[cell], flag);
+      if (Number.isNaN(mean)) continue;
+      raster.values[cell] += mean;
+      counts[cell] += 1;
+    }
+  }
+
+  /**
+   * log2 of the second raster over the first, cell by cell.
+   * @param {Raster} first
+   * @param {Raster} second
+   * @returns {Raster}
+   */
+  taiyi.ratio = (first, second) => {
+    const values = first.values.map((value, cell) =>
+      Math.log2(Math.abs(second.values[cell] / value)),
+    );
+    const flags = first.flags.map((flag, cell) => {
+      const other = second.flags[cell];
+      if (flag === ABSENT || other === ABSENT) return ABSENT;
+      if (flag === FINITE && other === FINITE && !Number.isFinite(values[cell])) return ABSENT;
+      return Math.max(flag, other);
+    });
+    return { ...first, values, flags };
+  };
+
+  /**
+   * The limits of colours: nearly all finite cells lie between them.
+   * @param {Raster} raster
+   * @param {(value: number) => number} measure
+   * @returns {[number, number]}
+   */
+  taiyi.colourLimits = (raster, measure) => {
+    const measured = new Float64Array(raster.values.length);
+    let count = 0;
+    for (let cell = 0; cell < raster.values.length; cell += 1) {
+      const value = measure(raster.values[cell]);
+      if (raster.flags[cell] === FINITE && Number.isFinite(value)) measured[count++] = value;
+    }
+    if (count === 0) return [0, 1];
+    const sorted = measured.subarray(0, count).sort();
+    const low = sorted[Math.floor((count - 1) * 0.01)];
+    const high = sorted[Math.ceil((count - 1) * 0.99)];
+    return high > low ? [low, high] : [low - 0.5, low + 0.5];
+  };
+
+  /**
+   * How a raster's values become colours.
+   * @param {Raster} raster
+   * @param {boolean} isLog By their size's logarithm.
+   * @returns {object}
+   */
+  taiyi.colouring = (raster, isLog) => {
+    const measure = isLog ? (value) => Math.log10(Math.abs(value)) : (value) => value;
+    const limits = taiyi.colourLimits(raster, measure);
+    const label = isLog ? (power) => taiyi.numeral(10 ** power) : taiyi.numeral;
+    const ends = limits.map((power) => 10 ** power);
+    const ticks = isLog ? taiyi.logTicks(ends, 4).map(Math.log10) : taiyi.ticks(limits, 4);
+    return { raster, measure, map: taiyi.maps.viridis, limits, label, ticks };
+  };
+
+  /**
+   * Paints a raster onto an area.
+   * @param {CanvasRenderingContext2D} pen
+   * @param {object} area
+   * @param {Raster} raster
+   * @param {{measure: (value: number) => number, limits: [number, number], map: Uint32Array}} look
+   */
+  taiyi.paint = (pen, area, raster, look) => {
+    const image = new ImageData(raster.columns, Math.round(area.height));
+    const pixels = new Uint32Array(image.data.buffer);
+    const shades = shadesOf(raster, look);
+    for (let y = 0; y < image.height; y += 1) {
+      const base = Math.floor((y / image.height) * raster.rows) * raster.columns;
+      const at = y * image.width;
+      for (let x = 0; x < image.width; x += 1) {
+        const flag = raster.flags[base + x];
+        pixels[at + x] = flag > FINITE ? striped(flag, x, y) : shades[base + x];
+      }
+    }
+    const sheet = new OffscreenCanvas(image.width, image.height);
+    sheet.getContext("2d").putImageData(image, 0, 0);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(sheet, area.left, area.top, area.width, area.height);
+  };
+
+  /** The colours of finite cells; those of absent ones let the paper through. */
+  function shadesOf(raster, { measure, limits: [low, high], map }) {
+    return Uint32Array.from(raster.values, (value, cell) => {
+      if (raster.flags[cell] === ABSENT) return 0;
+      const share = (measure(value) - low) / (high - low);
+      return map[Math.min(Math.max(Math.round(share * (COLOURS - 1)), 0), COLOURS - 1)];
+    });
+  }
+
+  function striped(flag, x, y) {
+    const [ink, gap] = flag === NAN ? taiyi.stripes.nan : taiyi.stripes.inf;
+    const place = flag === NAN ? x + y : x - y + 1e4;
+    return place % 6 < 4 ? ink : gap;
+  }
+
+  /** Absent cells show as a dotted paper: drawn first, under a raster. */
+  taiyi.paintAbsent = (pen, area) => {
+    pen.fillStyle = taiyi.ink("absent");
+    pen.fillRect(area.left, area.top, area.width, area.height);
+    pen.fillStyle = taiyi.ink("absent-dot");
+    for (let y = area.top + 3; y < area.top + area.height; y += 8) {
+      for (let x = area.left + 3; x < area.left + area.width; x += 8) pen.fillRect(x, y, 1, 1);
+    }
+  };
+
+  /**
+   * Draws a colour bar with its ticks.
+   * @param {HTMLCanvasElement} canvas
+   * @param {{map: Uint32Array, limits: [number, number], ticks: number[], label: (value: number) => string}} look
+   */
+  taiyi.paintColourBar = (canvas, { map, limits, ticks, label }) => {
+    const [width, height, side] = [260, 32, 2];
+    const pen = taiyi.paper(canvas, width, height);
+    const image = new ImageData(COLOURS, 1);
+    new Uint32Array(image.data.buffer).set(map);
+    const sheet = new OffscreenCanvas(COLOURS, 1);
+    sheet.getContext("2d").putImageData(image, 0, 0);
+    pen.drawImage(sheet, side, 2, width - 2 * side, 10);
+    pen.fillStyle = pen.strokeStyle = taiyi.ink("muted");
+    pen.textBaseline = "top";
+    pen.textAlign = "left";
+    pen.fillText(`≤ ${label(limits[0])}`, side, 17);
+    pen.textAlign = "right";
+    pen.fillText(`${label(limits[1])} ≤`, width - side, 17);
+    const scale = taiyi.scale(limits, [side, width - side]);
+    pen.textAlign = "center";
+    for (const value of ticks) {
+      const x = scale.at(value);
+      taiyi.line(pen, [x, 12], [x, 15]);
+      if (x > side + 55 && x < width - side - 55) pen.fillText(label(value), x, 17);
+    }
+  };
+})(taiyi);

@@ -1,0 +1,101 @@
+"use strict";
+
+/* Which series there are: of a quantity, of a selection, by severity; and the steps they span. */
+((taiyi) => {
+  const SEVERITY = { alert: 0, warn: 1, ok: 2 };
+
+  /** The runs of the page: one, or two that are compared. */
+  taiyi.runs = () => taiyi.header.runs;
+
+  const isNumeric = (run, series) => run.chunks[series.chunk]?.kind === "numbers";
+
+  /**
+   * The quantities of numbers in the first run, in the order of their first series.
+   * @returns {string[]}
+   */
+  taiyi.quantities = () => {
+    const [run] = taiyi.runs();
+    const numeric = run.series.filter((series) => isNumeric(run, series));
+    return [...new Set(numeric.map((series) => series.quantity))];
+  };
+
+  /** The modes in which anything was taken. */
+  taiyi.modes = () => [
+    ...new Set(taiyi.runs().flatMap((run) => run.series.map((series) => series.mode))),
+  ];
+
+  /**
+   * The series of a quantity in the present mode, in the order of execution.
+   * @param {object} run
+   * @param {string} quantity
+   * @returns {object[]}
+   */
+  taiyi.seriesOf = (run, quantity) =>
+    run.series
+      .filter((series) => series.quantity === quantity && series.mode === taiyi.state.mode)
+      .filter((series) => isNumeric(run, series))
+      .sort((one, other) => one.chunk - other.chunk || one.row - other.row);
+
+  /**
+   * The series of tensors in the present mode.
+   * @param {object} run
+   * @returns {object[]}
+   */
+  taiyi.tensorSeries = (run) =>
+    run.series.filter(
+      (series) => run.chunks[series.chunk]?.kind === "tensors" && series.mode === taiyi.state.mode,
+    );
+
+  /** The modules selected, as one set. */
+  taiyi.selectedModules = () => new Set(taiyi.state.selection.flatMap((entry) => entry.modules));
+
+  /** What is in alert first, then what is to be looked at; else the order given. */
+  taiyi.bySeverity = (series) =>
+    [...series].sort((one, other) => SEVERITY[one.state] - SEVERITY[other.state]);
+
+  /**
+   * So many of a list: those in alert first, then some all along it.
+   * @param {object[]} series
+   * @param {number} most
+   * @returns {object[]}
+   */
+  taiyi.sample = (series, most) => {
+    if (series.length <= most) return series;
+    const urgent = taiyi
+      .bySeverity(series)
+      .filter((one) => one.state !== "ok")
+      .slice(0, most);
+    const rest = series.filter((one) => one.state === "ok");
+    const wanted = Math.min(most - urgent.length, rest.length);
+    const spread = Array.from(
+      { length: wanted },
+      (_, k) => rest[Math.round((k * (rest.length - 1)) / Math.max(wanted - 1, 1))],
+    );
+    const chosen = new Set([...urgent, ...spread]);
+    return series.filter((one) => chosen.has(one));
+  };
+
+  /**
+   * The first and last step of all runs.
+   * @returns {[number, number]}
+   */
+  taiyi.allSteps = () => {
+    const series = taiyi.runs().flatMap((run) => run.series);
+    const first = series.reduce((least, one) => Math.min(least, one.first), Infinity);
+    const last = series.reduce((most, one) => Math.max(most, one.last), -Infinity);
+    return first <= last ? [first, Math.max(last, first + 1)] : [0, 1];
+  };
+
+  /** The steps shown. */
+  taiyi.shownSteps = () => taiyi.state.range ?? taiyi.allSteps();
+
+  /** The first run's events of NaN or Inf: the first of them, or undefined. */
+  taiyi.firstNonFinite = () => taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
+
+  /** A state's sign: what tells it without colour. */
+  taiyi.stateSign = ({ state, trend }) => {
+    if (state === "alert") return " !";
+    if (state !== "warn") return "";
+    return { up: " ↑", down: " ↓" }[trend] ?? " ~";
+  };
+})(taiyi);

@@ -1,0 +1,189 @@
+"use strict";
+
+/* Tensors of one series over time: a heat map of positions by steps, and the line of one step. */
+((taiyi) => {
+  const HEIGHT = 220;
+  const [TOP, BOTTOM] = [8, 26];
+  const { find } = taiyi;
+  let shown = null;
+  let picked = null;
+  let turn = 0;
+
+  /** Sets the panel up: it follows the state from here on. */
+  taiyi.startTensors = () => {
+    find("tensor-pick").addEventListener("change", ({ target }) => {
+      picked = target.value;
+      taiyi.drawTensors();
+    });
+    taiyi.followPointer(find("tensor-overlay"), () => shown.area, {
+      hover: (place) => {
+        find("tensor-reading").textContent = place ? reading(place) : "";
+      },
+    });
+    taiyi.on(["selection"], () => {
+      picked = null;
+    });
+    taiyi.on(["selection", "mode", "range", "theme", "updates", "colourScale"], taiyi.drawTensors);
+    taiyi.on(["cursor"], drawLine);
+    taiyi.onResize(find("tensors"), taiyi.drawTensors);
+  };
+
+  /** Draws the tensors picked, as soon as they are there; hides the panel where there are none. */
+  taiyi.drawTensors = async () => {
+    turn += 1;
+    const mine = turn;
+    const choices = choicesOf();
+    find("tensors").hidden = choices.length === 0;
+    find("nav-tensors").hidden = choices.length === 0;
+    if (choices.length === 0) return;
+    const choice = choices.find(({ key }) => key === picked) ?? choices[0];
+    const pairs = choices.map(({ key, text }) => [key, text]);
+    taiyi.fillSelect(find("tensor-pick"), pairs, choice.key);
+    const chunk = await taiyi.chunk(choice.run, choice.series.chunk);
+    if (mine !== turn) return;
+    shown = { ...choice, chunk, ...measured(chunk) };
+    draw();
+  };
+
+  /** Tensors of what is selected first. */
+  function choicesOf() {
+    const modules = taiyi.selectedModules();
+    const all = taiyi.runs().flatMap((run, place) =>
+      taiyi.tensorSeries(run).map((series) => ({
+        run,
+        series,
+        key: `${place} ${series.chunk}`,
+        text: `${taiyi.shortened(series.module, 50)} · ${taiyi.shortened(series.quantity, 40)}${place ? ` · ${taiyi.shortened(run.name, 24)}` : ""}`,
+      })),
+    );
+    const isOther = ({ series }) => (modules.has(series.module) ? 0 : 1);
+    return all.sort((one, other) => isOther(one) - isOther(other));
+  }
+
+  function measured(chunk) {
+    const width = find("tensors").clientWidth;
+    const area = taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM);
+    const raster = taiyi.raster(positions(chunk), taiyi.shownSteps(), area.width);
+    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale === "log") };
+  }
+
+  const longest = ({ entry }) => entry.arrays.find(({ name }) => name === "values").shape[1];
+
+  /** The tensors turned: a row for each position, the last at the top. */
+  function positions(chunk) {
+    const [count, length] = [chunk.step.length, longest(chunk)];
+    const mean = new Float32Array(count * length);
+    for (let k = 0; k < count; k += 1) {
+      for (let p = 0; p < length; p += 1)
+        mean[(length - 1 - p) * count + k] = chunk.values[k * length + p];
+    }
+    const turned = { start: chunk.step, end: chunk.step, mean };
+    return Array.from({ length }, (_, row) => ({ chunk: turned, row }));
+  }
+
+  function draw() {
+    const { area, width, raster } = shown;
+    const pen = taiyi.paper(find("tensor-canvas"), width, HEIGHT);
+    taiyi.paintAbsent(pen, area);
+    taiyi.paint(pen, area, raster, shown);
+    taiyi.drawBoundaries(pen, area, taiyi.ink("boundary"));
+    taiyi.drawSteps(pen, area);
+    drawPositions(pen);
+    taiyi.paintColourBar(find("tensor-bar"), shown);
+    drawLine();
+  }
+
+  function drawPositions(pen) {
+    const { area, chunk } = shown;
+    const length = longest(chunk);
+    pen.fillStyle = taiyi.ink("muted");
+    pen.textAlign = "right";
+    pen.textBaseline = "middle";
+    for (const place of taiyi.ticks([0, length - 1], 6).filter(Number.isInteger)) {
+      const y = area.top + area.height - ((place + 0.5) / length) * area.height;
+      pen.fillText(positionText(chunk, place), area.left - 7, y);
+    }
+  }
+
+  /** What a position means: an index, or the left edge of a bin. */
+  function positionText({ entry }, place) {
+    const { kind, edges } = entry.bins;
+    return kind === "edges" ? taiyi.numeral(edges[place]) : taiyi.whole(place);
+  }
+
+  /** The tensor of the step under the cursor, or else the latest. */
+  function momentOf({ step }) {
+    const { cursor } = taiyi.state;
+    if (cursor === null) return step.length - 1;
+    return Math.max(
+      step.findLastIndex((one) => one <= cursor),
+      0,
+    );
+  }
+
+  function drawLine() {
+    if (!shown) return;
+    const { chunk, area, width, series } = shown;
+    taiyi.drawCursor(taiyi.paper(find("tensor-overlay"), width, HEIGHT), area);
+    const moment = momentOf(chunk);
+    const most = longest(chunk);
+    const values = Array.from(
+      chunk.values.subarray(moment * most, moment * most + chunk.length[moment]),
+    );
+    const pen = taiyi.paper(find("tensor-line"), width, HEIGHT);
+    drawProfile(pen, area, values);
+    const step = taiyi.whole(chunk.step[moment]);
+    find("tensor-step").textContent = `${taiyi.shortened(series.quantity, 40)} at step ${step}`;
+  }
+
+  function drawProfile(pen, area, values) {
+    const finite = values.filter(Number.isFinite);
+    const isLog = taiyi.state.colourScale === "log" && finite.every((value) => value > 0);
+    const limits = [Math.min(...finite), Math.max(...finite)];
+    if (!(limits[0] < limits[1])) limits[1] = limits[0] + 1;
+    const scale = taiyi.scale(limits, [area.top + area.height, area.top + 4], isLog);
+    pen.textBaseline = "middle";
+    pen.textAlign = "right";
+    for (const value of isLog ? taiyi.logTicks(limits, 5) : taiyi.ticks(limits, 5)) {
+      pen.strokeStyle = taiyi.ink("line");
+      taiyi.line(pen, [area.left, scale.at(value)], [area.left + area.width, scale.at(value)]);
+      pen.fillStyle = taiyi.ink("muted");
+      pen.fillText(taiyi.numeral(value), area.left - 7, scale.at(value));
+    }
+    drawStairs(pen, area, values, scale);
+    drawPlaces(pen, area, values.length);
+  }
+
+  function drawStairs(pen, area, values, scale) {
+    const wide = area.width / values.length;
+    pen.strokeStyle = taiyi.ink("line-0");
+    pen.lineWidth = 1.6;
+    pen.beginPath();
+    values.forEach((value, k) => {
+      if (!Number.isFinite(value)) return;
+      pen.lineTo(area.left + k * wide, scale.at(value));
+      pen.lineTo(area.left + (k + 1) * wide, scale.at(value));
+    });
+    pen.stroke();
+  }
+
+  function drawPlaces(pen, area, count) {
+    pen.fillStyle = taiyi.ink("muted");
+    pen.textAlign = "center";
+    pen.textBaseline = "top";
+    for (const place of taiyi.ticks([0, count - 1], area.width / 80).filter(Number.isInteger)) {
+      const x = area.left + ((place + 0.5) / count) * area.width;
+      pen.fillText(positionText(shown.chunk, place), x, area.top + area.height + 7);
+    }
+  }
+
+  function reading({ x, y }) {
+    const { area, raster, chunk } = shown;
+    const row = Math.floor(((y - area.top) / area.height) * raster.rows);
+    if (row < 0 || row >= raster.rows) return "";
+    const cell = row * raster.columns + Math.floor(x - area.left);
+    const step = taiyi.whole(chunk.step[momentOf(chunk)]);
+    const place = positionText(chunk, raster.rows - 1 - row);
+    return `step ${step} · ${place} · ${taiyi.numeral(raster.values[cell])}`;
+  }
+})(taiyi);
