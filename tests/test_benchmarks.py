@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
+from benchmarks import diagram, scaling, storage
 from benchmarks import report as long_report
-from benchmarks import scaling, storage
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
 from benchmarks.overhead.models import CASES, probed
@@ -132,6 +132,15 @@ def test_what_is_not_installed_is_left_out_and_told(monkeypatch, capsys):
     monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None)
     assert not storage._is_there("wandb")
     assert "wandb is left out: it is not installed" in capsys.readouterr().out
+
+
+def test_diagrams_are_timed_stage_by_stage():
+    head, *rows = diagram.rows(quick=True)
+    assert head.split()[3:] == [*diagram.STAGES, "all"]
+    assert len(rows) == len(diagram.MODELS)
+    for row in rows:
+        *stages, total = map(float, row.split()[-6:])
+        assert total == pytest.approx(sum(stages), abs=0.01)
 
 
 @pytest.mark.parametrize("options", [[], ["--killed"]])

@@ -180,7 +180,7 @@ def test_a_predicate_is_no_function():
 
 def test_the_diagram_marks_calls_of_functions():
     model = taiyi_fx.instrument(nested(), {SDPA: NORMS})
-    boxes = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="box")).values()
-    marked = [(box.label, box.path) for box in boxes if box.marks]
+    items = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="item")).values()
+    marked = [(item.label, item.module) for item in items if item.marks]
     name = "scaled_dot_product_attention"
     assert marked == [(name, f"{i}.attention.{name}()") for i in (0, 1)]

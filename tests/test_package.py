@@ -137,6 +137,14 @@ def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch, capsys):
     assert "0 ... 99 (100)" in capsys.readouterr().out
 
 
+def test_the_code_of_the_page_on_diagrams_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for block in python_blocks(ROOT / "docs" / "diagram.md"):
+        exec(compile(block, "diagram.md", "exec"), namespace)
+    assert "OutputRMS 0." in (tmp_path / "probes.dot").read_text(encoding="utf-8")
+
+
 def test_the_code_of_the_page_on_the_report_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in python_blocks(ROOT / "docs" / "report.md"):
@@ -176,6 +184,7 @@ def test_testing_is_imported_by_name():
         "README.md",
         "docs/how-it-works.md",
         "docs/testing.md",
+        "docs/diagram.md",
         "docs/command-line.md",
         "docs/cost.md",
         "docs/report.md",
@@ -208,6 +217,18 @@ def test_the_main_job_trains_and_records_and_draws(tmp_path, monkeypatch, capsys
                      "WeightNorm", "WeightGradNorm", "RankMe", "DeadNeuronRatio"):  # fmt: skip
         assert quantity in output
     assert (tmp_path / "probes.svg").read_text().count("<g") > 10
+
+
+def test_five_models_are_drawn_and_the_ill_ones_are_seen(tmp_path, capsys):
+    example = runpy.run_path(str(ROOT / "examples" / "diagrams.py"))
+    example["main"](str(tmp_path))
+    names = ["gpt", "lstm", "moe", "resnet50", "unet"]
+    assert sorted(path.stem for path in tmp_path.glob("*.svg")) == names
+    assert sorted(path.stem for path in tmp_path.glob("*.png")) == names
+    ill = {name for name in names if "alert" in (tmp_path / f"{name}.svg").read_text("utf-8")}
+    assert ill == {"gpt", "moe"}
+    boxes = re.findall(r"<diagram of (\d+) boxes", capsys.readouterr().out)
+    assert all(10 <= int(count) <= 60 for count in boxes)
 
 
 def test_ones_own_quantity_is_right_under_accumulation(capsys):

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from taiyi_fx.cli.self_test import self_test
-from taiyi_fx.dot import find_engine
+from taiyi_fx.diagram.engines import find_engine
 
 
 class Finding(NamedTuple):
@@ -97,7 +97,9 @@ def _graphviz() -> Finding:
     engine = find_engine()
     if engine is None:
         return Finding(
-            "missing", "Graphviz", "for .svg and .png diagrams: pip install 'taiyi-fx[diagram]'"
+            "missing",
+            "Graphviz",
+            "for better .svg and .png diagrams: pip install 'taiyi-fx[diagram]'",
         )
     return Finding("ok", "Graphviz", Path(engine).stem)
 

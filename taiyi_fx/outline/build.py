@@ -18,6 +18,7 @@ from taiyi_fx.outline.plumbing import with_plumbing
 from taiyi_fx.outline.ranges import with_ranges
 from taiyi_fx.outline.sizes import without_sizes
 from taiyi_fx.outline.tree import tree
+from taiyi_fx.outline.unused import without_unused
 from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.flow import Flow
 
@@ -34,7 +35,7 @@ def outline(
     """
     drawing = Drawing(compiled, subscriptions, flow)
     drawing.draw()
-    graph = without_sizes(drawing.graph)
+    graph = without_unused(without_sizes(drawing.graph))
     model = tree(graph, drawing.clusters, drawing.model())
     for item in drawing.uncalled({part.item.module for part in model.walk()}):
         model.inside.add_node(Part(item))

@@ -97,7 +97,7 @@ class Drawing:
             name = _joined(part, str(node.target))
             call, self.calls[name] = self.calls[name], self.calls[name] + 1
             return self._draw_call(name, call, inside)
-        drawn = self._add(self._operation(node), () if node.op == "output" else inside)
+        drawn = self._add(self._operation(node, part), () if node.op == "output" else inside)
         return drawn, drawn
 
     def _draw_call(self, name: str, call: int, scope: Scope) -> Ends:
@@ -169,13 +169,13 @@ class Drawing:
         self.graph.add_node(name, item=item, scope=scope)
         return name
 
-    def _operation(self, node: fx.Node) -> Item:
+    def _operation(self, node: fx.Node, part: str) -> Item:
         if node.op == "placeholder":
             return Item("input", str(node.target).lstrip("*"))
         if node.op == "output":
             return Item("output", "output")
         if node.op == "get_attr":
-            return Item("parameter", str(node.target).rpartition(".")[2], notes=(str(node.target),))
+            return self._attribute(_joined(part, str(node.target)))
         label = _operation_name(node)
         if "site" not in node.meta:
             return Item("op", label)
@@ -183,6 +183,13 @@ class Drawing:
         marks, notes = self._marks.at(site, call), tuple(self._shapes.of_call(site, call))
         label += f" (call {call + 1})" if call else ""
         return Item("op", label, module=_called(site, call), marks=marks, notes=notes)
+
+    def _attribute(self, path: str) -> Item:
+        """The box of a tensor that a graph takes from the model."""
+        home, _, name = path.rpartition(".")
+        found = getattr(self.modules.get(home), name, None)
+        kind = "parameter" if isinstance(found, nn.Parameter) else "buffer"
+        return Item("parameter", name, kind, notes=(path,))
 
     def _scope(self, node: fx.Node, part: str, scope: Scope) -> Scope:
         keys = list(node.meta.get("nn_module_stack", {}))

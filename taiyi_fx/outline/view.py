@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -178,30 +178,46 @@ def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
 
 
 def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set[int]:
-    """Opens items, the outer ones and earlier ones first, as long as there is room for boxes."""
+    """Opens items level by level as long as there is room: all that are alike, or one of them."""
     parents = {i for i, inner in enumerate(children) if inner}
     modules = {i for i in parents if outline.items[i].kind != "plumbing"} | asked
     if _boxes(children, modules) <= _SMALL:
         return modules
-    is_open = {0} | asked
+    is_open: set[int] = set()
     deep = _depths(outline)
-    waiting: list[tuple[float, int]] = []
+    waiting: dict[int, float] = {}
 
-    def offer(parent: int) -> None:
-        for i in children[parent]:
+    def add(chosen: Collection[int]) -> None:
+        is_open.update(chosen)
+        for i in itertools.chain.from_iterable(children[parent] for parent in chosen):
             kind = outline.items[i].kind
             if i in modules and i not in is_open and kind not in ("rest", "range"):
                 # What a fold holds is like what stands beside it.
-                heapq.heappush(waiting, (deep[i] + 1.5 * (kind == "fold"), i))
+                waiting[i] = deep[i] + 1.5 * (kind == "fold")
 
-    for i in sorted(is_open):
-        offer(i)
+    add({0} | asked)
     while waiting:
-        _, i = heapq.heappop(waiting)
-        if _boxes(children, is_open | {i}) <= _BOXES:
-            is_open.add(i)
-            offer(i)
+        lowest = min(waiting.values())
+        level = [i for i in sorted(waiting) if waiting[i] == lowest]
+        for i in level:
+            del waiting[i]
+        for alike in _alike(outline, children, level):
+            for chosen in (alike, alike[:1]):
+                if _boxes(children, is_open.union(chosen)) <= _BOXES:
+                    add(chosen)
+                    break
     return is_open
+
+
+def _alike(
+    outline: Outline, children: list[list[int]], level: Sequence[int]
+) -> Iterator[list[int]]:
+    """Items by what they are: half of some equal ones open would look like a difference."""
+    found: dict[tuple[str, str, int], list[int]] = {}
+    for i in level:
+        item = outline.items[i]
+        found.setdefault((item.kind, item.class_name, len(children[i])), []).append(i)
+    yield from found.values()
 
 
 def _boxes(children: list[list[int]], is_open: set[int]) -> int:

@@ -149,8 +149,8 @@ class Kept(Parts):
 
 def drawn_edges(instrumented, **options):
     graph = taiyi_fx.diagram(instrumented, **options).to_networkx()
-    box = dict(graph.nodes(data="box"))
-    return {tuple(box[n].path or box[n].label for n in edge) for edge in graph.edges}
+    item = dict(graph.nodes(data="item"))
+    return {tuple(item[n].module or item[n].label for n in edge) for edge in graph.edges}
 
 
 WHOLE = {
@@ -254,6 +254,6 @@ def test_what_cannot_be_followed_does_not_end_the_forward(monkeypatch):
         model = taiyi_fx.instrument(plain, ALL)
         x = torch.randn(2, 4)
         assert torch.equal(model(x), plain(x))
-        boxes = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="box")).values()
+        items = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="item")).values()
         said = "its data flow could not be followed: AssertionError('no edge')"
-        assert any(said in box.notes for box in boxes) is (followed is fails)
+        assert any(said in item.notes for item in items) is (followed is fails)
