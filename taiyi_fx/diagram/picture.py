@@ -14,12 +14,15 @@ from torch import Tensor
 from taiyi_fx.diagram import engines, sketch
 from taiyi_fx.diagram.dot import to_dot
 from taiyi_fx.diagram.faces import Face, faces
-from taiyi_fx.diagram.readings import Readings, readings
+from taiyi_fx.diagram.interactive import page
+from taiyi_fx.diagram.readings import readings
 from taiyi_fx.instrument import InstrumentedModule
+from taiyi_fx.monitor import Monitor
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import outline
-from taiyi_fx.outline.view import Depth, View, opened, shown
+from taiyi_fx.outline.view import Depth, opened, shown
 from taiyi_fx.passes.observe import observe
+from taiyi_fx.report.header import Graph
 
 Direction = Literal["TB", "LR", "BT", "RL"]
 
@@ -35,12 +38,19 @@ class Diagram:
     """
 
     def __init__(
-        self, outline: Outline, view: View, readings: Readings, direction: Direction = "TB"
+        self,
+        graph: Graph,
+        monitor: Monitor,
+        *,
+        values: bool = True,
     ) -> None:
-        self.outline = outline
-        self.view = view
-        self._readings = readings
-        self._direction: Direction = direction
+        assert graph.outline is not None
+        self.outline = graph.outline
+        self.view = shown(graph.outline, graph.is_open, only_probed=graph.only_probed)
+        self._graph = graph
+        self._monitor = monitor
+        self._values = values
+        self._readings = readings(graph.outline, monitor.records) if values else {}
 
     def to_networkx(self) -> nx.DiGraph:
         """All boxes that have none inside, shown or not, and who feeds whom of them.
@@ -57,16 +67,17 @@ class Diagram:
 
     def to_dot(self) -> str:
         """What is shown in Graphviz's language; needs no Graphviz."""
-        return to_dot(self.view, self._faces, self._direction)
+        return to_dot(self.view, self._faces, self._graph.direction)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Writes the diagram to a file, in the format that its suffix names.
 
         Pictures are laid out by Graphviz: the system's, or that of ``taiyi-fx[diagram]``. Without
-        one matplotlib draws a plainer one, which says so.
+        one matplotlib draws a plainer one, which says so. A page needs neither: in a browser its
+        boxes open and close, and it shows the records in memory as a report does.
 
         Args:
-            path: A path that ends in ``.dot``, ``.svg`` or ``.png``.
+            path: A path that ends in ``.html``, ``.svg``, ``.png`` or ``.dot``.
 
         Raises:
             ValueError: The suffix is none of these.
@@ -77,16 +88,19 @@ class Diagram:
         suffix = path.suffix.lower()
         if suffix == ".dot":
             path.write_text(self.to_dot(), encoding="utf-8")
+        elif suffix == ".html":
+            text = page(self._graph, self._monitor, values=self._values)
+            path.write_text(text, encoding="utf-8")
         elif suffix in _PICTURES:
             path.write_bytes(self._picture(suffix[1:]))
         else:
-            raise ValueError(f"{path.name!r} should end in .dot, .svg or .png")
+            raise ValueError(f"{path.name!r} should end in .html, .svg, .png or .dot")
         return path
 
     def _picture(self, form: str) -> bytes:
         engine = engines.find_engine()
         if engine is None:
-            return sketch.render(self.view, self._faces, self._direction, form)
+            return sketch.render(self.view, self._faces, self._graph.direction, form)
         return engines.render(engine, self.to_dot(), form)
 
     @functools.cached_property
@@ -152,9 +166,8 @@ def diagram(
         known = ", ".join(map(repr, get_args(Direction)))
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
-    view = shown(made, opened(made, depth, expand), only_probed=only_probed)
-    read = readings(made, instrumented.monitor.records) if values else {}
-    return Diagram(made, view, read, direction)
+    graph = Graph(made, opened(made, depth, expand), only_probed, direction)
+    return Diagram(graph, instrumented.monitor, values=values)
 
 
 def _outline(instrumented: InstrumentedModule, example: Any) -> Outline:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,15 +22,36 @@ VERSION = 1
 MOST_EVENTS = 1000
 
 
+class Graph(NamedTuple):
+    """The graph as a page shows it at first.
+
+    Attributes:
+        outline: The model; None where it is not known.
+        is_open: The items that are open.
+        only_probed: Whether boxes with nothing read or changed in them are left out.
+        direction: The way that data flow, as Graphviz names it.
+    """
+
+    outline: Outline | None
+    is_open: Collection[int]
+    only_probed: bool = False
+    direction: str = "TB"
+
+
+def at_first(outline: Outline | None) -> Graph:
+    """The graph as a page shows it by default."""
+    return Graph(outline, opened(outline) if outline else ())
+
+
 def header(
-    title: str, runs: Sequence[dict[str, Any]], outline: Outline | None, live: dict[str, Any] | None
+    title: str, runs: Sequence[dict[str, Any]], graph: Graph, live: dict[str, Any] | None
 ) -> dict[str, Any]:
     """The header of a report.
 
     Args:
         title: The page's.
         runs: What `run_entry` made, one or two.
-        outline: Of the first.
+        graph: Of the first.
         live: How often a live page asks, and what went wrong; None for a file.
     """
     return {
@@ -39,14 +60,11 @@ def header(
         "live": live or False,
         "made": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "runs": list(runs),
-        "outline": outline.to_json() if outline else None,
-        "open": opened_at_first(outline),
+        "outline": graph.outline.to_json() if graph.outline else None,
+        "open": sorted(graph.is_open),
+        "only_probed": graph.only_probed,
+        "direction": graph.direction,
     }
-
-
-def opened_at_first(outline: Outline | None) -> list[int]:
-    """The items of an outline that are open when the page is."""
-    return sorted(opened(outline)) if outline else []
 
 
 def run_entry(

@@ -21,7 +21,7 @@ from taiyi_fx.report.contents import (
     named,
 )
 from taiyi_fx.report.gathered import Gathered, Group
-from taiyi_fx.report.header import header, numbers_entries, run_entry, tensors_entry
+from taiyi_fx.report.header import at_first, header, numbers_entries, run_entry, tensors_entry
 from taiyi_fx.report.readout import About, RunReadout
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
@@ -69,7 +69,8 @@ class LiveRun:
                 problem = str(error)
             entry, outline = self._known
         poll = max(_POLL_MS, round(_REST * 1000 * self._seconds))
-        return header(self.name, [entry], outline, {"poll_ms": poll, "problem": problem})
+        live = {"poll_ms": poll, "problem": problem}
+        return header(self.name, [entry], at_first(outline), live)
 
     def chunk(self, number: int, after: int | None = None) -> Chunk | None:
         """A chunk, whole or with the steps after one as they are; None if there is none.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from taiyi_fx.report.contents import Contents, contents
-from taiyi_fx.report.header import header
+from taiyi_fx.report.header import at_first, header
 from taiyi_fx.report.page import assemble
 from taiyi_fx.report.readout import MonitorReadout, Readout, RunReadout
 from taiyi_fx.runs.opening import open_run
@@ -63,7 +63,7 @@ def report(
         named = [opened.enter_context(_opened(each)) for each in sources]
         found = _contents(named)
     told = title if title is not None else " · ".join(name for name, _ in named)
-    head = header(told, [each.entry for each in found], found[0].outline, None)
+    head = header(told, [each.entry for each in found], at_first(found[0].outline), None)
     texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
     _put(file, assemble(head, texts).text)
     return file

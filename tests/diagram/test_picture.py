@@ -1,7 +1,7 @@
 """The diagram of an instrumented model: what is in it, and what becomes of it."""
 
+import json
 import re
-import time
 import xml.etree.ElementTree as ET
 
 import networkx as nx
@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.outline import Mark
+from taiyi_fx.outline import Mark, Outline
+from taiyi_fx.outline.view import opened
 from taiyi_fx.testing.blocks import Branch, Chain, Residual, Shared
 from tests.diagram.given import CFG, HOSTILE, cnn, hostile, instrumented_cnn, net, trained
 
@@ -212,7 +213,7 @@ def test_a_picture_is_written_by_its_suffix(tmp_path, suffix, start):
 
 def test_another_suffix_is_refused(tmp_path):
     diagram = taiyi_fx.diagram(instrumented_cnn())
-    with pytest.raises(ValueError, match=r"'probes.gif' should end in .dot, .svg or .png"):
+    with pytest.raises(ValueError, match=r"'probes.gif' should end in .html, .svg, .png or .dot"):
         diagram.write(tmp_path / "probes.gif")
     assert repr(diagram) == "<diagram of 6 boxes, 2 with probes>"
 
@@ -231,12 +232,31 @@ def test_a_notebook_shows_the_picture():
     assert ET.fromstring(shown["image/svg+xml"]).tag.endswith("svg")
 
 
-def test_a_thousand_boxes_take_less_than_two_seconds(tmp_path):
+def test_of_a_thousand_boxes_sixty_are_drawn(tmp_path):
     model = taiyi_fx.instrument(
         nn.Sequential(*(nn.Linear(2, 2 + i % 2) for i in range(1000))), {nn.Linear: ["OutputRMS"]}
     )
-    began = time.process_time()
     diagram = taiyi_fx.diagram(model)
-    diagram.write(tmp_path / "thousand.svg")
-    assert time.process_time() - began < 2
+    ET.parse(diagram.write(tmp_path / "thousand.svg"))
     assert len(diagram.view.boxes) <= 60
+
+
+def test_a_page_shows_what_the_diagram_shows(tmp_path):
+    model = trained(net(), torch.ones(3, 4))
+    diagram = taiyi_fx.diagram(model, 1, only_probed=True, direction="LR")
+    header = header_of(diagram.write(tmp_path / "probes.html"))
+    assert Outline.from_json(header["outline"]) == diagram.outline
+    assert header["open"] == sorted(opened(diagram.outline, 1))
+    assert (header["only_probed"], header["direction"]) == (True, "LR")
+    assert {s["module"] for s in header["runs"][0]["series"]} == set(model.monitor.get_output())
+
+
+def test_a_page_without_values_has_no_series(tmp_path):
+    diagram = taiyi_fx.diagram(trained(net(), torch.ones(3, 4)), values=False)
+    (run,) = header_of(diagram.write(tmp_path / "probes.html"))["runs"]
+    assert run["series"] == run["chunks"] == []
+
+
+def header_of(path):
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="taiyi-data">(.*?)</script>', text, re.DOTALL)[1])

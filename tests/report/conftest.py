@@ -48,13 +48,11 @@ def complaints() -> list[str]:
 
 
 @pytest.fixture
-def show(browser: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Callable[..., Any]]:
-    """Opens a page of a header and chunks; at the end nothing may have been logged or fetched."""
+def show_file(browser: Any, complaints: list[str]) -> Iterator[Callable[..., Any]]:
+    """Opens a page from disk; at the end nothing may have been logged or fetched."""
     contexts: list[Any] = []
 
-    def open_page(header: fake.Header, chunks: Mapping[int, bytes], **options: Any) -> Any:
-        path = tmp_path / f"page{len(contexts)}.html"
-        path.write_text(assemble(header, chunks), encoding="utf-8")
+    def open_file(path: Path, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1600, "height": 1000}, **options})
         contexts.append(context)
         context.set_default_timeout(5000)
@@ -64,10 +62,22 @@ def show(browser: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Callab
         wait_until_ready(page)
         return page
 
-    yield open_page
+    yield open_file
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def show(show_file: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """Opens a page of a header and chunks, as `show_file` does."""
+
+    def open_page(header: fake.Header, chunks: Mapping[int, bytes], **options: Any) -> Any:
+        path = tmp_path / f"page{len(list(tmp_path.iterdir()))}.html"
+        path.write_text(assemble(header, chunks), encoding="utf-8")
+        return show_file(path, **options)
+
+    return open_page
 
 
 def _watch(page: Any, complaints: list[str], own: str) -> None:

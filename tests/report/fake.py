@@ -188,6 +188,8 @@ def header(runs: list[dict[str, Any]], outline: Outline | None, opened: list[int
         "runs": runs,
         "outline": outline and outline.to_json(),
         "open": opened,
+        "only_probed": False,
+        "direction": "TB",
     }
 
 

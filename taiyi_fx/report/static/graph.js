@@ -19,6 +19,8 @@
     outline = taiyi.readOutline(told);
     taiyi.outline = outline;
     taiyi.state.open = new Set([...open, ...transparent()]);
+    taiyi.state.onlyProbed = taiyi.header.only_probed;
+    taiyi.find("only-probed").checked = taiyi.header.only_probed;
     fillDepths();
     listen();
     taiyi.on(["selection"], paintSelection);

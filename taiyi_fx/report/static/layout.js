@@ -40,7 +40,7 @@
     const edges = view.edges.map((edge) => edgeLine(edge));
     return [
       "digraph {",
-      "graph [rankdir=TB ranksep=0.32 nodesep=0.22 margin=0]",
+      `graph [rankdir=${taiyi.header.direction} ranksep=0.32 nodesep=0.22 margin=0]`,
       'node [shape=box fixedsize=true label=""] edge [arrowsize=0.7]',
       ...body,
       ...edges,

@@ -3,6 +3,7 @@
 /* The model as boxes within boxes, and the view of it: which are open, who feeds whom. */
 ((taiyi) => {
   const LEVELS = new Set(["module", "container", "python"]);
+  const OPENED = new Set([...LEVELS, "fold"]);
   const SIDES = ["forward", "backward", "parameters"];
   const NO_MARKS = { forward: [], backward: [], parameters: [], edits: [] };
 
@@ -57,7 +58,7 @@
    */
   taiyi.openedTo = (outline, depth) => {
     const isOpened = (item) =>
-      depth === Infinity || item.kind === "fold" || (LEVELS.has(item.kind) && item.depth < depth);
+      depth === Infinity || (OPENED.has(item.kind) && item.depth < depth);
     const opened = outline.items.filter((item) => taiyi.opens(item) && isOpened(item));
     return new Set(opened.map((item) => item.index));
   };

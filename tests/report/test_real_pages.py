@@ -1,0 +1,64 @@
+"""Pages of models that were really trained: diagrams and reports, as users make them."""
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from tests.outline.outlined import Block, Stack
+
+
+@pytest.fixture
+def trained(tmp_path):
+    torch.manual_seed(0)
+    cfg = {
+        nn.Linear: ["OutputRMS", "OutputGradNorm", "Histogram", "WeightNorm"],
+        "*": ["NonFinite"],
+    }
+    model = taiyi_fx.instrument(Stack(*(Block() for _ in range(9))), cfg, run=tmp_path / "run")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(6):
+        x = torch.randn(8, 4) * (float("inf") if step == 5 else 1)
+        model(x).square().mean().backward()
+        if step == 5:
+            with pytest.warns(taiyi_fx.MonitorWarning, match="first NaN or Inf"):
+                model.monitor.track(step)
+        else:
+            model.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    model.monitor.close()
+    return model
+
+
+def boxes(page):
+    return page.locator("#graph .box").count()
+
+
+def test_the_page_of_a_diagram_shows_the_same_boxes(trained, tmp_path, show_file):
+    diagram = taiyi_fx.diagram(trained)
+    page = show_file(diagram.write(tmp_path / "diagram.html"))
+    assert boxes(page) == len(diagram.view.boxes)
+    assert "OutputRMS" in page.inner_text("#graph")
+    wide = taiyi_fx.diagram(trained, 1, only_probed=True, direction="LR")
+    page = show_file(wide.write(tmp_path / "wide.html"))
+    assert boxes(page) == len(wide.view.boxes) == 3
+    assert page.is_checked("#only-probed")
+    one, other = (page.locator("#graph .box").nth(i).bounding_box() for i in (0, 2))
+    assert other["x"] > one["x"] + one["width"]
+
+
+def test_a_diagram_without_values_is_a_graph_alone(trained, tmp_path, show_file):
+    diagram = taiyi_fx.diagram(trained, values=False)
+    page = show_file(diagram.write(tmp_path / "plain.html"))
+    assert boxes(page) == len(diagram.view.boxes)
+
+
+def test_a_report_of_a_run_leads_from_its_first_nan_to_the_box(
+    trained, tmp_path, show_file, screenshots
+):
+    page = show_file(taiyi_fx.report(tmp_path / "run", tmp_path / "run.html"))
+    assert page.locator("#graph .alarm").count() == 1
+    page.locator("#events-section button").first.click()
+    assert "stem" in page.inner_text("#curves-title")
+    page.screenshot(path=screenshots / "real-run.png")
