@@ -21,7 +21,7 @@ def page(graph: Graph, monitor: Monitor, *, values: bool) -> str:
     name = monitor.info.model.rpartition(".")[2]
     if not values:
         entry = run_entry(name, readout.about(), [], [], 0)
-        return assemble(header(name, [entry], graph, None), []).text
+        return assemble(header(name, [entry], graph._replace(is_alone=True), None), []).text
     found = contents(name, readout)
     texts = ((chunk.entry["id"], chunk.text()) for chunk in found.chunks)
     return assemble(header(name, [found.entry], graph, None), texts).text

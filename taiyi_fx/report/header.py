@@ -30,12 +30,14 @@ class Graph(NamedTuple):
         is_open: The items that are open.
         only_probed: Whether boxes with nothing read or changed in them are left out.
         direction: The way that data flow, as Graphviz names it.
+        is_alone: Whether the page has nothing but the graph.
     """
 
     outline: Outline | None
     is_open: Collection[int]
     only_probed: bool = False
     direction: str = "TB"
+    is_alone: bool = False
 
 
 def at_first(outline: Outline | None) -> Graph:
@@ -64,6 +66,7 @@ def header(
         "open": sorted(graph.is_open),
         "only_probed": graph.only_probed,
         "direction": graph.direction,
+        "graph_alone": graph.is_alone,
     }
 
 

@@ -190,6 +190,7 @@ def header(runs: list[dict[str, Any]], outline: Outline | None, opened: list[int
         "open": opened,
         "only_probed": False,
         "direction": "TB",
+        "graph_alone": False,
     }
 
 

@@ -52,6 +52,9 @@ def test_a_diagram_without_values_is_a_graph_alone(trained, tmp_path, show_file)
     diagram = taiyi_fx.diagram(trained, values=False)
     page = show_file(diagram.write(tmp_path / "plain.html"))
     assert boxes(page) == len(diagram.view.boxes)
+    assert not page.is_visible("#panels")
+    assert page.locator("#graph").bounding_box()["width"] > 1000
+    assert "–" not in page.inner_text("#graph")
 
 
 def test_a_report_of_a_run_leads_from_its_first_nan_to_the_box(

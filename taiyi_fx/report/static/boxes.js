@@ -97,14 +97,15 @@
   function markRow(side, quantity, series) {
     const name = taiyi.shortened(series?.quantity ?? quantity, 26);
     const latest = taiyi.number(series?.latest);
-    if (latest === null) return row(side, name, "–", "none");
+    if (latest === null) return row(side, name, taiyi.header.graph_alone ? "" : "–", "none");
     return row(side, name, taiyi.numeral(latest) + taiyi.stateSign(series), series.state);
   }
 
   const row = (side, name, value, state) => ({ side, name, value, state, more: "" });
 
   const rowWidth = ({ side, name, value, more }) => {
-    const shown = side === "edits" ? "" : WIDEST_VALUE; // a live value keeps its room
+    const hasValue = side !== "edits" && !taiyi.header.graph_alone;
+    const shown = hasValue ? WIDEST_VALUE : ""; // a live value keeps its room
     const room = Math.max(widthOf(shown, "row"), widthOf(value, "row"));
     return 30 + widthOf(name, "row") + room + widthOf(more, "row");
   };

@@ -32,18 +32,23 @@
     const names = second ? `${run.name} and ${second.name}` : taiyi.header.title;
     find("run-name").textContent = taiyi.shortened(names, 60);
     find("run-name").title = taiyi.visible(names);
-    const [first, last] = taiyi.allSteps();
-    const facts = [
-      taiyi.shortened(run.model.split(".").at(-1), 40),
-      taiyi.counted(run.series.length, "series", "series"),
-      `steps ${taiyi.whole(first)} to ${taiyi.whole(last)}`,
-      run.epochs.length > 1 ? taiyi.counted(run.epochs.length, "epoch") : "",
-    ];
+    const model = taiyi.shortened(run.model.split(".").at(-1), 40);
+    const facts = [model === names ? "" : model, ...taken(run)];
     find("run-facts").textContent = facts.filter(Boolean).join(" · ");
     const versions = Object.entries(run.versions).map(([name, version]) => `${name} ${version}`);
     find("run-facts").title = [`made ${taiyi.header.made}`, ...versions]
       .map(taiyi.visible)
       .join("\n");
+  }
+
+  function taken(run) {
+    if (!run.series.length) return [];
+    const [first, last] = taiyi.allSteps();
+    return [
+      taiyi.counted(run.series.length, "series", "series"),
+      `steps ${taiyi.whole(first)} to ${taiyi.whole(last)}`,
+      run.epochs.length > 1 ? taiyi.counted(run.epochs.length, "epoch") : "",
+    ];
   }
 
   function tellTheView() {

@@ -15,6 +15,7 @@
   taiyi.startGraph = () => {
     const { outline: told, open } = taiyi.header;
     document.body.classList.toggle("no-graph", !told);
+    document.body.classList.toggle("graph-alone", taiyi.header.graph_alone);
     if (!told) return false;
     outline = taiyi.readOutline(told);
     taiyi.outline = outline;
