@@ -1,0 +1,85 @@
+"""A small GPT learns Python's documentation, and one layer runs away: find it in the report.
+
+One parameter group has a learning rate far too high, a slip that code like this makes easy. Keeps
+the run in runs/exploding_layer and writes exploding_layer.html.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from pydoc_data import topics
+from torch import Tensor, nn
+
+import taiyi_fx
+
+sys.path.insert(0, str(Path(__file__).parent))
+from diagram_models import GPT
+
+STEPS, BATCH, LENGTH = 400, 8, 32
+
+CFG = {
+    nn.Linear: ["OutputRMS", "OutputGradNorm", "WeightNorm", ["InputHistogram", "every(20)"]],
+    nn.LayerNorm: ["OutputRMS"],
+    nn.ReLU: ["DeadNeuronRatio"],
+    "*": ["NonFinite"],
+}
+
+
+def main(folder: str = ".", steps: int = STEPS) -> Path:
+    """Trains, and returns the report's path."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    words, text = letters()
+    model = GPT(words)
+    run = Path(folder) / "runs" / "exploding_layer"
+    shutil.rmtree(run, ignore_errors=True)
+    probed = taiyi_fx.instrument(model, CFG, run=run)
+    ill = list(model.h[7].mlp.parameters())
+    well = [p for p in model.parameters() if all(p is not q for q in ill)]
+    optimizer = torch.optim.SGD([{"params": well}, {"params": ill, "lr": 60.0}], lr=0.5)
+    warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step / steps) ** 3)
+    warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)  # the report shows them
+    for step in range(steps):
+        loss = learn(probed, batch(text), optimizer, step)
+        warmup.step()
+        if (step + 1) % 100 == 0:
+            probed.monitor.tick_epoch()
+            print(f"step {step + 1}: loss {loss:.3g}")
+    probed.monitor.close()
+    return taiyi_fx.report(run, Path(folder) / "exploding_layer.html")
+
+
+def letters() -> tuple[int, Tensor]:
+    """How many letters there are, and the text as their numbers."""
+    text = "\n".join(topics.topics.values())
+    known = {letter: number for number, letter in enumerate(sorted(set(text)))}
+    return len(known), torch.tensor([known[letter] for letter in text])
+
+
+def batch(text: Tensor) -> Tensor:
+    """Stretches of the text, one letter longer than the model sees."""
+    starts = torch.randint(len(text) - LENGTH, (BATCH, 1))
+    return text[starts + torch.arange(LENGTH + 1)]
+
+
+def learn(
+    probed: taiyi_fx.InstrumentedModule, seen: Tensor, optimizer: torch.optim.Optimizer, step: int
+) -> float:
+    """One step; returns its loss."""
+    loss = F.cross_entropy(probed(seen[:, :-1]).flatten(0, 1), seen[:, 1:].flatten())
+    loss.backward()
+    probed.monitor.log("loss", loss)
+    probed.monitor.track(step)
+    optimizer.step()
+    optimizer.zero_grad()
+    return loss.item()
+
+
+if __name__ == "__main__":
+    print(f"open {main(*sys.argv[1:2])}")
