@@ -23,6 +23,7 @@ import numpy as np
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.outline import Item, Outline
 from taiyi_fx.record import Block
 from taiyi_fx.run_info import run_info
 from taiyi_fx.writers import Batch, Store
@@ -59,7 +60,8 @@ def _run(folder: Path, steps: int, series: int, *, is_killed: bool) -> Path:
         (f"layers.{i // _QUANTITIES}", f"Quantity{i % _QUANTITIES}") for i in range(series)
     )
     writer = Store(folder / "run")
-    writer.open(run_info(root, {"": root}, [], 0, 0))
+    outline = Outline((Item("module", "model"),), ())
+    writer.open(run_info(root, {"": root}, [], 0, 0, lambda: outline))
     random = np.random.default_rng(0)
     level = np.ones(series)
     for step in range(steps):

@@ -1,7 +1,7 @@
 """A small GPT learns Python's documentation, and one layer runs away: find it in the report.
 
-One parameter group has a learning rate far too high, a slip that code like this makes easy. Keeps
-the run in runs/exploding_layer and writes exploding_layer.html.
+One parameter group has a weight decay of the wrong sign, so that its weights grow until nothing is
+finite. Keeps the run in runs/exploding_layer and writes exploding_layer.html.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import shutil
 import sys
 import warnings
 from pathlib import Path
+from pydoc_data import topics
 
 import torch
 import torch.nn.functional as F
-from pydoc_data import topics
 from torch import Tensor, nn
 
 import taiyi_fx
@@ -21,7 +21,7 @@ import taiyi_fx
 sys.path.insert(0, str(Path(__file__).parent))
 from diagram_models import GPT
 
-STEPS, BATCH, LENGTH = 400, 8, 32
+STEPS, BATCH, LENGTH = 240, 8, 32
 
 CFG = {
     nn.Linear: ["OutputRMS", "OutputGradNorm", "WeightNorm", ["InputHistogram", "every(20)"]],
@@ -40,15 +40,14 @@ def main(folder: str = ".", steps: int = STEPS) -> Path:
     run = Path(folder) / "runs" / "exploding_layer"
     shutil.rmtree(run, ignore_errors=True)
     probed = taiyi_fx.instrument(model, CFG, run=run)
-    ill = list(model.h[7].mlp.parameters())
-    well = [p for p in model.parameters() if all(p is not q for q in ill)]
-    optimizer = torch.optim.SGD([{"params": well}, {"params": ill, "lr": 60.0}], lr=0.5)
-    warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (step / steps) ** 3)
+    decayed = list(model.get_submodule("h.7.mlp").parameters())
+    others = [p for p in model.parameters() if all(p is not q for q in decayed)]
+    groups = [{"params": others}, {"params": decayed, "weight_decay": -60.0}]  # the slip: its sign
+    optimizer = torch.optim.AdamW(groups, lr=2e-3)
     warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)  # the report shows them
     for step in range(steps):
         loss = learn(probed, batch(text), optimizer, step)
-        warmup.step()
-        if (step + 1) % 100 == 0:
+        if (step + 1) % 60 == 0:
             probed.monitor.tick_epoch()
             print(f"step {step + 1}: loss {loss:.3g}")
     probed.monitor.close()
@@ -82,4 +81,4 @@ def learn(
 
 
 if __name__ == "__main__":
-    print(f"open {main(*sys.argv[1:2])}")
+    print(f"open {main(sys.argv[1] if len(sys.argv) > 1 else '.')}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 INK, QUIET, LINE, SOFT, FAINT = "#1d2939", "#475467", "#7b8ba1", "#a3b0c2", "#c3cdd9"
-PROBED, EDITED = "#c2410c", "#7e22ce"
+PROBED, EDITED = "#155e75", "#7e22ce"
 
 FAMILIES = {
     "convolution": "#d3e4fa",

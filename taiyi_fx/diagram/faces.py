@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -162,12 +162,14 @@ def signed(reading: Reading) -> str:
 
 def _open(item: Item, readings: Readings, fill: str) -> Face:
     """The face of an item with its own marks: a cluster, or a box without parts."""
+    badges = tuple(_badges(item, readings))
+    states = {line.state for badge in badges for line in badge.lines}
     return Face(
         label=shortened(item.label),
         quiet=_quiet(item),
         fill=fill,
-        border=_border(item.marks, SOFT if item.kind in _SOFT else LINE),
-        badges=tuple(_badges(item, readings)),
+        border=_border(item.marks, states, SOFT if item.kind in _SOFT else LINE),
+        badges=badges,
         is_bold=bool(item.marks),
         is_dashed=item.kind in _DASHED,
         is_soft=item.kind in _SOFT,
@@ -186,9 +188,10 @@ def _fill(item: Item) -> str:
     return PLUMBING if item.kind == "plumbing" else FAMILIES.get(item.family, PLAIN)
 
 
-def _border(marks: Marks, plain: str) -> str:
+def _border(marks: Marks, states: Collection[str], plain: str) -> str:
+    """What needs a look is framed in its state's colour."""
     if marks.has_readings:
-        return PROBED
+        return next((STATES[state] for state in ("alert", "warn") if state in states), PROBED)
     return EDITED if marks.edits else plain
 
 
@@ -276,15 +279,16 @@ class _Within:
         """The face of a closed item."""
         item, counts = self.outline.items[i], self.counts[i]
         has_readings = any(counts[side] for side in SIDES)
-        soft = SOFT if item.kind == "plumbing" else LINE
-        plain = EDITED if counts["edits"] else soft
+        has_edits = bool(counts["edits"])
+        marks = Marks((Mark("", ""),) * has_readings, edits=("",) * has_edits)
+        states = [state for state in STATES if counts[state]]
         return Face(
             label=shortened(item.label),
             quiet=_quiet(item),
             fill=_fill(item),
-            border=PROBED if has_readings else plain,
+            border=_border(marks, states, SOFT if item.kind == "plumbing" else LINE),
             counts=tuple(_counts(counts)),
-            is_bold=has_readings or bool(counts["edits"]),
+            is_bold=bool(marks),
             is_double=item.kind in _RUNS,
             is_dashed=item.kind in _DASHED,
             is_soft=item.kind == "plumbing",

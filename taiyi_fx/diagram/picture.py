@@ -15,7 +15,7 @@ from taiyi_fx.diagram import engines, sketch
 from taiyi_fx.diagram.dot import to_dot
 from taiyi_fx.diagram.faces import Face, faces
 from taiyi_fx.diagram.interactive import page
-from taiyi_fx.diagram.readings import readings
+from taiyi_fx.diagram.readings import Readings, readings
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.outline import Outline
@@ -41,16 +41,14 @@ class Diagram:
         self,
         graph: Graph,
         monitor: Monitor,
-        *,
-        values: bool = True,
+        readings: Readings | None,
     ) -> None:
         assert graph.outline is not None
         self.outline = graph.outline
         self.view = shown(graph.outline, graph.is_open, only_probed=graph.only_probed)
         self._graph = graph
         self._monitor = monitor
-        self._values = values
-        self._readings = readings(graph.outline, monitor.records) if values else {}
+        self._readings = readings
 
     def to_networkx(self) -> nx.DiGraph:
         """All boxes that have none inside, shown or not, and who feeds whom of them.
@@ -80,16 +78,19 @@ class Diagram:
             path: A path that ends in ``.html``, ``.svg``, ``.png`` or ``.dot``.
 
         Raises:
+            FileNotFoundError: There is no such folder.
             ValueError: The suffix is none of these.
             EngineMissing: For pictures: there is neither Graphviz nor matplotlib; says what to
                 install.
         """
         path = Path(path)
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {str(path.parent)!r}")
         suffix = path.suffix.lower()
         if suffix == ".dot":
             path.write_text(self.to_dot(), encoding="utf-8")
         elif suffix == ".html":
-            text = page(self._graph, self._monitor, values=self._values)
+            text = page(self._graph, self._monitor, values=self._readings is not None)
             path.write_text(text, encoding="utf-8")
         elif suffix in _PICTURES:
             path.write_bytes(self._picture(suffix[1:]))
@@ -105,7 +106,7 @@ class Diagram:
 
     @functools.cached_property
     def _faces(self) -> dict[int, Face]:
-        return faces(self.outline, self.view, self._readings)
+        return faces(self.outline, self.view, self._readings or {})
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """What a notebook shows: a picture, or where nothing can draw one its source."""
@@ -142,8 +143,9 @@ def diagram(
 
     Args:
         instrumented: What `taiyi_fx.instrument` returned.
-        depth: How many levels of modules are open; ``"auto"`` opens as many as some 60 boxes
-            allow, the outer ones first; ``"full"`` opens all, repeated ones too.
+        depth: How many levels of modules are open, 1 being those of the model itself; ``"auto"``
+            opens as many as some 60 boxes allow, the outer ones first, and what the first modules
+            in alert stand in; ``"full"`` opens all, repeated ones too.
         expand: Names of modules that are open besides, with all that they stand in.
         only_probed: Leave out boxes with nothing read or changed in them; edges go on through
             them.
@@ -166,8 +168,10 @@ def diagram(
         known = ", ".join(map(repr, get_args(Direction)))
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
-    graph = Graph(made, opened(made, depth, expand), only_probed, direction)
-    return Diagram(graph, instrumented.monitor, values=values)
+    read = readings(made, instrumented.monitor.records) if values else {}
+    urgent = [module for (module, _), reading in read.items() if reading.state == "alert"]
+    graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
+    return Diagram(graph, instrumented.monitor, read if values else None)
 
 
 def _outline(instrumented: InstrumentedModule, example: Any) -> Outline:

@@ -19,6 +19,9 @@ _BOXES = 60
 _SMALL = 30
 """With so many boxes or fewer in all, a model is shown whole, identical blocks too."""
 
+_URGENT = 3
+"""How many modules that need a look are brought to sight."""
+
 _LEVELS = ("module", "container", "python")
 """Kinds that a depth counts."""
 
@@ -43,7 +46,12 @@ class View(NamedTuple):
         return self.homes[edge.source] != self.homes[edge.target]
 
 
-def opened(outline: Outline, depth: Depth = "auto", expand: Sequence[str] = ()) -> frozenset[int]:
+def opened(
+    outline: Outline,
+    depth: Depth = "auto",
+    expand: Sequence[str] = (),
+    urgent: Sequence[str] = (),
+) -> frozenset[int]:
     """The items that are open.
 
     Args:
@@ -52,6 +60,8 @@ def opened(outline: Outline, depth: Depth = "auto", expand: Sequence[str] = ()) 
             boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
             all, folded ones too.
         expand: Names of modules that are open as well, with all that they stand in.
+        urgent: Names, with their calls, of modules that need a look: ``"auto"`` opens what the
+            first three stand in, unless that shows more than 120 boxes.
 
     Raises:
         LookupError: A module to expand is not there.
@@ -61,6 +71,7 @@ def opened(outline: Outline, depth: Depth = "auto", expand: Sequence[str] = ()) 
     children = outline.children()
     asked = _asked(outline, expand)
     if depth == "auto":
+        asked |= _around(outline, children, frozenset(urgent))
         return frozenset(_afford(outline, children, asked))
     parents = {i for i, inner in enumerate(children) if inner}
     if depth == "full":
@@ -161,6 +172,26 @@ def _depths(outline: Outline) -> list[int]:
     return found
 
 
+def _around(outline: Outline, children: list[list[int]], names: Collection[str]) -> set[int]:
+    """What the first modules of some stand in, those without parts before others."""
+    places = [i for i, item in enumerate(outline.items) if i and item.module in names]
+    found: set[int] = set()
+    for i in sorted(places, key=lambda i: bool(children[i]))[:_URGENT]:
+        way = found | _way(outline, outline.items[i].parent)
+        if _boxes(children, {0} | way) <= 2 * _BOXES:
+            found = way
+    return found
+
+
+def _way(outline: Outline, i: int) -> set[int]:
+    """An item, and all that it stands in."""
+    found: set[int] = set()
+    while i >= 0:
+        found.add(i)
+        i = outline.items[i].parent
+    return found
+
+
 def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
     if isinstance(expand, str):
         raise TypeError(f"expand is a list of modules' names, as [{expand!r}]")
@@ -170,10 +201,7 @@ def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
         if name not in places:
             hint = suggestion(name, sorted(filter(None, places)))
             raise LookupError(f"no module {name!r} to expand.{hint}")
-        i = places[name]
-        while i >= 0:
-            found.add(i)
-            i = outline.items[i].parent
+        found |= _way(outline, places[name])
     return found
 
 

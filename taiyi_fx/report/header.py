@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, NamedTuple
 
@@ -40,9 +40,17 @@ class Graph(NamedTuple):
     is_alone: bool = False
 
 
-def at_first(outline: Outline | None) -> Graph:
-    """The graph as a page shows it by default."""
-    return Graph(outline, opened(outline) if outline else ())
+def at_first(outline: Outline | None, series: Sequence[Mapping[str, Any]]) -> Graph:
+    """The graph as a page shows it by default: with what needs a look in sight.
+
+    Args:
+        outline: The model.
+        series: The entries of its series.
+    """
+    if outline is None:
+        return Graph(None, ())
+    urgent = [one["module"] for one in series if one["state"] == "alert"]
+    return Graph(outline, opened(outline, urgent=urgent))
 
 
 def header(

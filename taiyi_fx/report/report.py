@@ -49,11 +49,12 @@ def report(
         The file's path.
 
     Raises:
-        FileNotFoundError: There is no run in a folder.
+        FileNotFoundError: There is no run in a folder, or no folder to write in.
         ImportError: A run is in Parquet, and pyarrow is not installed.
         OSError: A run cannot be read, or the file cannot be written.
         TypeError: A source is none, or the path or the title is no text.
-        ValueError: A run is damaged, or of a newer taiyi_fx; or the path is empty or a folder.
+        ValueError: A run is damaged, or of a newer taiyi_fx; or the path is empty, a folder, or
+            does not end in .html.
     """
     file = _file(path)
     if not isinstance(title, str | None):
@@ -63,7 +64,8 @@ def report(
         named = [opened.enter_context(_opened(each)) for each in sources]
         found = _contents(named)
     told = title if title is not None else " · ".join(name for name, _ in named)
-    head = header(told, [each.entry for each in found], at_first(found[0].outline), None)
+    graph = at_first(found[0].outline, found[0].entry["series"])
+    head = header(told, [each.entry for each in found], graph, None)
     texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
     _put(file, assemble(head, texts).text)
     return file
@@ -75,6 +77,10 @@ def _file(path: str | os.PathLike[str]) -> Path:
     file = Path(path)
     if not os.fspath(path) or file.is_dir():
         raise ValueError(f"{str(path)!r} is no file to write: give one, such as 'run.html'")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{file.name!r} should end in .html: a report is a page")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write {file.name} in")
     return file
 
 
@@ -106,8 +112,8 @@ def _monitor(source: object) -> Monitor:
     monitor = source.monitor if isinstance(source, InstrumentedModule) else source
     if not isinstance(monitor, Monitor):
         raise TypeError(
-            f"a report is made of a run, its folder, a monitor or an instrumented model, "
-            f"not of {source!r}"
+            "a report is made of a run, its folder, a monitor or what taiyi_fx.instrument "
+            f"returned, not of a {type(source).__name__}"
         )
     return monitor
 

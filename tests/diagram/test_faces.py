@@ -62,13 +62,19 @@ def test_the_counts_of_a_closed_box_are_what_is_within(data):
         assert counts.get("alert", 0) == sum(bool(item.marks.forward) for item in within)
 
 
+def test_a_probe_with_nothing_unusual_has_a_calm_border():
+    item = Item("module", "fc", "Linear", module="fc", marks=Marks(forward=(Mark("RMS", ""),)))
+    assert one(item, {("fc", "RMS"): Reading("4.20")}).border == PROBED
+    assert one(item, {("fc", "RMS"): Reading("nan", "alert")}).border == STATES["alert"]
+
+
 def test_a_badge_has_a_line_for_each_quantity_with_its_value():
     marks = Marks(forward=(Mark("OutputRMS", ""), Mark("InputMean", "every(2)")))
     item = Item("module", "fc", "Linear", module="a.fc", marks=marks)
     face = one(item, {("a.fc", "OutputRMS"): Reading("4.20", "warn", "up")})
     (badge,) = face.badges
     assert badge.lines == (Line("OutputRMS 4.20 ↑", "warn"), Line("InputMean"))
-    assert face.border == PROBED
+    assert face.border == STATES["warn"]
     assert face.is_bold
     assert face.kinds == {"forward", "warn"}
     assert face.tooltip.splitlines() == [

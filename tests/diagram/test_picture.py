@@ -89,7 +89,9 @@ def test_alerts_are_seen_on_their_box_and_on_the_closed_box_around_it():
         for name, layer in model.named_modules():
             if name in ("blocks.0.mlp.0", "blocks.3.mlp.0"):
                 layer.bias.fill_(-100.0)
-    shown = taiyi_fx.diagram(trained(model, torch.randn(64, 4))).to_dot()
+    ill = trained(model, torch.randn(64, 4))
+    assert taiyi_fx.diagram(ill).to_dot().count("DeadNeuronRatio 1.00 !") == 2
+    shown = taiyi_fx.diagram(ill, 4).to_dot()
     assert "DeadNeuronRatio 1.00 !" in shown
     assert "! 1 alert&#160;<" in shown
     assert "blocks.3.mlp.1 DeadNeuronRatio 1.00 !" in shown

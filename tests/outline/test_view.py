@@ -44,6 +44,18 @@ def test_a_module_to_expand_is_open_with_all_around_it():
     ]
 
 
+def test_what_needs_a_look_is_brought_to_sight():
+    outline = outlined(DEEP)
+    urgent = ["blocks", "blocks.9", "blocks.9.up", "blocks.9.norm"]
+    shown_boxes = boxes(outline, urgent=urgent)
+    assert shown_boxes[-7:] == ["10", "11", "12", "13", "14", "head", "output"]
+    assert shown_boxes[-11:-7] == ["norm", "up", "relu", "add"]
+    assert len(shown_boxes) <= 60
+    assert boxes(outline, 2, urgent=urgent) == boxes(outline, 2)
+    wide = outlined(Stack(*(Block() for _ in range(150))))
+    assert boxes(wide, urgent=["blocks.9.up"]) == boxes(wide)
+
+
 def test_only_what_is_probed_is_left_with_its_edges_joined():
     outline = outlined(DEEP, {"stem": ["OutputRMS"], "blocks.3.up": ["OutputRMS"]})
     is_open = opened(outline, expand=["blocks.3"])

@@ -383,9 +383,17 @@ def test_the_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "run"]
 
 
+def test_a_report_is_a_page_in_a_folder_that_is_there(tmp_path):
+    path = written(Store, tmp_path / "run", [])
+    with pytest.raises(ValueError, match=r"'run.pdf' should end in .html"):
+        report(path, tmp_path / "run.pdf")
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to write run.html in"):
+        report(path, tmp_path / "missing" / "run.html")
+
+
 def test_wrong_arguments_are_told(tmp_path):
     path = written(Store, tmp_path / "run", [])
-    with pytest.raises(TypeError, match="made of a run, its folder, a monitor or an instrumented"):
+    with pytest.raises(TypeError, match="returned, not of a Linear"):
         taiyi_fx.report(nn.Linear(2, 2), tmp_path / "x.html")  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="path is the file to write, such as 'run.html', not 3"):
         taiyi_fx.report(path, 3)  # pyright: ignore[reportArgumentType]
