@@ -63,7 +63,7 @@ def test_a_page_that_cannot_be_written_is_told(cli, tmp_path):
     run = recorded(tmp_path / "run")
     code, _, err = cli("report", run, "-o", tmp_path / "none" / "page.html")
     assert code == 2
-    assert "No such file or directory" in err
+    assert "there is no folder" in err
     code, _, err = cli("report", run, "--compare", tmp_path / "none", "-o", tmp_path / "page.html")
     assert code == 2
     assert "there is no such folder" in err

@@ -386,9 +386,9 @@ def test_the_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_a_report_is_a_page_in_a_folder_that_is_there(tmp_path):
     path = written(Store, tmp_path / "run", [])
     with pytest.raises(ValueError, match=r"'run.pdf' should end in .html"):
-        report(path, tmp_path / "run.pdf")
+        taiyi_fx.report(path, tmp_path / "run.pdf")
     with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to write run.html in"):
-        report(path, tmp_path / "missing" / "run.html")
+        taiyi_fx.report(path, tmp_path / "missing" / "run.html")
 
 
 def test_wrong_arguments_are_told(tmp_path):
@@ -398,7 +398,7 @@ def test_wrong_arguments_are_told(tmp_path):
     with pytest.raises(TypeError, match="path is the file to write, such as 'run.html', not 3"):
         taiyi_fx.report(path, 3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="title is a text, not 3"):
-        taiyi_fx.report(path, "x", title=3)  # pyright: ignore[reportArgumentType]
+        taiyi_fx.report(path, "x.html", title=3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="is no file to write"):
         taiyi_fx.report(path, tmp_path)
     with pytest.raises(ValueError, match="is no file to write"):
