@@ -6,6 +6,7 @@ finite. Keeps the run in runs/exploding_layer and writes exploding_layer.html.
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import warnings
@@ -47,9 +48,11 @@ def main(folder: str = ".", steps: int = STEPS) -> Path:
     warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)  # the report shows them
     for step in range(steps):
         loss = learn(probed, batch(text), optimizer, step)
-        if (step + 1) % 60 == 0:
+        if (step + 1) % 50 == 0:
             probed.monitor.tick_epoch()
             print(f"step {step + 1}: loss {loss:.3g}")
+        if not math.isfinite(loss):
+            break
     probed.monitor.close()
     return taiyi_fx.report(run, Path(folder) / "exploding_layer.html")
 

@@ -231,6 +231,14 @@ def test_five_models_are_drawn_and_the_ill_ones_are_seen(tmp_path, capsys):
     assert all(10 <= int(count) <= 60 for count in boxes)
 
 
+def test_the_run_of_an_exploding_layer_is_reported(tmp_path):
+    example = runpy.run_path(str(ROOT / "examples" / "exploding_layer.py"))
+    page = example["main"](str(tmp_path), steps=2)
+    assert page == tmp_path / "exploding_layer.html"
+    with taiyi_fx.open_run(tmp_path / "runs" / "exploding_layer") as run:
+        assert run.series("", "loss").steps.tolist() == [0, 1]
+
+
 def test_ones_own_quantity_is_right_under_accumulation(capsys):
     found = runpy.run_path(str(ROOT / "examples" / "own_quantity.py"))["main"]()
     records = capsys.readouterr().out

@@ -169,7 +169,8 @@ def diagram(
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
     read = readings(made, instrumented.monitor.records) if values else {}
-    urgent = [module for (module, _), reading in read.items() if reading.state == "alert"]
+    first = [site.module for site in instrumented.monitor.non_finite[:1]]
+    urgent = first + [module for (module, _), one in read.items() if one.state == "alert"]
     graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
     return Diagram(graph, instrumented.monitor, read if values else None)
 

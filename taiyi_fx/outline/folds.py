@@ -76,7 +76,8 @@ def _alike(signatures: Sequence[object]) -> dict[int, list[int]]:
 
 def _is_worth_it(inside: nx.DiGraph, run: _Run) -> bool:
     unit = run.parts[: run.period]
-    if any(part.inside for part in unit) and _is_chain(inside, run):
+    has_parts = any(part.inside and part.item.kind != "plumbing" for part in unit)
+    if has_parts and _is_chain(inside, run):
         return True
     if _has_modules(unit):
         return run.times >= 4 and (run.period == 1 or _is_chain(inside, run))

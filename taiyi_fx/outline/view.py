@@ -60,8 +60,8 @@ def opened(
             boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
             all, folded ones too.
         expand: Names of modules that are open as well, with all that they stand in.
-        urgent: Names, with their calls, of modules that need a look: ``"auto"`` opens what the
-            first three stand in, unless that shows more than 120 boxes.
+        urgent: Names, with their calls, of modules that need a look, the most urgent first:
+            ``"auto"`` opens what three of them stand in, unless that shows more than 120 boxes.
 
     Raises:
         LookupError: A module to expand is not there.
@@ -71,7 +71,7 @@ def opened(
     children = outline.children()
     asked = _asked(outline, expand)
     if depth == "auto":
-        asked |= _around(outline, children, frozenset(urgent))
+        asked |= _around(outline, children, urgent)
         return frozenset(_afford(outline, children, asked))
     parents = {i for i, inner in enumerate(children) if inner}
     if depth == "full":
@@ -172,15 +172,21 @@ def _depths(outline: Outline) -> list[int]:
     return found
 
 
-def _around(outline: Outline, children: list[list[int]], names: Collection[str]) -> set[int]:
+def _around(outline: Outline, children: list[list[int]], names: Sequence[str]) -> set[int]:
     """What the first modules of some stand in, those without parts before others."""
-    places = [i for i, item in enumerate(outline.items) if i and item.module in names]
+    known = _places(outline)
+    places = [known[name] for name in dict.fromkeys(names) if known.get(name)]
     found: set[int] = set()
     for i in sorted(places, key=lambda i: bool(children[i]))[:_URGENT]:
         way = found | _way(outline, outline.items[i].parent)
         if _boxes(children, {0} | way) <= 2 * _BOXES:
             found = way
     return found
+
+
+def _places(outline: Outline) -> dict[str, int]:
+    """Items by their modules' names; the outermost of several, as for what has none."""
+    return {item.module: i for i, item in reversed(list(enumerate(outline.items)))}
 
 
 def _way(outline: Outline, i: int) -> set[int]:
@@ -195,7 +201,7 @@ def _way(outline: Outline, i: int) -> set[int]:
 def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
     if isinstance(expand, str):
         raise TypeError(f"expand is a list of modules' names, as [{expand!r}]")
-    places = {item.module: i for i, item in reversed(list(enumerate(outline.items)))}
+    places = _places(outline)
     found: set[int] = set()
     for name in expand:
         if name not in places:
@@ -217,7 +223,9 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
 
     def add(chosen: Collection[int]) -> None:
         is_open.update(chosen)
-        for i in itertools.chain.from_iterable(children[parent] for parent in chosen):
+        # Of what is alike one is open already.
+        fresh = [i for i in chosen if outline.items[i].kind not in ("rest", "range")]
+        for i in itertools.chain.from_iterable(children[parent] for parent in fresh):
             kind = outline.items[i].kind
             if i in modules and i not in is_open and kind not in ("rest", "range"):
                 # What a fold holds is like what stands beside it.

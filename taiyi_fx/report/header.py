@@ -40,17 +40,18 @@ class Graph(NamedTuple):
     is_alone: bool = False
 
 
-def at_first(outline: Outline | None, series: Sequence[Mapping[str, Any]]) -> Graph:
+def at_first(outline: Outline | None, entry: Mapping[str, Any]) -> Graph:
     """The graph as a page shows it by default: with what needs a look in sight.
 
     Args:
         outline: The model.
-        series: The entries of its series.
+        entry: What `run_entry` made.
     """
     if outline is None:
         return Graph(None, ())
-    urgent = [one["module"] for one in series if one["state"] == "alert"]
-    return Graph(outline, opened(outline, urgent=urgent))
+    first = [event["module"] for event in entry["events"] if event["kind"] == "non_finite"][:1]
+    alerts = [one["module"] for one in entry["series"] if one["state"] == "alert"]
+    return Graph(outline, opened(outline, urgent=[*first, *alerts]))
 
 
 def header(

@@ -70,7 +70,7 @@ class LiveRun:
             entry, outline = self._known
         poll = max(_POLL_MS, round(_REST * 1000 * self._seconds))
         live = {"poll_ms": poll, "problem": problem}
-        return header(self.name, [entry], at_first(outline, entry["series"]), live)
+        return header(self.name, [entry], at_first(outline, entry), live)
 
     def chunk(self, number: int, after: int | None = None) -> Chunk | None:
         """A chunk, whole or with the steps after one as they are; None if there is none.

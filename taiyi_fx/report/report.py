@@ -64,7 +64,7 @@ def report(
         named = [opened.enter_context(_opened(each)) for each in sources]
         found = _contents(named)
     told = title if title is not None else " · ".join(name for name, _ in named)
-    graph = at_first(found[0].outline, found[0].entry["series"])
+    graph = at_first(found[0].outline, found[0].entry)
     head = header(told, [each.entry for each in found], graph, None)
     texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
     _put(file, assemble(head, texts).text)

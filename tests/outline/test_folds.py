@@ -77,6 +77,19 @@ def test_what_stands_side_by_side_folds_from_four():
     assert kinds(outlined(Experts(4)))[0] == ("fold", "0 … 3", 4)
 
 
+def test_layers_between_rearranging_are_no_blocks():
+    class Heads(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k, self.v = (nn.Linear(4, 4) for _ in range(3))
+
+        def forward(self, x):
+            q, k, v = (f(x).unflatten(-1, (2, 2)).transpose(0, 1) for f in (self.q, self.k, self.v))
+            return q * k * v
+
+    assert kinds(outlined(Heads())) == []
+
+
 def test_a_loop_of_operations_folds():
     class Loop(nn.Module):
         def __init__(self):

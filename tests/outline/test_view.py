@@ -51,6 +51,9 @@ def test_what_needs_a_look_is_brought_to_sight():
     assert shown_boxes[-7:] == ["10", "11", "12", "13", "14", "head", "output"]
     assert shown_boxes[-11:-7] == ["norm", "up", "relu", "add"]
     assert len(shown_boxes) <= 60
+    many = [f"blocks.{i}.up" for i in (11, 9, 10, 3)]
+    assert {"3", "8"} <= set(boxes(outline, urgent=many))
+    assert {"9", "10", "11"}.isdisjoint(boxes(outline, urgent=many))
     assert boxes(outline, 2, urgent=urgent) == boxes(outline, 2)
     wide = outlined(Stack(*(Block() for _ in range(150))))
     assert boxes(wide, urgent=["blocks.9.up"]) == boxes(wide)
