@@ -97,7 +97,11 @@ MODELS: dict[str, Callable[[], taiyi_fx.InstrumentedModule]] = {
     made.__name__: made for made in (resnet50, gpt, unet, moe, lstm)
 }
 
-OPTIONS: dict[str, dict[str, Any]] = {"resnet50": {"depth": 2, "expand": ["layer1.0"]}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "resnet50": {"depth": 2, "expand": ["layer1.0"]},
+    "gpt": {"depth": 4},  # by default the blocks in alert are open too
+    "moe": {"depth": 5},
+}
 
 
 def main(folder: str = "docs/diagrams") -> None:

@@ -219,15 +219,15 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
         return modules
     is_open: set[int] = set()
     deep = _depths(outline)
+    repeated = _repeated(outline)
     waiting: dict[int, float] = {}
 
     def add(chosen: Collection[int]) -> None:
         is_open.update(chosen)
-        # Of what is alike one is open already.
-        fresh = [i for i in chosen if outline.items[i].kind not in ("rest", "range")]
-        for i in itertools.chain.from_iterable(children[parent] for parent in fresh):
+        first = [i for i in chosen if not repeated[i]]
+        for i in itertools.chain.from_iterable(children[parent] for parent in first):
             kind = outline.items[i].kind
-            if i in modules and i not in is_open and kind not in ("rest", "range"):
+            if i in modules and i not in is_open and not repeated[i]:
                 # What a fold holds is like what stands beside it.
                 waiting[i] = deep[i] + 1.5 * (kind == "fold")
 
@@ -243,6 +243,15 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
                     add(chosen)
                     break
     return is_open
+
+
+def _repeated(outline: Outline) -> list[bool]:
+    """Of each item whether it stands in a rest or a range: what is like it is shown already."""
+    found: list[bool] = []
+    for item in outline.items:
+        above = item.parent >= 0 and found[item.parent]
+        found.append(above or item.kind in ("rest", "range"))
+    return found
 
 
 def _alike(
