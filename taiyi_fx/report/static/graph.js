@@ -24,7 +24,7 @@
     fillDepths();
     listen();
     taiyi.on(["selection"], paintSelection);
-    taiyi.on(["mode"], repaint);
+    taiyi.on(["mode"], recount);
     taiyi.on(["updates"], update);
     return true;
   };
@@ -82,6 +82,11 @@
   function repaint() {
     if (!drawn) return;
     show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
+  }
+
+  function recount() {
+    delete outline.sums;
+    repaint();
   }
 
   function update() {

@@ -181,7 +181,7 @@
   }
 
   /**
-   * How many marks and alerts an item and all that stands in it have.
+   * How many marks an item and all that stand in it have, and how many are in alert.
    * @param {Outline} outline
    * @param {number} index
    * @returns {{forward: number, backward: number, parameters: number, edits: number, alerts: number}}
@@ -197,18 +197,20 @@
       backward: item.marks.backward.length,
       parameters: item.marks.parameters.length,
       edits: item.marks.edits.length,
-      alerts: 0,
+      alerts: alertsOf(item),
     }));
-    for (const series of taiyi.runs()[0].series) {
-      const index = outline.byModule.get(series.module);
-      if (series.state === "alert" && index !== undefined) sums[index].alerts += 1;
-    }
     for (let index = sums.length - 1; index > 0; index -= 1) {
       const parent = sums[outline.items[index].parent];
       for (const name of Object.keys(parent)) parent[name] += sums[index][name];
     }
     return sums;
   }
+
+  /** How many marks of an item are in alert, in the present mode. */
+  const alertsOf = (item) =>
+    SIDES.flatMap((side) => item.marks[side]).filter(
+      ([quantity]) => taiyi.seriesOfMark(item, quantity)?.state === "alert",
+    ).length;
 
   /**
    * An item and all that stand in it.
