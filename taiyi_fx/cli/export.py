@@ -15,6 +15,7 @@ from taiyi_fx.cli.opening import opened
 from taiyi_fx.cli.printing import many, say
 from taiyi_fx.cli.refused import Refused
 from taiyi_fx.plain import plain
+from taiyi_fx.whole_file import whole_file
 
 _EXAMPLES = """
 taiyi-fx export runs/exp1 -o exp1.csv
@@ -50,23 +51,13 @@ def _run(given: Namespace) -> int:
         columns = run.to_numpy()
         tensors = sum(span.numbers for span in run.spans().values()) - len(columns["step"])
     try:
-        _replace(file, write, columns)
+        with whole_file(file) as part:
+            write(part, columns)
     except (OSError, ImportError) as error:
         raise Refused(str(error)) from error
     left = f"; {many(tensors, 'tensor')} left out" if tensors > 0 else ""
     say(f"{given.output}: {many(len(columns['step']), 'number')}{left}")
     return 0
-
-
-def _replace(file: Path, write: Any, columns: Columns) -> None:
-    """Writes a file under another name first: it is there whole or not at all; links stay."""
-    file = Path(os.path.realpath(file))
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
-    try:
-        write(part, columns)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _csv(file: Path, columns: Columns) -> None:

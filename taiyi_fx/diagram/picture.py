@@ -23,6 +23,7 @@ from taiyi_fx.outline.build import outline
 from taiyi_fx.outline.view import Depth, opened, shown
 from taiyi_fx.passes.observe import observe
 from taiyi_fx.report.header import Graph
+from taiyi_fx.whole_file import whole_file
 
 Direction = Literal["TB", "LR", "BT", "RL"]
 
@@ -80,6 +81,7 @@ class Diagram:
         Raises:
             FileNotFoundError: There is no such folder.
             ValueError: The suffix is none of these.
+            OSError: The file cannot be written, or is no regular file; one that was there stays.
             EngineMissing: For pictures: there is neither Graphviz nor matplotlib; says what to
                 install.
         """
@@ -87,16 +89,18 @@ class Diagram:
         if not path.parent.is_dir():
             raise FileNotFoundError(f"there is no folder {str(path.parent)!r}")
         suffix = path.suffix.lower()
-        if suffix == ".dot":
-            path.write_text(self.to_dot(), encoding="utf-8")
-        elif suffix == ".html":
-            text = page(self._graph, self._monitor, values=self._readings is not None)
-            path.write_text(text, encoding="utf-8")
-        elif suffix in _PICTURES:
-            path.write_bytes(self._picture(suffix[1:]))
-        else:
+        if suffix not in (".dot", ".html", *_PICTURES):
             raise ValueError(f"{path.name!r} should end in .html, .svg, .png or .dot")
+        with whole_file(path) as part:
+            part.write_bytes(self._as(suffix))
         return path
+
+    def _as(self, suffix: str) -> bytes:
+        if suffix == ".dot":
+            return self.to_dot().encode()
+        if suffix == ".html":
+            return page(self._graph, self._monitor, values=self._readings is not None).encode()
+        return self._picture(suffix[1:])
 
     def _picture(self, form: str) -> bytes:
         engine = engines.find_engine()

@@ -96,6 +96,9 @@ def shown(outline: Outline, is_open: Collection[int], *, only_probed: bool = Fal
             them.
     """
     children = outline.children()
+    marked = marked_items(outline)
+    if only_probed:  # a cluster around nothing is not drawn, nor are its own marks
+        is_open = {i for i in is_open if marked[i] > bool(outline.items[i].marks)}
     place: list[int] = []  # of each item what it is shown as
     homes: dict[int, int] = {}
     for i, item in enumerate(outline.items):
@@ -108,11 +111,8 @@ def shown(outline: Outline, is_open: Collection[int], *, only_probed: bool = Fal
     boxes = [i for i in homes if not (children[i] and i in is_open)]
     edges = _merged(Edge(place[a], place[b], shape) for a, b, shape in outline.edges)
     if only_probed:
-        marked = marked_items(outline)
         boxes, edges = _without(boxes, edges, [i for i in boxes if not marked[i]])
-        holding = _holding(boxes, homes)
-        clusters = [i for i in clusters if i in holding or outline.items[i].marks]
-    drawn = [i for i in clusters if i and outline.items[i].kind != "fold"]
+    drawn = [i for i in clusters if _is_drawn(outline, i)]
     kept = {i: homes[i] for i in (*boxes, *drawn)}
     return View(tuple(boxes), tuple(drawn), tuple(edges), kept)
 
@@ -126,10 +126,16 @@ def marked_items(outline: Outline) -> list[int]:
 
 
 def _home(outline: Outline, above: int) -> int:
-    """The cluster that is drawn around something: the model's own and open folds are not."""
-    while above > 0 and outline.items[above].kind == "fold":
+    """The cluster that is drawn around something; -1 for none."""
+    while above >= 0 and not _is_drawn(outline, above):
         above = outline.items[above].parent
-    return above if above > 0 else -1
+    return above
+
+
+def _is_drawn(outline: Outline, i: int) -> bool:
+    """Whether something open is a cluster: a fold is none, nor the model without its own marks."""
+    item = outline.items[i]
+    return item.kind != "fold" and (i > 0 or bool(item.marks))
 
 
 def _merged(edges: Iterator[Edge]) -> list[Edge]:
@@ -152,14 +158,6 @@ def _without(
         graph.add_edges_from((a, b) for a in before for b in after if a != b)
         graph.remove_node(i)
     return list(graph), [Edge(a, b, s or "") for a, b, s in graph.edges(data="shape")]
-
-
-def _holding(boxes: Sequence[int], homes: dict[int, int]) -> set[int]:
-    found: set[int] = set()
-    for i in boxes:
-        while (i := homes[i]) >= 0:
-            found.add(i)
-    return found
 
 
 def _depths(outline: Outline) -> list[int]:

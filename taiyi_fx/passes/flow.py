@@ -20,6 +20,9 @@ from taiyi_fx.passes.trace import CapturedGraph
 
 Forward = Callable[..., Any]
 
+DEEPEST = 50
+"""So many calls within each other are followed: each takes frames of Python's stack."""
+
 
 class Flow:
     """The data flow that one run of a model showed.
@@ -63,14 +66,22 @@ class Observer:
         self._frame: Frame | None = None
         self._scope: Scope = ()
         self._calls: Counter[str] = Counter()
+        self._depth = 0
 
     def around(
         self, name: str, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Runs a module's forward; notes its shapes, and where its inputs came from."""
         call = self._count(name)
-        run = functools.partial(self._followed, call, forward)
-        return self._noted(self.flow.shapes, call, run, args, kwargs)
+        if self._depth == DEEPEST:
+            self.unless_failed(_refuse_to_go_deeper)
+            return forward(*args, **kwargs)
+        self._depth += 1
+        try:
+            run = functools.partial(self._followed, call, forward)
+            return self._noted(self.flow.shapes, call, run, args, kwargs)
+        finally:
+            self._depth -= 1
 
     def _noted(
         self,
@@ -205,6 +216,10 @@ class Observer:
         finally:
             for stand in observed:
                 stand.take_off()
+
+
+def _refuse_to_go_deeper() -> None:
+    raise RecursionError(f"more than {DEEPEST} calls within each other")
 
 
 def _made_by(nodes: Mapping[str, Shapes], names: tuple[str, ...]) -> tuple[Shape, ...]:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.clone import clone_tree
-from taiyi_fx.passes.flow import Flow, Observer
+from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
 from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.insert_probes import PORTS, before_edit, edit_at, probe_name
 from taiyi_fx.passes.ir import Due, Mode
@@ -28,7 +28,6 @@ from taiyi_fx.passes.trace import Capture, CapturedGraph
 
 _ISLANDS: weakref.WeakValueDictionary[str, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-_OBSERVED_DEPTH = 50
 
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
@@ -273,7 +272,7 @@ class Installation:
         self.root_dispatcher.followed = capture.python.keys()
         # Following a flow takes frames of Python's stack at each level.
         depth = max(name.count(".") for name in modules)
-        self.root_dispatcher.is_observing = depth < _OBSERVED_DEPTH
+        self.root_dispatcher.is_observing = depth < DEEPEST
         self.root_dispatcher.begin = self._meet_compiled_parts
         self._frames: list[Stand] = []
         self._compiled: list[Stand] = [self.root_dispatcher]

@@ -14,6 +14,7 @@ from taiyi_fx.report.page import assemble
 from taiyi_fx.report.readout import MonitorReadout, Readout, RunReadout
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
+from taiyi_fx.whole_file import whole_file
 
 if TYPE_CHECKING:
     from taiyi_fx.instrument import InstrumentedModule
@@ -51,7 +52,7 @@ def report(
     Raises:
         FileNotFoundError: There is no run in a folder, or no folder to write in.
         ImportError: A run is in Parquet, and pyarrow is not installed.
-        OSError: A run cannot be read, or the file cannot be written.
+        OSError: A run cannot be read, or the file cannot be written, or is a device.
         TypeError: A source is none, or the path or the title is no text.
         ValueError: A run is damaged, or of a newer taiyi_fx; or the path is empty, a folder, or
             does not end in .html.
@@ -67,7 +68,9 @@ def report(
     graph = at_first(found[0].outline, found[0].entry)
     head = header(told, [each.entry for each in found], graph, None)
     texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
-    _put(file, assemble(head, texts).text)
+    with whole_file(file) as part:
+        text = assemble(head, texts).text
+        part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
     return file
 
 
@@ -116,14 +119,3 @@ def _monitor(source: object) -> Monitor:
             f"returned, not of a {type(source).__name__}"
         )
     return monitor
-
-
-def _put(file: Path, text: str) -> None:
-    """Writes a file that is there under its name when it is complete; links stay."""
-    file_itself = Path(os.path.realpath(file))
-    part = file_itself.with_name(f".{file_itself.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-        part.replace(file_itself)
-    finally:
-        part.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from taiyi_fx.report.chunks import Chunk
 from taiyi_fx.report.header import as_json
@@ -128,11 +128,11 @@ class _Handler(BaseHTTPRequestHandler):
         http = cast("_Http", self.server)
         if not self._is_for(http):
             return _failure(HTTPStatus.FORBIDDEN, "this address is not served here")
-        asked = urlsplit(self.path)
-        _, token, *rest = [*asked.path.split("/", 2), ""]
+        path, _, query = self.path.partition("?")
+        _, token, *rest = [*path.split("/", 2), ""]
         if not secrets.compare_digest(token.encode(), http.token.encode()) or len(rest) != 2:
             return _failure(HTTPStatus.NOT_FOUND, "there is nothing here")
-        return _found(http.live, rest[0], asked.query)
+        return _found(http.live, rest[0], query)
 
     def _is_for(self, http: _Http) -> bool:
         """Whether this machine is asked by its own name: others can be made to lead here."""

@@ -1,6 +1,7 @@
 """The diagram of an instrumented model: what is in it, and what becomes of it."""
 
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.diagram import picture
 from taiyi_fx.outline import Mark, Outline
 from taiyi_fx.outline.view import opened
 from taiyi_fx.testing.blocks import Branch, Chain, Residual, Shared
@@ -262,3 +264,23 @@ def test_a_page_without_values_has_no_series(tmp_path):
 def header_of(path):
     text = path.read_text(encoding="utf-8")
     return json.loads(re.search(r'id="taiyi-data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_a_file_that_was_there_stays_where_another_cannot_be_made(tmp_path, monkeypatch):
+    drawn = taiyi_fx.diagram(
+        taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": ["InputMean"]})
+    )
+    file = drawn.write(tmp_path / "x.dot")
+    before = file.read_bytes()
+
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(picture, "to_dot", fails)
+    with pytest.raises(MemoryError):
+        drawn.write(file)
+    assert file.read_bytes() == before
+    os.remove(file)
+    os.mkfifo(file)
+    with pytest.raises(OSError, match="is there and is no regular file"):
+        drawn.write(file)

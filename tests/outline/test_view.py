@@ -105,3 +105,19 @@ def test_several_values_between_two_boxes_are_one_edge():
 def test_what_cannot_be_is_refused(options, error, text):
     with pytest.raises(error, match=text):
         opened(outlined(DEEP), **options)
+
+
+def test_what_is_read_of_the_model_itself_stands_at_a_cluster_around_all():
+    outline = outlined(DEEP, {"": ["OutputRMS"]})
+    view = shown(outline, opened(outline))
+    assert view.clusters[0] == 0
+    assert view.homes[0] == -1
+    assert {view.homes[i] for i in view.boxes if outline.items[i].parent == 0} == {0}
+    assert 0 not in shown(outlined(DEEP), opened(outlined(DEEP))).clusters
+
+
+def test_only_what_is_probed_holds_an_open_module_with_nothing_probed_in_it():
+    outline = outlined(DEEP, {"blocks.3": ["OutputRMS"]})
+    view = shown(outline, opened(outline, "full"), only_probed=True)
+    assert [outline.items[i].module for i in view.boxes] == ["blocks.3"]
+    assert {outline.items[i].label for i in view.clusters}.isdisjoint({"3"})

@@ -257,3 +257,22 @@ def test_what_cannot_be_followed_does_not_end_the_forward(monkeypatch):
         items = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="item")).values()
         said = "its data flow could not be followed: AssertionError('no edge')"
         assert any(said in item.notes for item in items) is (followed is fails)
+
+
+def test_a_module_that_calls_itself_is_followed_some_way_and_runs_all_of_it():
+    class Root(Parts):
+        def forward(self, x, times):
+            return self.cell(x, times)
+
+    class Cell(Parts):
+        def forward(self, x, times):
+            x = self.a(x)
+            return x if x.isnan().any() or not times else self(x, times - 1)
+
+    plain = Root()
+    plain.cell = Cell()
+    x = torch.randn(2, 4)
+    model = taiyi_fx.instrument(plain, {"cell.a": ["OutputRMS"]})
+    assert torch.equal(model(x, 100), plain(x, 100))
+    items = dict(taiyi_fx.diagram(model).to_networkx().nodes(data="item")).values()
+    assert any("more than 50 calls within each other" in note for i in items for note in i.notes)

@@ -178,3 +178,31 @@ def test_values_follow_the_mode(show, gpt):
     )
     assert box(page, name).text_content() != before
     assert "OutputGradRMS–" in box(page, name).text_content()
+
+
+def test_a_closed_box_counts_its_marks_in_alert_of_the_mode_shown(show):
+    outline, _ = fake.gpt()
+    made, chunks = fake.run(outline, columns=20)
+    for series in made["series"]:
+        series["state"] = "ok"
+    own = [s for s in made["series"] if s["module"] == "h.0.mlp.c_fc"]
+    for series in own:
+        if series["quantity"] == "OutputRMS":
+            series["state"] = "alert"
+    parts = [
+        {**s, "quantity": f"OutputRMS.{k}"} for k in "ab" for s in own if s["state"] == "alert"
+    ]
+    unmarked = {**own[0], "quantity": "logged", "state": "alert"}
+    made["series"] += [*parts, unmarked]
+    page = show(fake.header([made], outline, [0]), chunks)
+    closed = next(k for k, item in enumerate(outline.items) if item["kind"] == "container")
+    assert "! 1 alert" in box(page, closed).text_content()
+    for series in made["series"]:
+        if series["mode"] == "train":
+            series["state"] = "ok"
+    page = show(fake.header([made], outline, [0]), chunks)
+    assert "alert" not in box(page, closed).text_content()
+    page.click("#modes button:has-text('eval')")
+    wait_until(
+        page, f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 alert')"
+    )

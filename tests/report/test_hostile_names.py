@@ -77,3 +77,19 @@ def test_what_hides_or_turns_text_is_spelt_out(show, hostile):
     shown = page.locator("#graph .name").all_text_contents()
     assert "right\\u202eto\\u202cleft" in shown
     assert "two\\u000alines" in shown
+
+
+def test_names_that_objects_have_of_themselves_are_names(show, gpt):
+    made, chunks = gpt
+    names = ["constructor", "toString", "__proto__", "hasOwnProperty", "valueOf"]
+    text = json.dumps(made)
+    for name, module in zip(names, ("h.0.mlp.c_fc", "h.0.ln_1", "wte", "ln_f", "h.1"), strict=True):
+        text = text.replace(json.dumps(module), json.dumps(name))
+    made = json.loads(text.replace("OutputRMS", "__proto__").replace("WeightNorm", "constructor"))
+    (run,) = made["runs"]
+    run["events"] = [{"step": 5, "kind": name, "module": name, "text": name} for name in names]
+    page = show(made, chunks)
+    page.locator("#event-rows button").first.click()
+    assert page.locator("#event-rows .kind").all_inner_texts() == names
+    assert page.locator("#event-rows button").all_inner_texts() == names
+    assert page.locator("#charts h3").first.inner_text() == "__proto__"

@@ -186,3 +186,13 @@ def test_a_first_nan_is_marked_as_it_comes(live):
         "#graph .box:has-text('first NaN/Inf, step 60') .alarm", state="attached"
     )
     assert page.inner_text("#event-rows td >> nth=0") == "60"
+
+
+def test_a_graph_that_comes_or_changes_is_shown(live):
+    run, page = live
+    home = run.outline.add("module", "three", 0, class_name="Linear", module="three", marks={})
+    run.outline.join(2, home)
+    page.wait_for_selector("#box-count:has-text('3 boxes')")
+    wait_until_ready(page)
+    page.select_option("#depth", "auto")
+    assert page.locator("#graph .box").count() == 3

@@ -418,3 +418,12 @@ def test_a_run_is_reported_without_torch(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     assert json.loads(json.dumps(decoded(tmp_path / "x.html").header))["title"] == "run"
+
+
+def test_what_is_no_regular_file_is_never_replaced(tmp_path):
+    path = written(Store, tmp_path / "run", [])
+    pipe = tmp_path / "pipe.html"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="is there and is no regular file"):
+        taiyi_fx.report(path, pipe)
+    assert pipe.is_fifo()

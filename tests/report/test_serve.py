@@ -161,6 +161,16 @@ def test_a_run_that_is_gone_is_told(server, run):
     assert answer(server)[0] == 200
 
 
+@pytest.mark.parametrize("target", ["http://[/", "//[", "*", "?", "x", "http://evil.example/"])
+def test_what_is_no_path_of_this_server_is_not_found(server, capsys, target):
+    address = urlsplit(server.address)
+    asked = f"GET {target} HTTP/1.1\r\nHost: {address.netloc}\r\nConnection: close\r\n\r\n"
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(asked.encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 404 ")
+    assert capsys.readouterr().err == ""
+
+
 def test_a_page_that_is_closed_is_no_error(server, capsys):
     address = urlsplit(server.address)
     for _ in range(3):

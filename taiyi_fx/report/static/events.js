@@ -3,7 +3,7 @@
 /* What was told during the runs, as a list that leads to its sites. */
 ((taiyi) => {
   const MOST = 200;
-  const KINDS = { non_finite: "NaN/Inf", warning: "warning" };
+  const KINDS = new Map([["non_finite", "NaN/Inf"]]);
   const { find, element } = taiyi;
   let allowed = MOST;
 
@@ -40,7 +40,7 @@
 
   function row({ event, place }) {
     const { step, kind, module, text } = event;
-    const told = KINDS[kind] ?? taiyi.shortened(kind, 20);
+    const told = KINDS.get(kind) ?? taiyi.shortened(kind, 20);
     const name = taiyi.shortened(module, 48);
     const go = { type: "button", class: "link", onclick: () => taiyi.goTo(module) };
     const site = module ? element("button", { ...go, title: taiyi.visible(module) }, name) : "";

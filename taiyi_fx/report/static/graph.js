@@ -25,7 +25,7 @@
     fillDepths();
     listen();
     taiyi.on(["selection"], paintSelection);
-    taiyi.on(["mode"], repaint);
+    taiyi.on(["mode"], recount);
     taiyi.on(["updates"], update);
     return true;
   };
@@ -83,6 +83,11 @@
   function repaint() {
     if (!drawn) return;
     show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
+  }
+
+  function recount() {
+    delete outline.sums;
+    repaint();
   }
 
   function update() {

@@ -32,7 +32,12 @@
   }
 
   async function update() {
+    const known = JSON.stringify(taiyi.header.outline);
     taiyi.header = await (await answered("header")).json();
+    if (JSON.stringify(taiyi.header.outline) !== known) {
+      location.reload(); // the run has shown more of its model, or another has taken its place
+      return;
+    }
     const before = told;
     await Promise.all(taiyi.runs()[0].chunks.map(refresh));
     tell();

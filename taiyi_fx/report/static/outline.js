@@ -92,11 +92,14 @@
    *   alarmed: number | undefined}} `alarmed` is where the first NaN or Inf came up.
    */
   taiyi.view = (outline, open, onlyProbed) => {
-    const standing = taiyi.standing(outline, open);
-    const isOpen = (index) => open.has(index) && taiyi.opens(outline.items[index]);
+    const holds = (index) => taiyi.opens(outline.items[index]) && open.has(index);
+    // A cluster around nothing is not drawn, nor are its own marks.
+    const isOpen = (index) => holds(index) && (!onlyProbed || isMarkedWithin(outline, index));
+    const opened = new Set([...open].filter(isOpen));
+    const standing = taiyi.standing(outline, opened);
     const seen = outline.items.map((item) => item.index).filter((i) => standing[i] === i);
-    const isKept = (index) => !onlyProbed || isMarked(outline, index);
-    const boxes = seen.filter((index) => !isOpen(index) && isKept(index));
+    const isKept = (index) => !onlyProbed || marksOf(outline, index) > 0;
+    const boxes = seen.filter((index) => !opened.has(index) && isKept(index));
     const clusters = clustersOf(outline, boxes);
     const edges = edgesOf(outline, standing, new Set(boxes));
     return { boxes, clusters, edges, standing, alarmed: alarmedOf(outline, standing) };
@@ -105,12 +108,18 @@
   const alarmedOf = (outline, standing) =>
     standing[outline.byModule.get(taiyi.firstNonFinite()?.module)];
 
-  const isMarked = (outline, index) => {
+  const marksOf = (outline, index) => {
     const sums = taiyi.sums(outline, index);
-    return sums.forward + sums.backward + sums.parameters + sums.edits > 0;
+    return sums.forward + sums.backward + sums.parameters + sums.edits;
   };
 
-  const isCluster = (item) => item.index !== 0 && item.kind !== "fold";
+  const isMarkedWithin = (outline, index) =>
+    outline.items[index].children.some((child) => marksOf(outline, child) > 0);
+
+  const isMarked = ({ marks }) => Object.values(marks).some((own) => own.length > 0);
+
+  /** Whether an open item is a cluster: a fold is none, nor the model without its own marks. */
+  const isCluster = (item) => item.kind !== "fold" && (item.index > 0 || isMarked(item));
 
   function clustersOf(outline, boxes) {
     const clusters = new Set();
@@ -135,25 +144,26 @@
       const [source, target] = [standing[from], standing[to]];
       if (source === target) continue;
       if (!feeds.has(source)) feeds.set(source, new Map());
-      if (!feeds.get(source).has(target)) feeds.get(source).set(target, shape);
+      const known = feeds.get(source).get(target) ?? shape;
+      feeds.get(source).set(target, known === shape ? shape : "");
     }
     for (const source of feeds.keys()) if (boxes.has(source)) follow(feeds, boxes, source, found);
     return labelled(outline, [...found.values()]);
   }
 
-  /** Edges of a box, through boxes that are not drawn. */
+  /** Edges of a box, through boxes that are not drawn: what these made of a value is not told. */
   function follow(feeds, boxes, source, found) {
-    const waiting = [[source, ""]];
+    const waiting = [source];
     const passed = new Set([source]);
     const pass = (target, shape) => {
       if (boxes.has(target)) found.set(`${source} ${target}`, { source, target, shape });
-      else waiting.push([target, shape]);
+      else waiting.push(target);
       passed.add(target);
     };
     while (waiting.length) {
-      const [at, carried] = waiting.pop();
+      const at = waiting.pop();
       for (const [target, shape] of feeds.get(at) ?? []) {
-        if (!passed.has(target)) pass(target, carried || shape);
+        if (!passed.has(target)) pass(target, at === source ? shape : "");
       }
     }
   }
@@ -171,7 +181,7 @@
   }
 
   /**
-   * How many marks and alerts an item and all that stands in it have.
+   * How many marks an item and all that stand in it have, and how many are in alert.
    * @param {Outline} outline
    * @param {number} index
    * @returns {{forward: number, backward: number, parameters: number, edits: number, alerts: number}}
@@ -187,18 +197,20 @@
       backward: item.marks.backward.length,
       parameters: item.marks.parameters.length,
       edits: item.marks.edits.length,
-      alerts: 0,
+      alerts: alertsOf(item),
     }));
-    for (const series of taiyi.runs()[0].series) {
-      const index = outline.byModule.get(series.module);
-      if (series.state === "alert" && index !== undefined) sums[index].alerts += 1;
-    }
     for (let index = sums.length - 1; index > 0; index -= 1) {
       const parent = sums[outline.items[index].parent];
       for (const name of Object.keys(parent)) parent[name] += sums[index][name];
     }
     return sums;
   }
+
+  /** How many marks of an item are in alert, in the present mode. */
+  const alertsOf = (item) =>
+    SIDES.flatMap((side) => item.marks[side]).filter(
+      ([quantity]) => taiyi.seriesOfMark(item, quantity)?.state === "alert",
+    ).length;
 
   /**
    * An item and all that stand in it.
