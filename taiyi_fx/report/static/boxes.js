@@ -113,9 +113,14 @@
   function badgesOf(sums) {
     const counted = [...taiyi.sides, "edits"].filter((side) => sums[side] > 0);
     const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${sums[side]}`));
-    const alerts =
-      sums.alerts > 0 ? [badge("alert", `! ${taiyi.counted(sums.alerts, "alert")}`)] : [];
-    return [...badges, ...alerts];
+    return [...badges, ...stateBadges(sums)];
+  }
+
+  function stateBadges({ alerts, warnings }) {
+    const badges = [];
+    if (alerts > 0) badges.push(badge("alert", `! ${taiyi.counted(alerts, "alert")}`));
+    if (warnings > 0) badges.push(badge("warn", `~ ${taiyi.whole(warnings)}`));
+    return badges;
   }
 
   const badge = (side, text) => ({ side, text, width: widthOf(text, "row") + 14 });
@@ -184,7 +189,8 @@
       );
     const rows = item.children.length ? [] : rowsOf(item).map((one) => `${one.name} ${one.value}`);
     const alerts = sums.alerts > 0 ? [taiyi.counted(sums.alerts, "alert")] : [];
+    const warnings = sums.warnings > 0 ? [taiyi.counted(sums.warnings, "warning")] : [];
     const edits = sums.edits > 0 ? [taiyi.counted(sums.edits, "edit")] : [];
-    return [taiyi.titleOf(item), ...counts, ...edits, ...alerts, ...rows].join(", ");
+    return [taiyi.titleOf(item), ...counts, ...edits, ...alerts, ...warnings, ...rows].join(", ");
   };
 })(taiyi);

@@ -184,23 +184,17 @@
   /** Selects entries `{label, modules, item}`: their curves are shown. */
   taiyi.select = (selection) => taiyi.set({ selection });
 
-  /** Selects a module by its name: in the graph where it stands there. */
+  /** Selects a module by its name, and brings its own box to sight where it has one. */
   taiyi.selectModule = (module) => {
     const index = taiyi.outline?.byModule.get(module);
-    if (index === undefined) {
-      taiyi.select([{ label: module, modules: [module], item: null }]);
-      return;
-    }
-    taiyi.select([entryOf(index)]);
-    centre(index);
+    if (index !== undefined) return taiyi.reveal(index);
+    return taiyi.select([{ label: module, modules: [module], item: null }]);
   };
 
-  /** Selects a module and brings its own box to sight. */
+  /** Selects a module and brings its own box and its curves to sight. */
   taiyi.goTo = (module) => {
-    const index = taiyi.outline?.byModule.get(module);
     taiyi.find("curves-section").scrollIntoView();
-    if (index === undefined) return taiyi.selectModule(module);
-    return taiyi.reveal(index);
+    return taiyi.selectModule(module);
   };
 
   function entryOf(index) {

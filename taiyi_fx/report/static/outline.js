@@ -171,10 +171,11 @@
   }
 
   /**
-   * How many marks and alerts an item and all that stands in it have.
+   * How many marks, alerts and warnings an item and all that stands in it have.
    * @param {Outline} outline
    * @param {number} index
-   * @returns {{forward: number, backward: number, parameters: number, edits: number, alerts: number}}
+   * @returns {{forward: number, backward: number, parameters: number, edits: number,
+   *   alerts: number, warnings: number}}
    */
   taiyi.sums = (outline, index) => {
     outline.sums ??= summed(outline);
@@ -188,10 +189,13 @@
       parameters: item.marks.parameters.length,
       edits: item.marks.edits.length,
       alerts: 0,
+      warnings: 0,
     }));
     for (const series of taiyi.runs()[0].series) {
       const index = outline.byModule.get(series.module);
-      if (series.state === "alert" && index !== undefined) sums[index].alerts += 1;
+      if (index === undefined) continue;
+      if (series.state === "alert") sums[index].alerts += 1;
+      if (series.state === "warn") sums[index].warnings += 1;
     }
     for (let index = sums.length - 1; index > 0; index -= 1) {
       const parent = sums[outline.items[index].parent];

@@ -39,6 +39,31 @@
       .filter((series) => isNumeric(run, series))
       .sort((one, other) => one.chunk - other.chunk || one.row - other.row);
 
+  /** How many series of a quantity are in alert in the first run, in all modes. */
+  taiyi.alertsOf = (quantity) =>
+    taiyi.runs()[0].series.filter((one) => one.quantity === quantity && one.state === "alert")
+      .length;
+
+  /**
+   * The series to look at in the first run: those in alert or, where none is, those to be warned
+   * of; what is of the present mode first, by quantities.
+   * @returns {object[]}
+   */
+  taiyi.urgent = () => {
+    const [run] = taiyi.runs();
+    const ofState = (state) =>
+      run.series.filter((series) => series.state === state && isNumeric(run, series));
+    const alerts = ofState("alert");
+    const place = new Map(taiyi.quantities().map((quantity, k) => [quantity, k]));
+    const isOther = ({ mode }) => (mode === taiyi.state.mode ? 0 : 1);
+    return (alerts.length ? alerts : ofState("warn")).sort(
+      (one, other) =>
+        isOther(one) - isOther(other) ||
+        place.get(one.quantity) - place.get(other.quantity) ||
+        one.row - other.row,
+    );
+  };
+
   /**
    * The series of tensors in the present mode.
    * @param {object} run

@@ -1,0 +1,70 @@
+"""What is wrong in a run is seen at a glance, and found without a search."""
+
+import copy
+
+import pytest
+
+from tests.report import fake
+from tests.report.test_graph import box, index_of
+from tests.report.test_panels import heat_area, row_place
+
+
+@pytest.fixture
+def late(gpt):
+    """A run of which one series alone is in alert, of a quantity far from the first."""
+    header, chunks = copy.deepcopy(gpt)
+    for series in header["runs"][0]["series"]:
+        is_it = (series["module"], series["quantity"]) == (fake.EXPLODING, "UpdateRatio")
+        series["state"] = "alert" if is_it else "ok"
+    return header, chunks
+
+
+def test_a_page_starts_with_what_is_in_alert(show, late):
+    page = show(*late)
+    assert page.locator("#quantity").input_value() == "UpdateRatio"
+    assert page.inner_text("#heat-title") == "log₁₀ |UpdateRatio|"
+    marked = [text for text in page.locator("#quantity option").all_inner_texts() if "!" in text]
+    assert marked == ["UpdateRatio ! 1"]
+    assert page.inner_text("#urgent") == "! 1 alert"
+
+
+def test_a_page_without_alerts_starts_with_what_is_warned_of(show, late):
+    header, chunks = late
+    for series in header["runs"][0]["series"]:
+        is_it = (series["module"], series["quantity"]) == ("head", "OutputKurtosis")
+        series["state"] = "warn" if is_it else "ok"
+    page = show(header, chunks)
+    assert page.locator("#quantity").input_value() == "OutputKurtosis"
+    assert page.inner_text("#urgent") == "~ 2 warnings"  # in training and in evaluation
+
+
+def test_each_press_goes_to_the_next_alert(show, gpt):
+    page = show(*gpt)
+    site = index_of(gpt, fake.EXPLODING)
+    assert box(page, site).count() == 0
+    page.click("#urgent")
+    page.wait_for_selector(f'#graph [data-item="{site}"].selected')
+    assert page.inner_text("#curves-title") == f"Curves of {fake.EXPLODING}"
+    assert page.locator("#quantity").input_value() == "OutputRMS"
+    page.click("#urgent")
+    assert page.locator("#quantity").input_value() == "OutputMean"
+
+
+def test_a_closed_box_counts_its_warnings(show, late):
+    header, chunks = late
+    for series in header["runs"][0]["series"]:
+        series["state"] = "warn" if series["module"] == "h.2.attn.q" else "ok"
+    count = sum(series["state"] == "warn" for series in header["runs"][0]["series"])
+    page = show(header, chunks)
+    rest = next(k for k, item in enumerate(header["outline"]["items"]) if item["kind"] == "rest")
+    assert f"~ {count}" in box(page, rest).text_content()
+    assert f"{count} warnings" in box(page, rest).get_attribute("aria-label")
+
+
+def test_a_row_of_the_heat_map_leads_to_its_box(show, gpt):
+    page = show(*gpt)
+    area = heat_area(page)
+    place = {"x": area[0] + 40, "y": row_place(gpt, fake.EXPLODING, area)}
+    page.locator("#heat-overlay").click(position=place)
+    site = index_of(gpt, fake.EXPLODING)
+    page.wait_for_selector(f'#graph [data-item="{site}"].selected')
