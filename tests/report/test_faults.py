@@ -68,3 +68,53 @@ def test_a_row_of_the_heat_map_leads_to_its_box(show, gpt):
     page.locator("#heat-overlay").click(position=place)
     site = index_of(gpt, fake.EXPLODING)
     page.wait_for_selector(f'#graph [data-item="{site}"].selected')
+
+
+STROKE = "e => getComputedStyle(e).stroke"
+
+
+def borders(page, index):
+    return box(page, index).locator(".body").first.evaluate(STROKE)
+
+
+def ink(page, name):
+    value = (
+        "name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()"
+    )
+    red, green, blue = bytes.fromhex(page.evaluate(value, name).removeprefix("#"))
+    return f"rgb({red}, {green}, {blue})"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_borders_are_red_for_alerts_alone(show, late, theme):
+    header, chunks = late
+    for series in header["runs"][0]["series"]:
+        if (series["module"], series["quantity"]) == ("head", "OutputMean"):
+            series["state"] = "warn"
+    page = show(header, chunks, color_scheme=theme)
+    rest = next(k for k, item in enumerate(header["outline"]["items"]) if item["kind"] == "rest")
+    assert borders(page, rest) == ink(page, "alert-line")
+    assert borders(page, index_of(late, "head")) == ink(page, "warn-line")
+    assert borders(page, index_of(late, "wte")) == ink(page, "probed")
+
+
+def test_a_state_that_no_row_shows_is_told_below_them(show, late):
+    header, chunks = late
+    for series in header["runs"][0]["series"]:
+        key = (series["module"], series["quantity"], series["mode"])
+        series["state"] = "alert" if key == ("wte", "OutputRMS", "eval") else "ok"
+    page = show(header, chunks)
+    page.click("#modes button:has-text('train')")
+    site = index_of(late, "wte")
+    page.wait_for_selector(f'#graph [data-item="{site}"]:has-text("! 1 alert")')
+    page.click("#modes button:has-text('eval')")
+    page.wait_for_selector(f'#graph [data-item="{site}"]:has(.value.alert):not(:has(.sign.alert))')
+
+
+def test_what_is_in_alert_is_among_the_rows_of_a_box(show, late):
+    header, chunks = late
+    for series in header["runs"][0]["series"]:
+        key = (series["module"], series["quantity"])
+        series["state"] = "alert" if key == ("head", "OutputKurtosis") else "ok"
+    page = show(header, chunks)
+    assert "OutputKurtosis" in box(page, index_of(late, "head")).text_content()

@@ -48,7 +48,7 @@
     if (mine !== turn) return;
     busy(false);
     const before = anchor === undefined ? null : placeOf(anchor);
-    drawn = { view, plan };
+    drawn = { view, plan, boxes };
     show(taiyi.drawGraph(outline, view, boxes, plan));
     if (before) restore(anchor, before);
     taiyi.find("box-count").textContent = taiyi.counted(view.boxes.length, "box", "boxes");
@@ -79,10 +79,14 @@
     if (focused !== undefined) focusItem(Number(focused));
   }
 
-  /** The same places, with the numbers of now. */
+  /** The same places, with the numbers of now; new places where a box has become higher or lower. */
   function repaint() {
     if (!drawn) return;
-    show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
+    const boxes = described(drawn.view);
+    const isAsHigh = ({ index, height }) => height === drawn.boxes.get(index).height;
+    if ([...boxes.values()].every(isAsHigh))
+      show(taiyi.drawGraph(outline, drawn.view, boxes, drawn.plan));
+    else taiyi.redrawGraph();
   }
 
   function update() {

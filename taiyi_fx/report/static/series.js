@@ -77,9 +77,15 @@
   /** The modules selected, as one set. */
   taiyi.selectedModules = () => new Set(taiyi.state.selection.flatMap((entry) => entry.modules));
 
+  /** How grave a state is: the smaller, the graver; what has none is the least. */
+  taiyi.gravity = (state) => SEVERITY[state] ?? SEVERITY.ok;
+
+  /** The gravest state of so many alerts and warnings. */
+  taiyi.gravest = ({ alerts, warnings }) => (alerts ? "alert" : warnings ? "warn" : "ok");
+
   /** What is in alert first, then what is to be looked at; else the order given. */
   taiyi.bySeverity = (series) =>
-    [...series].sort((one, other) => SEVERITY[one.state] - SEVERITY[other.state]);
+    [...series].sort((one, other) => taiyi.gravity(one.state) - taiyi.gravity(other.state));
 
   /**
    * So many of a list: those in alert first, then some all along it.
