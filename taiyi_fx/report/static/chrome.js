@@ -255,9 +255,12 @@
       event.preventDefault();
       act();
     });
+    addEventListener("keydown", ({ key, target }) => {
+      if (key === "Escape" && target.matches("select")) target.blur();
+    });
   }
 
-  const isTyping = (target) => target.matches("input, select, textarea");
+  const isTyping = (target) => target.matches("input:not([type=checkbox]), textarea");
 
   const KEYS = {
     "?": () => find("help").showModal(),

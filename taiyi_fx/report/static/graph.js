@@ -10,6 +10,7 @@
   let drawn = null;
   let zoom = null;
   let turn = 0;
+  let entry = 0; // the item that Tab comes to
 
   /** Sets the graph up; nothing is drawn yet. False where the run has no outline. */
   taiyi.startGraph = () => {
@@ -76,8 +77,16 @@
     applyZoom();
     paintSelection();
     paintAlarm();
-    if (focused !== undefined) focusItem(Number(focused));
+    const home = standingFor(entry) ?? graphItems()[0];
+    home?.setAttribute("tabindex", "0");
+    if (focused !== undefined) taiyi.focusBox(Number(focused));
   }
+
+  /** What takes focus in the graph, in the order of the outline. */
+  const graphItems = () => {
+    const all = [...taiyi.find("graph").querySelectorAll("[data-item]")];
+    return all.sort((one, other) => one.dataset.item - other.dataset.item);
+  };
 
   /** The same places, with the numbers of now; new places where a box has become higher or lower. */
   function repaint() {
@@ -365,9 +374,15 @@
     if (nearest) focusItem(Number(nearest.dataset.item));
   }
 
+  /**
+   * Gives the focus to an item's box, or to that of the closed box it is in.
+   * @param {number} index
+   */
+  taiyi.focusBox = (index) => standingFor(index)?.focus({ preventScroll: true });
+
   function focusItem(index) {
     const element = standingFor(index);
-    element?.focus({ preventScroll: true });
+    taiyi.focusBox(index);
     element?.querySelector(".title, .body").scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
@@ -377,6 +392,7 @@
     if (!element) return;
     taiyi.find("graph").querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
     element.setAttribute("tabindex", "0");
+    entry = Number(element.dataset.item);
   }
 
   function onWheel(event) {
