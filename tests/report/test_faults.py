@@ -118,3 +118,47 @@ def test_what_is_in_alert_is_among_the_rows_of_a_box(show, late):
         series["state"] = "alert" if key == ("head", "OutputKurtosis") else "ok"
     page = show(header, chunks)
     assert "OutputKurtosis" in box(page, index_of(late, "head")).text_content()
+
+
+def test_what_is_selected_is_shown_by_gravity(show, late):
+    header, chunks = late
+    for series in header["runs"][0]["series"]:
+        key = (series["module"], series["quantity"])
+        series["state"] = "warn" if key == ("h.3.mlp.c_fc", "UpdateRatio") else series["state"]
+    page = show(header, chunks)
+    page.click("#previous")
+    rest = next(k for k, item in enumerate(header["outline"]["items"]) if item["kind"] == "rest")
+    box(page, rest).click()
+    page.wait_for_selector("#charts .chart >> nth=5")
+    first = page.locator("#charts .chart").first
+    assert first.locator("h3").inner_text().split() == ["UpdateRatio", "!"]
+    rows = first.locator(".legend tbody tr")
+    assert rows.locator("button").all_inner_texts()[:2] == [fake.EXPLODING, "h.3.mlp.c_fc"]
+    values = rows.locator("td.value")
+    assert values.nth(0).inner_text() == "NaN !"
+    assert values.nth(0).evaluate("e => getComputedStyle(e).color") == ink(page, "alert")
+    assert values.nth(1).evaluate("e => getComputedStyle(e).color") == ink(page, "warn")
+
+
+def test_events_alike_but_for_the_step_are_one_row(show, late):
+    header, chunks = late
+    alike = [
+        {
+            "step": step,
+            "kind": "warning",
+            "module": "wte",
+            "text": f"the loss of step {step}: 99 rows",
+        }
+        for step in range(100, 200)
+    ]
+    other = {"step": 150, "kind": "warning", "module": "wte", "text": "another one"}
+    run = header["runs"][0]
+    run["events"] = sorted([*run["events"], *alike, other], key=lambda event: event["step"])
+    page = show(header, chunks)
+    rows = page.locator("#event-rows tr")
+    told = [text.split("\t") for text in rows.all_inner_texts()]
+    assert [cells[0] for cells in told] == ["steps 100 to 199 (100 times)", "150", "2,000", "7,600"]
+    assert page.inner_text("#event-count") == "103"
+    rows.nth(3).locator("td").nth(3).click()
+    site = index_of(late, fake.EXPLODING)
+    page.wait_for_selector(f'#graph [data-item="{site}"].selected')

@@ -83,6 +83,9 @@
   /** The gravest state of so many alerts and warnings. */
   taiyi.gravest = ({ alerts, warnings }) => (alerts ? "alert" : warnings ? "warn" : "ok");
 
+  /** How grave the gravest of some series is. */
+  taiyi.gravityOf = (series) => Math.min(...series.map(({ state }) => taiyi.gravity(state)));
+
   /** What is in alert first, then what is to be looked at; else the order given. */
   taiyi.bySeverity = (series) =>
     [...series].sort((one, other) => taiyi.gravity(one.state) - taiyi.gravity(other.state));
