@@ -213,13 +213,14 @@
   }
 
   function tellTheUnit() {
+    find("heat-title").textContent = heatTitle();
+  }
+
+  function heatTitle() {
     const { quantity, colourScale } = taiyi.state;
     const name = taiyi.shortened(quantity, 60);
-    find("heat-title").textContent = taiyi.showsRatio()
-      ? `${name}: second over first`
-      : colourScale === "log"
-        ? `log₁₀ |${name}|`
-        : name;
+    if (!quantity || (colourScale !== "log" && !taiyi.showsRatio())) return name;
+    return taiyi.showsRatio() ? `${name}: second over first` : `log₁₀ |${name}|`;
   }
 
   /* The border between graph and panels */

@@ -187,12 +187,13 @@
     const values = isLog ? taiyi.logTicks(limits, 7) : taiyi.ticks(limits, 6);
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const value of values) {
+    const texts = taiyi.numerals(values);
+    for (const [k, value] of values.entries()) {
       const y = scale.at(value);
       pen.strokeStyle = taiyi.ink("line");
       taiyi.line(pen, [area.left, y], [area.left + area.width, y]);
       pen.fillStyle = taiyi.ink("muted");
-      pen.fillText(taiyi.numeral(value), area.left - 7, y);
+      pen.fillText(texts[k], area.left - 7, y);
     }
   }
 
