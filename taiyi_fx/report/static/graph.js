@@ -5,10 +5,12 @@
   const WARN_FROM = 400;
   const MOST = 1500;
   const ZOOMS = [0.2, 2.5];
+  const READABLE = 0.45;
   const pane = () => taiyi.find("graph-pane");
   let outline = null;
   let drawn = null;
   let zoom = null;
+  let refit = () => fitting(); // how a new layout is zoomed; null once zoomed by hand
   let turn = 0;
   let entry = 0; // the item that Tab comes to
 
@@ -50,7 +52,7 @@
     busy(false);
     const before = anchor === undefined ? null : placeOf(anchor);
     drawn = { view, plan, boxes };
-    show(taiyi.drawGraph(outline, view, boxes, plan));
+    show(taiyi.drawGraph(outline, view, boxes, plan), true);
     if (before) restore(anchor, before);
     taiyi.find("box-count").textContent = taiyi.counted(view.boxes.length, "box", "boxes");
   };
@@ -68,12 +70,12 @@
     pane().setAttribute("aria-busy", String(isBusy));
   }
 
-  function show(picture) {
+  function show(picture, isLaidAnew = false) {
     const focused = pane().contains(document.activeElement)
       ? document.activeElement.dataset.item
       : undefined;
     taiyi.find("graph").replaceChildren(picture);
-    zoom ??= fitting();
+    if (isLaidAnew && refit) zoom = refit();
     applyZoom();
     paintSelection();
     paintAlarm();
@@ -272,6 +274,7 @@
   /** Zooms by a factor about a point of the pane. */
   function zoomBy(factor, at = { x: pane().clientWidth / 2, y: pane().clientHeight / 2 }) {
     const before = zoom;
+    refit = null;
     zoom = clamped(zoom * factor);
     applyZoom();
     const grown = zoom / before;
@@ -279,9 +282,17 @@
     pane().scrollTop = (pane().scrollTop + at.y) * grown - at.y;
   }
 
-  function fitAll() {
+  /** All of it, or where that is too small to read all of its width. */
+  function whole() {
     const { width, height } = natural();
-    zoom = clamped(Math.min(pane().clientWidth / width, pane().clientHeight / height, 1));
+    const across = Math.min(pane().clientWidth / width, 1);
+    const fits = Math.min(across, pane().clientHeight / height);
+    return clamped(fits < READABLE ? across : fits);
+  }
+
+  function fitAll() {
+    refit = whole;
+    zoom = whole();
     applyZoom();
   }
 
