@@ -18,7 +18,7 @@ TEXTS = [
     ("on-accent", "accent"),
     *[
         ("on-sign", f"sign-{name}")
-        for name in ("forward", "backward", "parameters", "edits", "alert")
+        for name in ("forward", "backward", "parameters", "edits", "alert", "warn")
     ],
     *[
         (ink, ground)
@@ -41,9 +41,11 @@ TEXTS = [
             "cluster-3",
         )
     ],
-    *[("alert", f"cluster-{depth}") for depth in range(4)],
+    *[(ink, f"cluster-{depth}") for ink in ("alert", "warn") for depth in range(4)],
 ]
 LINES = [(f"line-{k}", "surface") for k in range(8)]
+BORDERS = [(ink, "ground") for ink in ("probed", "alert-line", "warn-line")]
+BORDERS += [(ink, f"cluster-{depth}") for ink, _ in BORDERS for depth in range(4)]
 
 
 def luminance(colour):
@@ -61,10 +63,12 @@ def contrast(one, other):
 def test_colours_stand_out_from_their_ground(show, gpt, theme):
     page = show(*gpt, color_scheme=theme)
     ink = "name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()"
-    names = {name for pair in TEXTS + LINES for name in pair}
+    names = {name for pair in TEXTS + LINES + BORDERS for name in pair}
     colours = {name: page.evaluate(ink, name) for name in names}
     ratios = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in TEXTS + LINES}
     assert {pair: round(ratio, 2) for pair, ratio in ratios.items() if ratio < 4.5} == {}
+    borders = {pair: contrast(colours[pair[0]], colours[pair[1]]) for pair in BORDERS}
+    assert {pair: round(ratio, 2) for pair, ratio in borders.items() if ratio < 3} == {}
 
 
 def test_all_that_takes_focus_has_a_name(show, two_runs):

@@ -159,6 +159,8 @@ def test_zoom_and_fit(show, gpt):
     before = page.evaluate(width)
     page.click("#zoom-in")
     assert page.evaluate(width) == pytest.approx(before * 1.25)
+    page.select_option("#depth", "1")
+    page.wait_for_selector("#box-count:has-text('9 boxes')")
     page.click("#zoom-fit")
     fits = page.evaluate(
         "document.querySelector('#graph svg').getBoundingClientRect().height"
@@ -206,3 +208,55 @@ def test_a_closed_box_counts_its_marks_in_alert_of_the_mode_shown(show):
     wait_until(
         page, f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 alert')"
     )
+
+
+ZOOM = """() => {
+  const picture = document.querySelector('#graph svg');
+  return Number(picture.getAttribute('width')) / picture.viewBox.baseVal.width;
+}"""
+
+
+def test_the_zoom_is_fitted_anew_until_it_is_set_by_hand(show, gpt):
+    page = show(*gpt, viewport={"width": 1000, "height": 900})
+    before = page.evaluate(ZOOM)
+    page.select_option("#depth", "1")
+    page.wait_for_selector("#box-count:has-text('9 boxes')")
+    closed = page.evaluate(ZOOM)
+    assert closed > before
+    page.click("#zoom-in")
+    by_hand = page.evaluate(ZOOM)
+    page.select_option("#depth", "auto")
+    page.wait_for_selector("#box-count:has-text('23 boxes')")
+    assert page.evaluate(ZOOM) == pytest.approx(by_hand)
+
+
+def test_fit_keeps_a_high_graph_readable(show, gpt, screenshots):
+    page = show(*gpt, viewport={"width": 1600, "height": 500})
+    page.click("#zoom-fit")
+    width, height, across = page.evaluate(
+        "(() => { const { width, height } = document.querySelector('#graph svg')"
+        ".getBoundingClientRect(), pane = document.querySelector('#graph-pane');"
+        " return [width, height / pane.clientHeight, pane.clientWidth]; })()"
+    )
+    assert height > 1
+    assert width <= across
+    assert page.evaluate(ZOOM) >= 0.45
+
+
+def legend(page):
+    page.click("#legend summary")
+    return page.locator("#legend li:visible").all_inner_texts()
+
+
+def test_the_legend_has_what_occurs(show, gpt):
+    header, chunks = gpt
+    told = legend(show(*gpt))
+    assert "linear" in told
+    assert "convolution" not in told
+    assert not any("edit" in text for text in told)
+    assert "double border: identical blocks" in told
+    assert "red border, !: something is in alert" in told
+    run = {**header["runs"][0]}
+    run["series"] = [{**series, "state": "ok"} for series in run["series"]]
+    calm = legend(show({**header, "runs": [run]}, chunks))
+    assert not any("!" in text for text in calm)

@@ -21,6 +21,7 @@ class Running:
     def __init__(self):
         self.last = STEPS
         self.asked = []
+        self.refused = []
         self.is_broken = False
         self.problem = ""
         self.events = []
@@ -92,6 +93,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         if self.run.is_broken or self.path == "/favicon.ico":
+            self.run.refused.append(self.path)
             self.send_error(503)
             return
         kind, body = self.run.answer(self.path)
@@ -154,7 +156,12 @@ def test_a_server_that_stops_answering_is_told(live):
     run, page = live
     run.is_broken = True
     wait_until(page, "document.querySelector('#live').classList.contains('failed')")
-    assert page.inner_text("#live-text").startswith("no answer: 503")
+    assert page.inner_text("#live-text") == "the server does not answer"
+    asked = len(run.refused)
+    wait_until(page, "document.querySelector('#live').title.startsWith('503')")
+    page.wait_for_timeout(300)
+    assert len(run.refused) > asked
+    assert page.inner_text("#live-text") == "the server does not answer"
     run.is_broken = False
     wait_until(page, "document.querySelector('#live-text').textContent === 'live · step 50'")
 
@@ -196,3 +203,31 @@ def test_a_graph_that_comes_or_changes_is_shown(live):
     wait_until_ready(page)
     page.select_option("#depth", "auto")
     assert page.locator("#graph .box").count() == 3
+
+
+def test_silence_is_told_until_a_step_comes(browser, screenshots):
+    run = Running()
+    with served(run) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.clock.install()
+        page.goto(address)
+        wait_until_ready(page)
+        page.clock.run_for(8_000)
+        assert page.inner_text("#live-text") == "live · step 50"
+        page.clock.fast_forward(34_000)
+        page.clock.run_for(1_500)
+        assert page.inner_text("#live-text") == "no news for 40 s · step 50"
+        dot = "getComputedStyle(document.querySelector('#live .dot')).backgroundColor"
+        assert page.evaluate(dot) == "rgba(0, 0, 0, 0)"
+        page.screenshot(path=screenshots / "silent.png")
+        page.clock.fast_forward(300_000)
+        page.clock.run_for(1_500)
+        assert page.inner_text("#live-text") == "no news for 5 min · step 50"
+        run.last = 60
+        for _ in range(50):
+            page.clock.run_for(200)
+            page.wait_for_timeout(20)
+            if page.inner_text("#live-text") == "live · step 60":
+                break
+        assert page.inner_text("#live-text") == "live · step 60"
+        page.close()

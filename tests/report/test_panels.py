@@ -135,7 +135,7 @@ def test_quantities_are_tabs_where_they_are_few(show, gpt):
     page = show({**header, "runs": [{**run, "series": kept}]}, chunks)
     page.click("#tabs button:has-text('OutputStd')")
     assert "OutputStd" in page.inner_text("#heat-title")
-    assert page.locator("#tabs button[aria-pressed=true]").inner_text() == "OutputStd"
+    assert page.locator("#tabs button[aria-pressed=true]").inner_text() == "OutputStd ! 2"
 
 
 def test_keys_step_through_quantities(show, gpt):

@@ -5,6 +5,7 @@
   const FONT = "11px system-ui, -apple-system, 'Segoe UI', sans-serif";
   const RIGHT = 22;
   const FEW_DECADES = 3;
+  const GAP = 8;
 
   /**
    * @typedef {object} Area The part of a canvas that shows data, in CSS pixels.
@@ -86,6 +87,23 @@
     return all.filter((value) => value >= low * 0.999 && value <= high * 1.001);
   };
 
+  /**
+   * Those of some labels in a line that stand clear of each other and of what is there already.
+   * @param {CanvasRenderingContext2D} pen
+   * @param {{x: number, text: string}[]} labels Centred at their places, from left to right.
+   * @param {[number, number]} room The pixels free for them.
+   * @returns {{x: number, text: string}[]}
+   */
+  taiyi.clearLabels = (pen, labels, [from, to]) => {
+    let free = from;
+    return labels.filter(({ x, text }) => {
+      const half = pen.measureText(text).width / 2;
+      if (x - half < free || x + half > to) return false;
+      free = x + half + GAP;
+      return true;
+    });
+  };
+
   /** The scale of the steps shown over an area. */
   taiyi.stepScale = (area) => taiyi.scale(taiyi.shownSteps(), [area.left, area.left + area.width]);
 
@@ -98,10 +116,11 @@
     pen.strokeStyle = taiyi.ink("line");
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const step of taiyi.ticks(taiyi.shownSteps(), area.width / 90)) {
-      if (!Number.isInteger(step)) continue;
-      line(pen, [scale.at(step), bottom], [scale.at(step), bottom + 4]);
-      pen.fillText(taiyi.whole(step), scale.at(step), bottom + 7);
+    const steps = taiyi.ticks(taiyi.shownSteps(), area.width / 90).filter(Number.isInteger);
+    const labels = steps.map((step) => ({ x: scale.at(step), text: taiyi.whole(step) }));
+    for (const { x } of labels) line(pen, [x, bottom], [x, bottom + 4]);
+    for (const { x, text } of taiyi.clearLabels(pen, labels, [-Infinity, Infinity])) {
+      pen.fillText(text, x, bottom + 7);
     }
     pen.restore();
   };

@@ -34,7 +34,9 @@
     const item = outline.items[index];
     const sums = taiyi.sums(outline, index);
     const isSingle = item.children.length === 0;
-    const lines = [isSingle ? [] : badgesOf(sums), alarm ? [badge("alert", `! ${alarm}`)] : []];
+    const rows = isSingle ? rowsOf(item) : [];
+    const badges = isSingle ? hiddenStates(sums, rows) : badgesOf(sums);
+    const lines = [badges, alarm ? [badge("alert", `! ${alarm}`)] : []];
     const box = {
       index,
       name: taiyi.shortened(item.label, 34),
@@ -43,8 +45,9 @@
       isSoft: item.kind === "plumbing",
       isDashed: item.kind === "plumbing" || item.kind === "python" || item.kind === "range",
       isProbed: sums.forward + sums.backward + sums.parameters > 0,
+      state: taiyi.gravest(sums),
       opens: taiyi.opens(item),
-      rows: isSingle ? rowsOf(item) : [],
+      rows,
       badges: lines.filter((line) => line.length > 0),
     };
     return sized(box);
@@ -66,7 +69,10 @@
 
   /** The room that a cluster's title takes. */
   taiyi.titleWidth = (item, alarm) =>
-    widthOf([taiyi.titleOf(item), taiyi.ownMarks(item), alarm].join("  "), "name") + 32;
+    widthOf(
+      [taiyi.titleOf(item), taiyi.ownMarks(item), taiyi.ownState(item).text, alarm].join("  "),
+      "name",
+    ) + 32;
 
   /** What is taken of an open module itself, as signs with their counts. */
   taiyi.ownMarks = (item) =>
@@ -74,6 +80,19 @@
       .filter((side) => item.marks[side].length > 0)
       .map((side) => `${SIGNS[side]} ${item.marks[side].length}`)
       .join(" ");
+
+  /**
+   * The gravest state of what is taken of an open module itself, and its text.
+   * @returns {{state: string, text: string}}
+   */
+  taiyi.ownState = (item) => {
+    const all = (item.module && taiyi.seriesByModule().get(item.module)) || [];
+    const count = (state) => all.filter((series) => series.state === state).length;
+    const [alerts, warnings] = [count("alert"), count("warn")];
+    const state = taiyi.gravest({ alerts, warnings });
+    const texts = { alert: `! ${taiyi.whole(alerts)}`, warn: `~ ${taiyi.whole(warnings)}`, ok: "" };
+    return { state, text: texts[state] };
+  };
 
   function rowsOf(item) {
     const readings = taiyi.sides.flatMap((side) => sideRows(item, side));
@@ -86,12 +105,19 @@
       quantity,
       series: taiyi.seriesOfMark(item, quantity),
     }));
-    const rows = marks
-      .slice(0, MOST_ROWS)
+    const rows = gravestOf(marks)
       .map(({ quantity, series }) => markRow(side, quantity, series));
     const more = marks.length - rows.length;
     if (more > 0) rows.at(-1).more = ` + ${more}`;
     return rows;
+  }
+
+  /** As many marks as there are rows for: what is in alert is among them, in the order given. */
+  function gravestOf(marks) {
+    const gravity = ({ series }) => taiyi.gravity(series?.state);
+    const sorted = marks.toSorted((one, other) => gravity(one) - gravity(other));
+    const chosen = new Set(sorted.slice(0, MOST_ROWS));
+    return marks.filter((mark) => chosen.has(mark));
   }
 
   function markRow(side, quantity, series) {
@@ -113,9 +139,24 @@
   function badgesOf(sums) {
     const counted = [...taiyi.sides, "edits"].filter((side) => sums[side] > 0);
     const badges = counted.map((side) => badge(side, `${SIGNS[side]} ${sums[side]}`));
-    const alerts =
-      sums.alerts > 0 ? [badge("alert", `! ${taiyi.counted(sums.alerts, "alert")}`)] : [];
-    return [...badges, ...alerts];
+    return [...badges, ...stateBadges(sums)];
+  }
+
+  /** The states of a single box that none of its rows shows, as those of the other mode. */
+  function hiddenStates(sums, rows) {
+    const isShown = (state) => rows.some((one) => one.state === state);
+    const { alerts, warnings } = sums;
+    return stateBadges({
+      alerts: isShown("alert") ? 0 : alerts,
+      warnings: isShown("warn") ? 0 : warnings,
+    });
+  }
+
+  function stateBadges({ alerts, warnings }) {
+    const badges = [];
+    if (alerts > 0) badges.push(badge("alert", `! ${taiyi.counted(alerts, "alert")}`));
+    if (warnings > 0) badges.push(badge("warn", `~ ${taiyi.whole(warnings)}`));
+    return badges;
   }
 
   const badge = (side, text) => ({ side, text, width: widthOf(text, "row") + 14 });
@@ -184,7 +225,8 @@
       );
     const rows = item.children.length ? [] : rowsOf(item).map((one) => `${one.name} ${one.value}`);
     const alerts = sums.alerts > 0 ? [taiyi.counted(sums.alerts, "alert")] : [];
+    const warnings = sums.warnings > 0 ? [taiyi.counted(sums.warnings, "warning")] : [];
     const edits = sums.edits > 0 ? [taiyi.counted(sums.edits, "edit")] : [];
-    return [taiyi.titleOf(item), ...counts, ...edits, ...alerts, ...rows].join(", ");
+    return [taiyi.titleOf(item), ...counts, ...edits, ...alerts, ...warnings, ...rows].join(", ");
   };
 })(taiyi);

@@ -10,6 +10,7 @@
     "": "logged",
   };
   const { find, element } = taiyi;
+  let visited = "";
 
   /** Sets up all that frames the panels. */
   taiyi.startChrome = () => {
@@ -22,6 +23,7 @@
     find("more-charts").addEventListener("click", taiyi.showAllCharts);
     find("show-all").addEventListener("click", () => taiyi.set({ range: null }));
     find("clear").addEventListener("click", () => taiyi.select([]));
+    find("urgent").addEventListener("click", visitNext);
     taiyi.on(["range", "selection", "updates"], tellTheView);
     taiyi.on(["updates"], tellTheRun);
     tellTheView();
@@ -39,7 +41,33 @@
     find("run-facts").title = [`made ${taiyi.header.made}`, ...versions]
       .map(taiyi.visible)
       .join("\n");
+    tellWhatIsUrgent();
   }
+
+  function tellWhatIsUrgent() {
+    const series = taiyi.urgent();
+    find("urgent").hidden = series.length === 0;
+    if (series.length === 0) return;
+    const { state } = series[0];
+    const [sign, word] = state === "alert" ? ["!", "alert"] : ["~", "warning"];
+    find("urgent").className = state;
+    find("urgent").textContent = `${sign} ${taiyi.counted(series.length, word)}`;
+  }
+
+  const keyOf = ({ module, quantity, mode }) => JSON.stringify([module, quantity, mode]);
+
+  /** Goes to the series in alert after the one gone to last. */
+  function visitNext() {
+    // In an order that does not follow the mode, which this changes.
+    const series = taiyi.urgent().sort((one, other) => rank(one) - rank(other));
+    const place = series.findIndex((one) => keyOf(one) === visited);
+    const next = series[(place + 1) % series.length];
+    visited = keyOf(next);
+    taiyi.set({ mode: next.mode, quantity: next.quantity });
+    taiyi.selectModule(next.module);
+  }
+
+  const rank = ({ mode }) => taiyi.modes().indexOf(mode);
 
   function taken(run) {
     if (!run.series.length) return [];
@@ -100,7 +128,9 @@
     const modes = taiyi.modes();
     const quantities = taiyi.quantities();
     taiyi.state.mode = modes.includes("train") ? "train" : (modes[0] ?? "train");
-    taiyi.state.quantity = quantities[0] ?? "";
+    const [first] = taiyi.urgent();
+    taiyi.state.mode = first?.mode ?? taiyi.state.mode;
+    taiyi.state.quantity = first?.quantity ?? quantities[0] ?? "";
     find("quantity").addEventListener("change", ({ target }) =>
       taiyi.set({ quantity: target.value }),
     );
@@ -151,7 +181,7 @@
     find("long-list").hidden = !isLong;
     if (isLong) fillLongList(quantity);
     else {
-      const pairs = all.map((one) => [one, one]);
+      const pairs = all.map((one) => [one, markedName(one)]);
       taiyi.fillChoice(find("tabs"), pairs, quantity, (value) => taiyi.set({ quantity: value }));
     }
   }
@@ -173,17 +203,24 @@
     element(
       "option",
       { value: quantity, selected: quantity === chosen },
-      taiyi.shortened(quantity, 60),
+      taiyi.shortened(markedName(quantity), 60),
     );
 
+  /** A quantity's name, with how many of its series are in alert. */
+  function markedName(quantity) {
+    const alerts = taiyi.alertsOf(quantity);
+    return alerts ? `${quantity} ! ${taiyi.whole(alerts)}` : quantity;
+  }
+
   function tellTheUnit() {
+    find("heat-title").textContent = heatTitle();
+  }
+
+  function heatTitle() {
     const { quantity, colourScale } = taiyi.state;
     const name = taiyi.shortened(quantity, 60);
-    find("heat-title").textContent = taiyi.showsRatio()
-      ? `${name}: second over first`
-      : colourScale === "log"
-        ? `log₁₀ |${name}|`
-        : name;
+    if (!quantity || (colourScale !== "log" && !taiyi.showsRatio())) return name;
+    return taiyi.showsRatio() ? `${name}: second over first` : `log₁₀ |${name}|`;
   }
 
   /* The border between graph and panels */
@@ -219,9 +256,12 @@
       event.preventDefault();
       act();
     });
+    addEventListener("keydown", ({ key, target }) => {
+      if (key === "Escape" && target.matches("select")) target.blur();
+    });
   }
 
-  const isTyping = (target) => target.matches("input, select, textarea");
+  const isTyping = (target) => target.matches("input:not([type=checkbox]), textarea");
 
   const KEYS = {
     "?": () => find("help").showModal(),

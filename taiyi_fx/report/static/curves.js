@@ -53,7 +53,10 @@
     return `Curves of ${names.join(", ")}${more}`;
   }
 
-  /** Quantities with their series: the present quantity first, then what else the selection has. */
+  /**
+   * Quantities with their series: the present one, or all that the selection has by their gravity,
+   * of those equally grave the present one first.
+   */
   function wantedCharts() {
     const { quantity, selection } = taiyi.state;
     const modules = taiyi.selectedModules();
@@ -64,7 +67,9 @@
       all: taiyi.runs().map((run) => taiyi.seriesOf(run, one).filter(isWanted)),
     }));
     const some = selection.length === 0 ? all.slice(0, 1) : all;
-    return some.filter(({ all: [first, second = []] }) => first.length + second.length > 0);
+    const filled = some.filter((one) => one.all.flat().length > 0);
+    const gravity = (one) => taiyi.gravityOf(one.all.flat());
+    return filled.sort((one, other) => gravity(one) - gravity(other));
   }
 
   async function chartOf({ quantity, all }) {
@@ -79,7 +84,9 @@
     }
     const total = new Set(all.flat().map((series) => series.module)).size;
     const chart = { quantity, lines, total, count: names.length, unit: lines[0].series.unit };
-    return { ...chart, ...furniture(chart) };
+    const [gravest] = taiyi.bySeverity(all.flat());
+    const told = { state: gravest.state, sign: taiyi.stateSign(gravest).trim() };
+    return { ...chart, ...furniture({ ...chart, ...told }) };
   }
 
   function furniture(chart) {
@@ -88,6 +95,7 @@
     const caption = element("p", { class: "caption" });
     const legend = element("table", { class: "legend" });
     const title = element("h3", {}, taiyi.shortened(chart.quantity, 60));
+    if (chart.sign) title.append(element("span", { class: `state ${chart.state}` }, chart.sign));
     if (chart.unit) title.append(element("span", { class: "unit" }, chart.unit));
     const sheet = element("div", { class: "sheet" }, canvas, overlay);
     const home = element("figure", { class: "chart" }, title, caption, sheet, legend);
@@ -179,12 +187,13 @@
     const values = isLog ? taiyi.logTicks(limits, 7) : taiyi.ticks(limits, 6);
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const value of values) {
+    const texts = taiyi.numerals(values);
+    for (const [k, value] of values.entries()) {
       const y = scale.at(value);
       pen.strokeStyle = taiyi.ink("line");
       taiyi.line(pen, [area.left, y], [area.left + area.width, y]);
       pen.fillStyle = taiyi.ink("muted");
-      pen.fillText(taiyi.numeral(value), area.left - 7, y);
+      pen.fillText(texts[k], area.left - 7, y);
     }
   }
 
@@ -324,9 +333,11 @@
     return isDense ? "mean line, min … max band of each pixel" : "every number";
   }
 
-  /** Below a chart: which line is whose, with its value at the cursor, or its latest. */
+  /** Below a chart, by gravity: which line is whose, with its value at the cursor, or its latest. */
   function fillLegend(chart) {
-    const rows = chart.lines.map((line) => {
+    const gravity = ({ series }) => taiyi.gravity(series.state);
+    const sorted = chart.lines.toSorted((one, other) => gravity(one) - gravity(other));
+    const rows = sorted.map((line) => {
       const value = element("td", { class: "value" });
       line.reading = value;
       return element(
@@ -377,21 +388,27 @@
     const pen = taiyi.paper(overlay, chart.home.clientWidth, HEIGHT);
     taiyi.drawCursor(pen, area);
     chart.readingHead.textContent = cursor === null ? "latest" : `step ${taiyi.whole(cursor)}`;
-    for (const one of chart.lines) one.reading.textContent = readingOf(one, cursor);
+    for (const one of chart.lines) {
+      const told = readingOf(one, cursor);
+      one.reading.textContent = told.text;
+      one.reading.className = `value state ${told.state}`;
+    }
   }
 
   function readingOf({ chunk, series }, cursor) {
     if (cursor === null) {
       const latest = taiyi.number(series.latest);
-      return latest === null ? "–" : taiyi.numeral(latest) + taiyi.stateSign(series);
+      if (latest === null) return { text: "–", state: "" };
+      return { text: taiyi.numeral(latest) + taiyi.stateSign(series), state: series.state };
     }
     const columns = chunk.start.length;
     for (let column = columnAt(chunk, cursor); column >= 0; column -= 1) {
       const { mean, nan, inf } = taiyi.cell(chunk, series.row * columns + column);
-      if (!Number.isNaN(mean)) return taiyi.numeral(mean) + (nan || inf ? " !" : "");
-      if (nan || inf) return nan ? "NaN !" : "Inf !";
+      if (Number.isNaN(mean) && !nan && !inf) continue;
+      const number = Number.isNaN(mean) ? (nan ? "NaN" : "Inf") : taiyi.numeral(mean);
+      return nan || inf ? { text: `${number} !`, state: "alert" } : { text: number, state: "" };
     }
-    return "–";
+    return { text: "–", state: "" };
   }
 
   const columnAt = (chunk, step) => chunk.start.findLastIndex((from) => from <= step);

@@ -72,12 +72,13 @@
   };
 
   function drawFrame(outline, index, { x, y, width, height }) {
-    const { kind, depth } = outline.items[index];
+    const item = outline.items[index];
+    const { kind, depth } = item;
     const isSoft = ["rest", "plumbing", "range"].includes(kind);
     const look = kind === "python" ? "python" : isSoft ? "soft" : "solid";
     const place = { x, y, width, height, rx: 10 };
     return svg("rect", {
-      class: `frame ${look} depth-${depth % 4}`,
+      class: `frame ${look} depth-${depth % 4} is-${taiyi.ownState(item).state}`,
       "data-frame": index,
       ...place,
     });
@@ -100,13 +101,15 @@
 
   function titleSpans(item, alarm) {
     const [name, className] = taiyi.titleParts(item);
+    const own = taiyi.ownState(item);
     const parts = [
       ["name", name],
       ["class", className ? ` · ${className}` : ""],
       ["own", taiyi.ownMarks(item)],
+      [`grave ${own.state}`, own.text],
       ["warned", alarm ? `! ${alarm}` : ""],
     ];
-    const isApart = (look) => look === "own" || look === "warned";
+    const isApart = (look) => look !== "name" && look !== "class";
     return parts
       .filter(([, text]) => text)
       .map(([look, text]) => svg("tspan", { class: look, dx: isApart(look) ? 8 : 0 }, text));
@@ -148,6 +151,7 @@
     const words = ["box", `kind-${item.kind}`];
     if (item.family) words.push(`family-${item.family}`);
     if (box.isProbed) words.push("probed");
+    if (box.state !== "ok") words.push(`is-${box.state}`);
     if (box.isDashed) words.push("dashed");
     return words.join(" ");
   }

@@ -23,10 +23,34 @@
     find("event-count").textContent = taiyi.whole(all.length);
     find("no-events").hidden = all.length > 0;
     find("event-table").hidden = all.length === 0;
-    find("event-rows").replaceChildren(...all.slice(0, allowed).map(row));
-    find("more-events").hidden = all.length <= allowed;
+    const groups = grouped(all);
+    find("event-rows").replaceChildren(...groups.slice(0, allowed).map(row));
+    find("more-events").hidden = groups.length <= allowed;
     tellWhatIsLeftOut();
   };
+
+  /** What is alike but for the step, as lists, in the order of their first steps. */
+  function grouped(all) {
+    const groups = Map.groupBy(all, ({ event, place }) => {
+      const { step, kind, module, text } = event;
+      return JSON.stringify([place, kind, module, withoutStep(text, step)]);
+    });
+    return [...groups.values()];
+  }
+
+  /** A text with its own step's number, where it is a word of its own, as a blank. */
+  const withoutStep = (text, step) =>
+    text.replace(/\d+(,\d{3})*/g, (digits) =>
+      Number(digits.replaceAll(",", "")) === step ? "\u0000" : digits,
+    );
+
+  function stepsOf(group) {
+    const steps = group.map(({ event }) => event.step);
+    const [first, last] = [Math.min(...steps), Math.max(...steps)].map(taiyi.whole);
+    if (group.length === 1) return first;
+    const times = `(${taiyi.counted(group.length, "time")})`;
+    return first === last ? `${first} ${times}` : `steps ${first} to ${last} ${times}`;
+  }
 
   function tellWhatIsLeftOut() {
     const sum = (name) =>
@@ -38,17 +62,19 @@
     find("left-out").textContent = parts.length ? `Not in this page: ${parts.join(", ")}.` : "";
   }
 
-  function row({ event, place }) {
-    const { step, kind, module, text } = event;
+  function row(group) {
+    const [{ event, place }] = group;
+    const { kind, module, text } = event;
     const told = KINDS.get(kind) ?? taiyi.shortened(kind, 20);
     const name = taiyi.shortened(module, 48);
-    const go = { type: "button", class: "link", onclick: () => taiyi.goTo(module) };
-    const site = module ? element("button", { ...go, title: taiyi.visible(module) }, name) : "";
+    const go = { type: "button", class: "link", title: taiyi.visible(module) };
+    const site = module ? element("button", go, name) : "";
+    const lead = module ? { class: "leads", onclick: () => taiyi.goTo(module) } : {};
     const whose = place ? ` (${taiyi.shortened(taiyi.runs()[1].name, 24)})` : "";
     return element(
       "tr",
-      {},
-      element("td", { class: "number" }, taiyi.whole(step)),
+      lead,
+      element("td", { class: "number" }, stepsOf(group)),
       element(
         "td",
         {},

@@ -5,11 +5,14 @@
   const WARN_FROM = 400;
   const MOST = 1500;
   const ZOOMS = [0.2, 2.5];
+  const READABLE = 0.45;
   const pane = () => taiyi.find("graph-pane");
   let outline = null;
   let drawn = null;
   let zoom = null;
+  let refit = () => fitting(); // how a new layout is zoomed; null once zoomed by hand
   let turn = 0;
+  let entry = 0; // the item that Tab comes to
 
   /** Sets the graph up; nothing is drawn yet. False where the run has no outline. */
   taiyi.startGraph = () => {
@@ -48,8 +51,8 @@
     if (mine !== turn) return;
     busy(false);
     const before = anchor === undefined ? null : placeOf(anchor);
-    drawn = { view, plan };
-    show(taiyi.drawGraph(outline, view, boxes, plan));
+    drawn = { view, plan, boxes };
+    show(taiyi.drawGraph(outline, view, boxes, plan), true);
     if (before) restore(anchor, before);
     taiyi.find("box-count").textContent = taiyi.counted(view.boxes.length, "box", "boxes");
   };
@@ -67,22 +70,34 @@
     pane().setAttribute("aria-busy", String(isBusy));
   }
 
-  function show(picture) {
+  function show(picture, isLaidAnew = false) {
     const focused = pane().contains(document.activeElement)
       ? document.activeElement.dataset.item
       : undefined;
     taiyi.find("graph").replaceChildren(picture);
-    zoom ??= fitting();
+    if (isLaidAnew && refit) zoom = refit();
     applyZoom();
     paintSelection();
     paintAlarm();
-    if (focused !== undefined) focusItem(Number(focused));
+    const home = standingFor(entry) ?? graphItems()[0];
+    home?.setAttribute("tabindex", "0");
+    if (focused !== undefined) taiyi.focusBox(Number(focused));
   }
 
-  /** The same places, with the numbers of now. */
+  /** What takes focus in the graph, in the order of the outline. */
+  const graphItems = () => {
+    const all = [...taiyi.find("graph").querySelectorAll("[data-item]")];
+    return all.sort((one, other) => one.dataset.item - other.dataset.item);
+  };
+
+  /** The same places, with the numbers of now; new places where a box has become higher or lower. */
   function repaint() {
     if (!drawn) return;
-    show(taiyi.drawGraph(outline, drawn.view, described(drawn.view), drawn.plan));
+    const boxes = described(drawn.view);
+    const isAsHigh = ({ index, height }) => height === drawn.boxes.get(index).height;
+    if ([...boxes.values()].every(isAsHigh))
+      show(taiyi.drawGraph(outline, drawn.view, boxes, drawn.plan));
+    else taiyi.redrawGraph();
   }
 
   function recount() {
@@ -189,23 +204,17 @@
   /** Selects entries `{label, modules, item}`: their curves are shown. */
   taiyi.select = (selection) => taiyi.set({ selection });
 
-  /** Selects a module by its name: in the graph where it stands there. */
+  /** Selects a module by its name, and brings its own box to sight where it has one. */
   taiyi.selectModule = (module) => {
     const index = taiyi.outline?.byModule.get(module);
-    if (index === undefined) {
-      taiyi.select([{ label: module, modules: [module], item: null }]);
-      return;
-    }
-    taiyi.select([entryOf(index)]);
-    centre(index);
+    if (index !== undefined) return taiyi.reveal(index);
+    return taiyi.select([{ label: module, modules: [module], item: null }]);
   };
 
-  /** Selects a module and brings its own box to sight. */
+  /** Selects a module and brings its own box and its curves to sight. */
   taiyi.goTo = (module) => {
-    const index = taiyi.outline?.byModule.get(module);
     taiyi.find("curves-section").scrollIntoView();
-    if (index === undefined) return taiyi.selectModule(module);
-    return taiyi.reveal(index);
+    return taiyi.selectModule(module);
   };
 
   function entryOf(index) {
@@ -270,6 +279,7 @@
   /** Zooms by a factor about a point of the pane. */
   function zoomBy(factor, at = { x: pane().clientWidth / 2, y: pane().clientHeight / 2 }) {
     const before = zoom;
+    refit = null;
     zoom = clamped(zoom * factor);
     applyZoom();
     const grown = zoom / before;
@@ -277,9 +287,17 @@
     pane().scrollTop = (pane().scrollTop + at.y) * grown - at.y;
   }
 
-  function fitAll() {
+  /** All of it, or where that is too small to read all of its width. */
+  function whole() {
     const { width, height } = natural();
-    zoom = clamped(Math.min(pane().clientWidth / width, pane().clientHeight / height, 1));
+    const across = Math.min(pane().clientWidth / width, 1);
+    const fits = Math.min(across, pane().clientHeight / height);
+    return clamped(fits < READABLE ? across : fits);
+  }
+
+  function fitAll() {
+    refit = whole;
+    zoom = whole();
     applyZoom();
   }
 
@@ -372,9 +390,15 @@
     if (nearest) focusItem(Number(nearest.dataset.item));
   }
 
+  /**
+   * Gives the focus to an item's box, or to that of the closed box it is in.
+   * @param {number} index
+   */
+  taiyi.focusBox = (index) => standingFor(index)?.focus({ preventScroll: true });
+
   function focusItem(index) {
     const element = standingFor(index);
-    element?.focus({ preventScroll: true });
+    taiyi.focusBox(index);
     element?.querySelector(".title, .body").scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
@@ -384,6 +408,7 @@
     if (!element) return;
     taiyi.find("graph").querySelector('[tabindex="0"]')?.setAttribute("tabindex", "-1");
     element.setAttribute("tabindex", "0");
+    entry = Number(element.dataset.item);
   }
 
   function onWheel(event) {

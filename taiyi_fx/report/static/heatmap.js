@@ -78,11 +78,13 @@
 
   function ratioLook(raster) {
     const measure = (value) => value;
-    const widest = Math.max(...taiyi.colourLimits(raster, measure).map(Math.abs), 0.1);
+    const found = taiyi.colourLimits(raster, measure).filter(Number.isFinite);
+    const widest = Math.max(...found.map(Math.abs), 0.1);
     const limits = [-widest, widest];
-    const label = (power) => `× ${taiyi.numeral(2 ** power)}`;
+    const labels = (powers) =>
+      taiyi.numerals(powers.map((power) => 2 ** power)).map((text) => `× ${text}`);
     const ticks = taiyi.ticks(limits, 4);
-    return { raster, measure, map: taiyi.maps.diverging, limits, label, ticks };
+    return { raster, measure, map: taiyi.maps.diverging, limits, labels, ticks };
   }
 
   function draw() {

@@ -2,9 +2,12 @@
 
 /* A running run: the header is asked for now and then, and of shown chunks what came since. */
 ((taiyi) => {
+  const QUIET = 10_000;
   const { find } = taiyi;
   let isPaused = false;
   let told = "";
+  let heard = 0;
+  let isAnswered = true;
 
   /** Starts asking, where the header says that the run is live. */
   taiyi.startLive = () => {
@@ -15,8 +18,12 @@
       isPaused = !isPaused;
       find("pause").textContent = isPaused ? "Resume" : "Pause";
       find("live").classList.toggle("paused", isPaused);
+      tell();
     });
+    told = versions();
+    heard = Date.now();
     tell();
+    setInterval(tell, 1000);
     setTimeout(poll, live.poll_ms);
   };
 
@@ -27,8 +34,9 @@
 
   /** The server may come back: asking goes on, and the page says that it waits. */
   function fail(error) {
-    find("live-text").textContent = `no answer: ${error.message}`;
-    find("live").classList.add("failed");
+    isAnswered = false;
+    find("live").title = error.message;
+    tell();
   }
 
   async function update() {
@@ -38,23 +46,47 @@
       location.reload(); // the run has shown more of its model, or another has taken its place
       return;
     }
-    const before = told;
     await Promise.all(taiyi.runs()[0].chunks.map(refresh));
+    const before = told;
+    told = versions();
+    if (told !== before) heard = Date.now();
+    isAnswered = true;
+    find("live").removeAttribute("title");
     tell();
     if (told !== before) taiyi.set({ updates: taiyi.state.updates + 1 });
   }
 
-  /** Says how far the run is, or what keeps it from being read. */
-  function tell() {
-    const { problem } = taiyi.header.live;
-    find("live").classList.toggle("failed", Boolean(problem));
-    const step = taiyi.whole(taiyi.allSteps()[1]);
-    find("live-text").textContent = problem ? taiyi.shortened(problem, 120) : `live · step ${step}`;
-    told = taiyi
+  const versions = () =>
+    taiyi
       .runs()[0]
       .chunks.map(({ last, version }) => `${last} ${version}`)
       .join();
+
+  /** Says how far the run is, for how long nothing came, or what keeps it from being read. */
+  function tell() {
+    const { problem } = taiyi.header.live;
+    const quiet = Date.now() - heard;
+    const isFailed = !isAnswered || Boolean(problem);
+    const isSilent = !isFailed && !isPaused && quiet > QUIET;
+    find("live").classList.toggle("failed", isFailed);
+    find("live").classList.toggle("silent", isSilent);
+    const text = isFailed ? problemText(problem) : progressText(isSilent ? quiet : 0);
+    if (find("live-text").textContent !== text) find("live-text").textContent = text;
   }
+
+  const problemText = (problem) =>
+    isAnswered ? taiyi.shortened(problem, 120) : "the server does not answer";
+
+  function progressText(quiet) {
+    const step = `step ${taiyi.whole(taiyi.allSteps()[1])}`;
+    return quiet ? `no news for ${durationText(quiet)} · ${step}` : `live · ${step}`;
+  }
+
+  /** A stretch of time, by tens of seconds, or by minutes where it is long. */
+  const durationText = (milliseconds) => {
+    const seconds = Math.floor(milliseconds / 10_000) * 10;
+    return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`;
+  };
 
   async function answered(path) {
     const answer = await fetch(path, { cache: "no-store" });

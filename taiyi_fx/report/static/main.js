@@ -7,6 +7,7 @@
     taiyi.readHeader();
     taiyi.startChrome();
     const hasGraph = taiyi.startGraph();
+    if (hasGraph) taiyi.startLegend();
     taiyi.startHeatMap();
     await Promise.all([taiyi.drawHeatMap(), hasGraph ? taiyi.redrawGraph() : null]);
     taiyi.startSearch();

@@ -181,10 +181,11 @@
   }
 
   /**
-   * How many marks an item and all that stand in it have, and how many are in alert.
+   * How many marks, alerts and warnings an item and all that stands in it have.
    * @param {Outline} outline
    * @param {number} index
-   * @returns {{forward: number, backward: number, parameters: number, edits: number, alerts: number}}
+   * @returns {{forward: number, backward: number, parameters: number, edits: number,
+   *   alerts: number, warnings: number}}
    */
   taiyi.sums = (outline, index) => {
     outline.sums ??= summed(outline);
@@ -197,7 +198,8 @@
       backward: item.marks.backward.length,
       parameters: item.marks.parameters.length,
       edits: item.marks.edits.length,
-      alerts: alertsOf(item),
+      alerts: inState(item, "alert"),
+      warnings: inState(item, "warn"),
     }));
     for (let index = sums.length - 1; index > 0; index -= 1) {
       const parent = sums[outline.items[index].parent];
@@ -206,10 +208,10 @@
     return sums;
   }
 
-  /** How many marks of an item are in alert, in the present mode. */
-  const alertsOf = (item) =>
+  /** How many marks of an item are in a state, in the present mode. */
+  const inState = (item, state) =>
     SIDES.flatMap((side) => item.marks[side]).filter(
-      ([quantity]) => taiyi.seriesOfMark(item, quantity)?.state === "alert",
+      ([quantity]) => taiyi.seriesOfMark(item, quantity)?.state === state,
     ).length;
 
   /**

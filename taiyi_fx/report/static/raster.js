@@ -110,7 +110,7 @@
   };
 
   /**
-   * The limits of colours: nearly all finite cells lie between them.
+   * The limits of colours: nearly all finite cells lie between them; NaN where there are none.
    * @param {Raster} raster
    * @param {(value: number) => number} measure
    * @returns {[number, number]}
@@ -122,11 +122,9 @@
       const value = measure(raster.values[cell]);
       if (raster.flags[cell] === FINITE && Number.isFinite(value)) measured[count++] = value;
     }
-    if (count === 0) return [0, 1];
+    if (count === 0) return [NaN, NaN];
     const sorted = measured.subarray(0, count).sort();
-    const low = sorted[Math.floor((count - 1) * 0.01)];
-    const high = sorted[Math.ceil((count - 1) * 0.99)];
-    return high > low ? [low, high] : [low - 0.5, low + 0.5];
+    return [sorted[Math.floor((count - 1) * 0.01)], sorted[Math.ceil((count - 1) * 0.99)]];
   };
 
   /**
@@ -137,11 +135,14 @@
    */
   taiyi.colouring = (raster, isLog) => {
     const measure = isLog ? (value) => Math.log10(Math.abs(value)) : (value) => value;
+    const valueOf = isLog ? (power) => 10 ** power : (value) => value;
+    const labels = (measured) => taiyi.numerals(measured.map(valueOf));
     const limits = taiyi.colourLimits(raster, measure);
-    const label = isLog ? (power) => taiyi.numeral(10 ** power) : taiyi.numeral;
-    const ends = limits.map((power) => 10 ** power);
-    const ticks = isLog ? taiyi.logTicks(ends, 4).map(Math.log10) : taiyi.ticks(limits, 4);
-    return { raster, measure, map: taiyi.maps.viridis, limits, label, ticks };
+    const ends = limits.map(valueOf);
+    const between = () =>
+      isLog ? taiyi.logTicks(ends, 4).map(Math.log10) : taiyi.ticks(limits, 4);
+    const ticks = limits[0] < limits[1] ? between() : [];
+    return { raster, measure, map: taiyi.maps.viridis, limits, labels, ticks };
   };
 
   /**
@@ -173,7 +174,7 @@
   function shadesOf(raster, { measure, limits: [low, high], map }) {
     return Uint32Array.from(raster.values, (value, cell) => {
       if (raster.flags[cell] === ABSENT) return 0;
-      const share = (measure(value) - low) / (high - low);
+      const share = high > low ? (measure(value) - low) / (high - low) : 0.5;
       return map[Math.min(Math.max(Math.round(share * (COLOURS - 1)), 0), COLOURS - 1)];
     });
   }
@@ -197,9 +198,11 @@
   /**
    * Draws a colour bar with its ticks.
    * @param {HTMLCanvasElement} canvas
-   * @param {{map: Uint32Array, limits: [number, number], ticks: number[], label: (value: number) => string}} look
+   * @param {{map: Uint32Array, limits: [number, number], ticks: number[],
+   *   labels: (measured: number[]) => string[]}} look
    */
-  taiyi.paintColourBar = (canvas, { map, limits, ticks, label }) => {
+  taiyi.paintColourBar = (canvas, look) => {
+    const { map, limits, ticks, labels } = look;
     const [width, height, side] = [260, 32, 2];
     const pen = taiyi.paper(canvas, width, height);
     const image = new ImageData(COLOURS, 1);
@@ -209,16 +212,34 @@
     pen.drawImage(sheet, side, 2, width - 2 * side, 10);
     pen.fillStyle = pen.strokeStyle = taiyi.ink("muted");
     pen.textBaseline = "top";
-    pen.textAlign = "left";
-    pen.fillText(`≤ ${label(limits[0])}`, side, 17);
-    pen.textAlign = "right";
-    pen.fillText(`${label(limits[1])} ≤`, width - side, 17);
     const scale = taiyi.scale(limits, [side, width - side]);
+    for (const value of ticks) taiyi.line(pen, [scale.at(value), 12], [scale.at(value), 15]);
+    const told = taiyi.barLabels(pen, look, [side, width - side]);
     pen.textAlign = "center";
-    for (const value of ticks) {
-      const x = scale.at(value);
-      taiyi.line(pen, [x, 12], [x, 15]);
-      if (x > side + 55 && x < width - side - 55) pen.fillText(label(value), x, 17);
-    }
+    for (const { x, text } of told) pen.fillText(text, x, 17);
+    canvas.setAttribute("aria-label", `Colour bar: ${told.map(({ text }) => text).join(", ")}`);
+  };
+
+  /**
+   * The labels of a colour bar: its ends, and of the ticks those that stand clear; one where all
+   * is one value, none where nothing is finite.
+   * @returns {{x: number, text: string}[]} Centred at their places.
+   */
+  taiyi.barLabels = (pen, { limits, ticks, labels }, [from, to]) => {
+    const [low, high] = limits;
+    if (Number.isNaN(low)) return [];
+    if (low === high) return [{ x: (from + to) / 2, text: labels([low])[0] }];
+    const [least, most] = labels(limits);
+    const [first, last] = [`≤ ${least}`, `${most} ≤`];
+    const widthOf = (text) => pen.measureText(text).width;
+    const scale = taiyi.scale(limits, [from, to]);
+    const texts = labels(ticks);
+    const inner = ticks.map((value, k) => ({ x: scale.at(value), text: texts[k] }));
+    const room = [from + widthOf(first) + 8, to - widthOf(last) - 8];
+    return [
+      { x: from + widthOf(first) / 2, text: first },
+      ...taiyi.clearLabels(pen, inner, room),
+      { x: to - widthOf(last) / 2, text: last },
+    ];
   };
 })(taiyi);

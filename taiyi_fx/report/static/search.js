@@ -35,7 +35,10 @@
       .map((item) => ({
         kind: "box",
         text: [item.module || item.label, item.class_name].filter(Boolean).join(" · "),
-        go: () => taiyi.reveal(item.index),
+        go: async () => {
+          await taiyi.reveal(item.index);
+          taiyi.focusBox(item.index);
+        },
       }));
     const known = taiyi.outline?.byModule ?? new Map();
     const others = [...taiyi.seriesByModule().keys()]
@@ -87,7 +90,7 @@
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step && found.length) active = (active + step + found.length) % found.length;
     else if (event.key === "Enter") choose(active);
-    else if (event.key === "Escape") close();
+    else if (event.key === "Escape") leave();
     else return;
     event.preventDefault();
     mark();
@@ -97,6 +100,11 @@
     if (!found[index]) return;
     found[index].go();
     close();
+  }
+
+  function leave() {
+    close();
+    find("search").blur();
   }
 
   function close() {

@@ -39,6 +39,31 @@
       .filter((series) => isNumeric(run, series))
       .sort((one, other) => one.chunk - other.chunk || one.row - other.row);
 
+  /** How many series of a quantity are in alert in the first run, in all modes. */
+  taiyi.alertsOf = (quantity) =>
+    taiyi.runs()[0].series.filter((one) => one.quantity === quantity && one.state === "alert")
+      .length;
+
+  /**
+   * The series to look at in the first run: those in alert or, where none is, those to be warned
+   * of; what is of the present mode first, by quantities.
+   * @returns {object[]}
+   */
+  taiyi.urgent = () => {
+    const [run] = taiyi.runs();
+    const ofState = (state) =>
+      run.series.filter((series) => series.state === state && isNumeric(run, series));
+    const alerts = ofState("alert");
+    const place = new Map(taiyi.quantities().map((quantity, k) => [quantity, k]));
+    const isOther = ({ mode }) => (mode === taiyi.state.mode ? 0 : 1);
+    return (alerts.length ? alerts : ofState("warn")).sort(
+      (one, other) =>
+        isOther(one) - isOther(other) ||
+        place.get(one.quantity) - place.get(other.quantity) ||
+        one.row - other.row,
+    );
+  };
+
   /**
    * The series of tensors in the present mode.
    * @param {object} run
@@ -52,9 +77,18 @@
   /** The modules selected, as one set. */
   taiyi.selectedModules = () => new Set(taiyi.state.selection.flatMap((entry) => entry.modules));
 
+  /** How grave a state is: the smaller, the graver; what has none is the least. */
+  taiyi.gravity = (state) => SEVERITY[state] ?? SEVERITY.ok;
+
+  /** The gravest state of so many alerts and warnings. */
+  taiyi.gravest = ({ alerts, warnings }) => (alerts ? "alert" : warnings ? "warn" : "ok");
+
+  /** How grave the gravest of some series is. */
+  taiyi.gravityOf = (series) => Math.min(...series.map(({ state }) => taiyi.gravity(state)));
+
   /** What is in alert first, then what is to be looked at; else the order given. */
   taiyi.bySeverity = (series) =>
-    [...series].sort((one, other) => SEVERITY[one.state] - SEVERITY[other.state]);
+    [...series].sort((one, other) => taiyi.gravity(one.state) - taiyi.gravity(other.state));
 
   /**
    * So many of a list: those in alert first, then some all along it.

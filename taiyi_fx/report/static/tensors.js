@@ -99,16 +99,19 @@
     pen.fillStyle = taiyi.ink("muted");
     pen.textAlign = "right";
     pen.textBaseline = "middle";
-    for (const place of taiyi.ticks([0, length - 1], 6).filter(Number.isInteger)) {
+    const places = taiyi.ticks([0, length - 1], 6).filter(Number.isInteger);
+    const texts = positionTexts(chunk, places);
+    for (const [k, place] of places.entries()) {
       const y = area.top + area.height - ((place + 0.5) / length) * area.height;
-      pen.fillText(positionText(chunk, place), area.left - 7, y);
+      pen.fillText(texts[k], area.left - 7, y);
     }
   }
 
-  /** What a position means: an index, or the left edge of a bin. */
-  function positionText({ entry }, place) {
+  /** What positions mean: indices, or the left edges of bins. */
+  function positionTexts({ entry }, places) {
     const { kind, edges } = entry.bins;
-    return kind === "edges" ? taiyi.numeral(edges[place]) : taiyi.whole(place);
+    if (kind !== "edges") return places.map(taiyi.whole);
+    return taiyi.numerals(places.map((place) => edges[place]));
   }
 
   /** The tensor of the step under the cursor, or else the latest. */
@@ -144,11 +147,13 @@
     const scale = taiyi.scale(limits, [area.top + area.height, area.top + 4], isLog);
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    for (const value of isLog ? taiyi.logTicks(limits, 5) : taiyi.ticks(limits, 5)) {
+    const ticks = isLog ? taiyi.logTicks(limits, 5) : taiyi.ticks(limits, 5);
+    const texts = taiyi.numerals(ticks);
+    for (const [k, value] of ticks.entries()) {
       pen.strokeStyle = taiyi.ink("line");
       taiyi.line(pen, [area.left, scale.at(value)], [area.left + area.width, scale.at(value)]);
       pen.fillStyle = taiyi.ink("muted");
-      pen.fillText(taiyi.numeral(value), area.left - 7, scale.at(value));
+      pen.fillText(texts[k], area.left - 7, scale.at(value));
     }
     drawStairs(pen, area, values, scale);
     drawPlaces(pen, area, values.length);
@@ -171,9 +176,13 @@
     pen.fillStyle = taiyi.ink("muted");
     pen.textAlign = "center";
     pen.textBaseline = "top";
-    for (const place of taiyi.ticks([0, count - 1], area.width / 80).filter(Number.isInteger)) {
-      const x = area.left + ((place + 0.5) / count) * area.width;
-      pen.fillText(positionText(shown.chunk, place), x, area.top + area.height + 7);
+    const places = taiyi.ticks([0, count - 1], area.width / 80).filter(Number.isInteger);
+    const labels = places.map((place, k) => ({
+      x: area.left + ((place + 0.5) / count) * area.width,
+      text: positionTexts(shown.chunk, places)[k],
+    }));
+    for (const { x, text } of taiyi.clearLabels(pen, labels, [-Infinity, Infinity])) {
+      pen.fillText(text, x, area.top + area.height + 7);
     }
   }
 
@@ -183,7 +192,7 @@
     if (row < 0 || row >= raster.rows) return "";
     const cell = row * raster.columns + Math.floor(x - area.left);
     const step = taiyi.whole(chunk.step[momentOf(chunk)]);
-    const place = positionText(chunk, raster.rows - 1 - row);
+    const [place] = positionTexts(chunk, [raster.rows - 1 - row]);
     return `step ${step} · ${place} · ${taiyi.numeral(raster.values[cell])}`;
   }
 })(taiyi);

@@ -2,6 +2,7 @@
 
 /* Numbers and names as texts. */
 ((taiyi) => {
+  const MOST_DIGITS = 12;
   const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
   /**
@@ -13,9 +14,33 @@
     if (Number.isNaN(value)) return "NaN";
     if (!Number.isFinite(value)) return value > 0 ? "Inf" : "−Inf";
     const size = Math.abs(value);
-    if (size !== 0 && (size < 1e-3 || size >= 1e5)) return tidy(value.toExponential(1));
+    if (isFar(size)) return tidy(value.toExponential(1));
     return tidy(size >= 1000 ? value.toFixed(0) : String(Number(value.toPrecision(3))));
   };
+
+  const isFar = (size) => size !== 0 && (size < 1e-3 || size >= 1e5);
+
+  /**
+   * Numbers of one scale as texts that differ where the numbers do: "56.10", "56.12".
+   * @param {number[]} values
+   * @returns {string[]}
+   */
+  taiyi.numerals = (values) => {
+    const wanted = new Set(values).size;
+    const differ = (texts) => new Set(texts).size === wanted;
+    let texts = values.map(taiyi.numeral);
+    for (let digits = 4; digits <= MOST_DIGITS && !differ(texts); digits += 1)
+      texts = likePrecise(values, digits);
+    return texts;
+  };
+
+  /** Texts with as many decimals as the largest number has for so many digits. */
+  function likePrecise(values, digits) {
+    const largest = Math.max(...values.map(Math.abs));
+    if (isFar(largest)) return values.map((value) => tidy(value.toExponential(digits - 1)));
+    const decimals = Math.max(digits - 1 - Math.floor(Math.log10(largest)), 0);
+    return values.map((value) => tidy(value.toFixed(decimals)));
+  }
 
   const tidy = (text) => text.replace("e+", "e").replaceAll("-", "−");
 
