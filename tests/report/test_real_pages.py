@@ -62,6 +62,9 @@ def test_a_report_of_a_run_leads_from_its_first_nan_to_the_box(
 ):
     page = show_file(taiyi_fx.report(tmp_path / "run", tmp_path / "run.html"))
     assert page.locator("#graph .alarm").count() == 1
+    pane, box = (page.locator(x).bounding_box() for x in ("#graph-pane", "#graph .alarm"))
+    assert pane["y"] < box["y"] < pane["y"] + pane["height"]
+    assert page.locator("#tabs [aria-pressed=true]").inner_text().startswith("OutputRMS")
     page.locator("#events-section button").first.click()
     assert "stem" in page.inner_text("#curves-title")
     page.screenshot(path=screenshots / "real-run.png")

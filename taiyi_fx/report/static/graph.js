@@ -201,6 +201,16 @@
     });
   }
 
+  /** Brings the box with the first NaN or Inf to the middle of the pane. */
+  taiyi.showAlarm = () => {
+    const index = drawn?.view.alarmed;
+    if (index === undefined) return;
+    const box = standingFor(index).querySelector(".body").getBoundingClientRect();
+    const { left, top } = pane().getBoundingClientRect();
+    pane().scrollLeft += box.left + box.width / 2 - left - pane().clientWidth / 2;
+    pane().scrollTop += box.top + box.height / 2 - top - pane().clientHeight / 2;
+  };
+
   /** Selects entries `{label, modules, item}`: their curves are shown. */
   taiyi.select = (selection) => taiyi.set({ selection });
 

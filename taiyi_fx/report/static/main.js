@@ -10,6 +10,7 @@
     if (hasGraph) taiyi.startLegend();
     taiyi.startHeatMap();
     await Promise.all([taiyi.drawHeatMap(), hasGraph ? taiyi.redrawGraph() : null]);
+    taiyi.showAlarm();
     taiyi.startSearch();
     performance.mark("taiyi:interactive");
     document.documentElement.dataset.ready = "true";

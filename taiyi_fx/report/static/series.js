@@ -46,7 +46,8 @@
 
   /**
    * The series to look at in the first run: those in alert or, where none is, those to be warned
-   * of; what is of the present mode first, by quantities.
+   * of; what is of the present mode first, by quantities. That something is not finite is told by
+   * counts; where it came from, by the others, which are before them.
    * @returns {object[]}
    */
   taiyi.urgent = () => {
@@ -55,10 +56,12 @@
       run.series.filter((series) => series.state === state && isNumeric(run, series));
     const alerts = ofState("alert");
     const place = new Map(taiyi.quantities().map((quantity, k) => [quantity, k]));
+    const isCount = ({ quantity }) => (quantity.includes("NonFinite") ? 1 : 0);
     const isOther = ({ mode }) => (mode === taiyi.state.mode ? 0 : 1);
     return (alerts.length ? alerts : ofState("warn")).sort(
       (one, other) =>
         isOther(one) - isOther(other) ||
+        isCount(one) - isCount(other) ||
         place.get(one.quantity) - place.get(other.quantity) ||
         one.row - other.row,
     );
