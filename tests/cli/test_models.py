@@ -304,7 +304,7 @@ def test_graph_tells_what_no_depth_is(cli, models, capsys):
 
 @pytest.mark.parametrize(
     ("file", "told"),
-    [("probes.txt", "should end in .dot"), ("no/such/folder.dot", "No such file or directory")],
+    [("probes.txt", "should end in .html"), ("no/such/folder.dot", "there is no folder")],
 )
 def test_graph_tells_where_it_cannot_write(cli, models, write, file, told):
     cfg = write("c.yaml", "Block: [OutputNorm]\n")
