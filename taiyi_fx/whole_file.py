@@ -13,11 +13,11 @@ def whole_file(file: Path) -> Iterator[Path]:
     """A path to write to, which becomes the file when the body has run; links stay.
 
     Raises:
+        FileNotFoundError: There is no folder for it.
         OSError: The file cannot be replaced, or is there and is no regular file: a folder, or a
             device, which would be gone.
     """
-    if file.exists() and not file.is_file():
-        raise OSError(f"{str(file)!r} is there and is no regular file: give another name")
+    check_place(file)
     file = Path(os.path.realpath(file))
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
@@ -25,3 +25,16 @@ def whole_file(file: Path) -> Iterator[Path]:
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_place(file: Path) -> None:
+    """Raises if a file cannot be put there, for one who would make it at length.
+
+    Raises:
+        FileNotFoundError: There is no folder for it.
+        OSError: It is there and is no regular file.
+    """
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write {file.name} in")
+    if file.exists() and not file.is_file():
+        raise OSError(f"{str(file)!r} is there and is no regular file: give another name")

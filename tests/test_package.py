@@ -85,7 +85,7 @@ def test_the_readmes_code_runs(tmp_path, monkeypatch, capsys):
     assert len(blocks) == 5
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
-    assert (tmp_path / "probes.html").exists()
+    assert (tmp_path / "probes.dot").exists()
     assert (tmp_path / "report.html").exists()
     assert "MeanTID" in capsys.readouterr().out
 

@@ -86,8 +86,6 @@ class Diagram:
                 install.
         """
         path = Path(path)
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {str(path.parent)!r}")
         suffix = path.suffix.lower()
         if suffix not in (".dot", ".html", *_PICTURES):
             raise ValueError(f"{path.name!r} should end in .html, .svg, .png or .dot")

@@ -14,7 +14,7 @@ from taiyi_fx.report.page import assemble
 from taiyi_fx.report.readout import MonitorReadout, Readout, RunReadout
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
-from taiyi_fx.whole_file import whole_file
+from taiyi_fx.whole_file import check_place, whole_file
 
 if TYPE_CHECKING:
     from taiyi_fx.instrument import InstrumentedModule
@@ -82,8 +82,7 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"{str(path)!r} is no file to write: give one, such as 'run.html'")
     if file.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{file.name!r} should end in .html: a report is a page")
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write {file.name} in")
+    check_place(file)
     return file
 
 

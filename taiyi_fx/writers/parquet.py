@@ -101,7 +101,6 @@ class Parquet:
             return
         try:
             self._buffer.drain(is_last=True)
-            self._keep_outline()
         finally:
             self._lock.release()
 

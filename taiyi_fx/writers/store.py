@@ -95,7 +95,6 @@ class Store:
             return
         try:
             self._buffer.drain(is_last=True)
-            self._keep_outline()
             self._db.execute(INDEX)
             self._db.execute("PRAGMA busy_timeout = 0")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
