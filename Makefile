@@ -21,7 +21,7 @@ test: .venv/installed
 	$(BIN)/python tests/check_wheel.py
 
 pages: .venv/installed
-	$(BIN)/python -c 'from taiyi_fx.catalogue import page; print(page(), end="")' > docs/quantities.md
+	$(BIN)/python -c 'from taiyi_fx.catalogue import page; print(page(), end="")' > docs/reference/quantities.md
 
 zoo: .venv/zoo-installed
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)

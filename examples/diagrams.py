@@ -1,7 +1,7 @@
 """Pictures of five models after some steps of training: where the probes stand, what they read.
 
 Two of them are ill on purpose. Writes resnet50, gpt, unet, moe and lstm as .svg and .png into a
-folder, by default docs/diagrams.
+folder, by default docs/images/diagrams.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def main(folder: str = "docs/diagrams") -> None:
+def main(folder: str = "docs/images/diagrams") -> None:
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, made in MODELS.items():
         torch.manual_seed(0)

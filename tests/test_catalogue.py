@@ -8,7 +8,7 @@ import taiyi_fx
 from taiyi_fx import output, quantity
 from taiyi_fx.catalogue import page
 
-PAGE = Path(__file__).parent.parent / "docs" / "quantities.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "quantities.md"
 
 
 OWN = [info for info in taiyi_fx.quantities() if info.declared_in.startswith("taiyi_fx.")]
@@ -69,5 +69,5 @@ def test_the_page_of_all_quantities_is_up_to_date():
 
 
 def test_the_readme_counts_them():
-    readme = (PAGE.parent.parent / "README.md").read_text(encoding="utf-8")
+    readme = (PAGE.parents[2] / "README.md").read_text(encoding="utf-8")
     assert f"`taiyi_fx.quantities()` lists all {len(OWN)} " in readme

@@ -102,11 +102,11 @@ def test_the_readmes_error_is_what_one_gets():
 
 def test_the_code_of_the_page_on_own_quantities_runs():
     namespace = {"__name__": "docs.own"}
-    for block in python_blocks(ROOT / "docs" / "own-quantities.md"):
+    for block in python_blocks(ROOT / "docs" / "how-to" / "own-quantities.md"):
         exec(compile(block, "own-quantities.md", "exec"), namespace)
     for name in re.findall(
         r"`(\w+)`",
-        (ROOT / "docs" / "own-quantities.md")
+        (ROOT / "docs" / "how-to" / "own-quantities.md")
         .read_text()
         .partition("stock of reductions:")[2]
         .partition("is\nwhat")[0],
@@ -117,7 +117,7 @@ def test_the_code_of_the_page_on_own_quantities_runs():
 
 def test_the_code_of_the_page_on_testing_runs():
     namespace = {"__name__": "docs.testing"}
-    for block in python_blocks(ROOT / "docs" / "testing.md"):
+    for block in python_blocks(ROOT / "docs" / "how-to" / "testing.md"):
         exec(compile(block, "testing.md", "exec"), namespace)
     tests = [value for name, value in namespace.items() if name.startswith("test_")]
     assert len(tests) == 9
@@ -128,7 +128,7 @@ def test_the_code_of_the_page_on_testing_runs():
 def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "docs.runs"}
-    for block in python_blocks(ROOT / "docs" / "runs.md"):
+    for block in python_blocks(ROOT / "docs" / "how-to" / "runs.md"):
         exec(compile(block, "runs.md", "exec"), namespace)
     assert namespace["values"].shape == (2, 100)
     assert len(namespace["all_of_it"]) == len(namespace["table"]) == 500
@@ -141,21 +141,21 @@ def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch, capsys):
 def test_the_code_of_the_page_on_diagrams_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {}
-    for block in python_blocks(ROOT / "docs" / "diagram.md"):
+    for block in python_blocks(ROOT / "docs" / "how-to" / "diagrams.md"):
         exec(compile(block, "diagram.md", "exec"), namespace)
     assert "OutputRMS 0." in (tmp_path / "probes.dot").read_text(encoding="utf-8")
 
 
 def test_the_code_of_the_page_on_the_report_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for block in python_blocks(ROOT / "docs" / "report.md"):
+    for block in python_blocks(ROOT / "docs" / "how-to" / "reports.md"):
         exec(compile(block, "report.md", "exec"), {"__name__": "docs.report"})
     assert (tmp_path / "so-far.html").stat().st_size > 100_000
     assert (tmp_path / "exp1.html").stat().st_size > 100_000
 
 
 def test_the_page_on_testing_shows_the_program_that_one_gets(tmp_path, monkeypatch):
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"```text\nCheckFailure: (.*?)\n```", page, re.DOTALL)
     source = shown.partition("layer = ")[0].partition('"""\n\n')[2]
     (tmp_path / "test_shown.py").write_text(source)
@@ -183,14 +183,14 @@ def test_testing_is_imported_by_name():
     "page",
     [
         "README.md",
-        "docs/how-it-works.md",
-        "docs/testing.md",
-        "docs/diagram.md",
-        "docs/command-line.md",
-        "docs/cost.md",
-        "docs/report.md",
-        "docs/runs.md",
-        "docs/trainers.md",
+        "docs/explanation/how-it-works.md",
+        "docs/how-to/testing.md",
+        "docs/how-to/diagrams.md",
+        "docs/reference/command-line.md",
+        "docs/explanation/cost.md",
+        "docs/how-to/reports.md",
+        "docs/how-to/runs.md",
+        "docs/how-to/trainers.md",
         "examples/README.md",
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 from taiyi_fx.cli import main
 from taiyi_fx.cli.parser import parser
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "command-line.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "reference" / "command-line.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.trainers.digits import transformers_with_trainer
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "trainers.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "trainers.md"
 SECTIONS = {
     "Lightning": "lightning",
     "transformers": "transformers",

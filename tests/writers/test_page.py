@@ -8,7 +8,7 @@ import pytest
 
 from taiyi_fx import writers
 
-PAGE = Path(__file__).parents[2] / "docs" / "writers.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "writers.md"
 DASHBOARDS = {"wandb", "mlflow", "trackio"}
 
 
