@@ -1,12 +1,16 @@
-# One command each, on a fresh machine: `make demo` shows the tool at work, `make test` checks all,
-# `make zoo` instruments hundreds of real models (`make zoo OPTIONS=--short`: a few), `make overhead`
-# measures what watching costs (`OPTIONS=--quick`: a look), `make storage` what storing does,
-# `make report-benchmark` what a page of 12 million numbers takes,
-# `make pages` writes the pages of the documentation that are made of the code.
+# Each works on a fresh machine:
+#   make demo              the tool at work
+#   make test              checks the code
+#   make docs              builds the documentation into build/docs and runs its code
+#   make zoo               instruments hundreds of real models; OPTIONS=--short: a few
+#   make overhead          measures what watching costs; OPTIONS=--quick: a look
+#   make storage           measures what storing costs
+#   make report-benchmark  measures a page of 12 million numbers
+#   make pages             writes the pages of the documentation that are made of the code
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test zoo overhead storage report-benchmark pages clean
+.PHONY: demo test docs zoo overhead storage report-benchmark pages clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -19,6 +23,11 @@ test: .venv/installed
 	OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
 		$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(BIN)/python tests/check_wheel.py
+
+docs: .venv/installed
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest docs README.md --numprocesses auto --dist loadfile
+	@echo 'open build/docs/index.html'
 
 pages: .venv/installed
 	$(BIN)/python -c 'from taiyi_fx.catalogue import page; print(page(), end="")' > docs/reference/quantities.md

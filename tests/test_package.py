@@ -78,18 +78,6 @@ def python_blocks(path):
     return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_the_readmes_code_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    blocks = python_blocks(ROOT / "README.md")
-    assert len(blocks) == 5
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), namespace)
-    assert (tmp_path / "probes.dot").exists()
-    assert (tmp_path / "report.html").exists()
-    assert "MeanTID" in capsys.readouterr().out
-
-
 def test_the_readmes_error_is_what_one_gets():
     (shown,) = re.findall(
         r"```text\nConfigError: (.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL
@@ -100,10 +88,7 @@ def test_the_readmes_error_is_what_one_gets():
     assert str(error.value) == shown
 
 
-def test_the_code_of_the_page_on_own_quantities_runs():
-    namespace = {"__name__": "docs.own"}
-    for block in python_blocks(ROOT / "docs" / "how-to" / "own-quantities.md"):
-        exec(compile(block, "own-quantities.md", "exec"), namespace)
+def test_the_page_on_own_quantities_names_reductions_that_exist():
     for name in re.findall(
         r"`(\w+)`",
         (ROOT / "docs" / "how-to" / "own-quantities.md")
@@ -123,35 +108,6 @@ def test_the_code_of_the_page_on_testing_runs():
     assert len(tests) == 9
     for test in tests:
         test()
-
-
-def test_the_code_of_the_page_on_runs_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "docs.runs"}
-    for block in python_blocks(ROOT / "docs" / "how-to" / "runs.md"):
-        exec(compile(block, "runs.md", "exec"), namespace)
-    assert namespace["values"].shape == (2, 100)
-    assert len(namespace["all_of_it"]) == len(namespace["table"]) == 500
-    assert len(namespace["losses"]) == 100
-    with taiyi_fx.open_run("runs/exp1") as run:
-        assert run.series("0", "InputMean").steps.tolist() == list(range(120))
-    assert "0 ... 99 (100)" in capsys.readouterr().out
-
-
-def test_the_code_of_the_page_on_diagrams_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for block in python_blocks(ROOT / "docs" / "how-to" / "diagrams.md"):
-        exec(compile(block, "diagram.md", "exec"), namespace)
-    assert "OutputRMS 0." in (tmp_path / "probes.dot").read_text(encoding="utf-8")
-
-
-def test_the_code_of_the_page_on_the_report_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for block in python_blocks(ROOT / "docs" / "how-to" / "reports.md"):
-        exec(compile(block, "report.md", "exec"), {"__name__": "docs.report"})
-    assert (tmp_path / "so-far.html").stat().st_size > 100_000
-    assert (tmp_path / "exp1.html").stat().st_size > 100_000
 
 
 def test_the_page_on_testing_shows_the_program_that_one_gets(tmp_path, monkeypatch):
@@ -177,27 +133,6 @@ def test_what_is_no_name_of_the_package_is_absent(name):
 def test_testing_is_imported_by_name():
     code = "import sys, taiyi_fx; assert 'hypothesis' not in sys.modules; import taiyi_fx.testing"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        "README.md",
-        "docs/explanation/how-it-works.md",
-        "docs/how-to/testing.md",
-        "docs/how-to/diagrams.md",
-        "docs/reference/command-line.md",
-        "docs/explanation/cost.md",
-        "docs/how-to/reports.md",
-        "docs/how-to/runs.md",
-        "docs/how-to/trainers.md",
-        "examples/README.md",
-    ],
-)
-def test_links_and_files_that_are_named_exist(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
 def test_every_quantity_in_the_readme_exists():

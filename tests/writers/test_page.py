@@ -48,8 +48,3 @@ def test_the_table_lists_all_writers():
         name for name in writers.__all__
         if hasattr(getattr(writers, name), "flush") and name != "Writer"
     }  # fmt: skip
-
-
-def test_links_of_the_page_lead_somewhere():
-    for target in re.findall(r"\]\(([^)#:]+)\)", PAGE.read_text("utf-8")):
-        assert PAGE.parent.joinpath(target).exists(), target
