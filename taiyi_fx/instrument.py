@@ -216,7 +216,7 @@ class InstrumentedModule(fx.GraphModule):
 
     @property
     def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The probed graph of the training forward, to look at: changing it changes nothing."""
+        """The probed graph of the training forward, to look at; changing it changes nothing."""
         return self._instrumented.compiled.graph
 
     _graph = graph

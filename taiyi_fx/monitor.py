@@ -125,7 +125,7 @@ class Monitor:
 
     @property
     def is_writing(self) -> bool:
-        """Whether writers are open: they have begun at the first step."""
+        """Whether writers are open, which they are from the first step on."""
         return self._outlets.are_open
 
     @property

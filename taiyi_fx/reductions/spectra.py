@@ -48,7 +48,7 @@ class SpectrumValue:
 
     @functools.cached_property
     def largest(self) -> Tensor:
-        """lambda_1: exact up to 512 features, else by Lanczos to a relative 1e-5."""
+        """lambda_1, exact up to 512 features, else by Lanczos to a relative 1e-5."""
         if self.matrix.shape[-1] <= _SMALL:
             return self.eigenvalues[..., 0]
         safe, broken = _guarded(self.matrix)
@@ -68,7 +68,7 @@ class SpectrumValue:
 
     @property
     def zero(self) -> Tensor:
-        """The magnitude at and below which an eigenvalue is zero: lambda_1 max(C, sqrt(N)) eps.
+        """The magnitude at and below which an eigenvalue is zero, lambda_1 max(C, sqrt(N)) eps.
 
         That is what rounding leaves: C eps from the decomposition, and from sums over N rows
         errors that grow with the root of N, not with N (Higham and Mary 2019).

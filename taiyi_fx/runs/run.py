@@ -42,7 +42,7 @@ class Run:
 
     @property
     def lives(self) -> list[Life]:
-        """The processes that wrote: the first, and those that resumed the run.
+        """The processes that wrote, the first and those that resumed the run.
 
         Raises:
             ValueError: The run is damaged: it has none.
@@ -74,7 +74,7 @@ class Run:
 
     @property
     def modules(self) -> list[str]:
-        """Names of all modules with a record, with their calls: ``"fc"``, ``"fc@1"``."""
+        """Names of all modules with a record, with their calls, such as ``"fc"`` and ``"fc@1"``."""
         return _names(self.source.series())
 
     @property
