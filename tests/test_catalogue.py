@@ -66,8 +66,3 @@ def test_your_own_are_listed_too():
 def test_the_page_of_all_quantities_is_up_to_date():
     """Made by `make pages`."""
     assert PAGE.read_text(encoding="utf-8") == page()
-
-
-def test_the_readme_counts_them():
-    readme = (PAGE.parents[2] / "README.md").read_text(encoding="utf-8")
-    assert f"`taiyi_fx.quantities()` lists all {len(OWN)} " in readme

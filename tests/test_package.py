@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.quantity import find_quantity
 from taiyi_fx.testing import CheckFailure, check_quantity
 
 ROOT = Path(__file__).parent.parent
@@ -133,15 +132,6 @@ def test_what_is_no_name_of_the_package_is_absent(name):
 def test_testing_is_imported_by_name():
     code = "import sys, taiyi_fx; assert 'hypothesis' not in sys.modules; import taiyi_fx.testing"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-def test_every_quantity_in_the_readme_exists():
-    table = (
-        (ROOT / "README.md").read_text().partition("| what | quantities |")[2].partition("\n\n")[0]
-    )
-    names = [name for name in re.findall(r"`(\w+)`", table) if not name.isdigit()]
-    assert len(names) > 20
-    assert all(find_quantity(name) for name in names)
 
 
 def test_the_main_job_trains_and_records_and_draws(tmp_path, monkeypatch, capsys):
