@@ -60,4 +60,4 @@ report-benchmark: .venv/installed
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info probes.svg
+	rm -rf .venv build dist *.egg-info probes.svg report.html

@@ -1,7 +1,8 @@
 """The main job: train a CNN on real digits and watch what happens inside.
 
 Eight quantities on different schedules, asked for by module name, class name, class and pattern.
-Prints what was seen, writes the picture of the probes, and reports the test accuracy.
+Prints what was seen and the test accuracy, draws where the probes stand (probes.svg), and writes a
+page with all of it (report.html).
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     )
 
 
-def main(epochs: int = 8, picture: str = "probes.svg") -> float:
+def main(epochs: int = 8, picture: str = "probes.svg", page: str = "report.html") -> float:
     torch.manual_seed(0)
     x_train, y_train, x_test, y_test = digits()
     model = taiyi_fx.instrument(DigitsCNN(), CONFIG)
@@ -86,6 +87,7 @@ def main(epochs: int = 8, picture: str = "probes.svg") -> float:
     print(f"\n{model.monitor.records}\n")
     print(f"test accuracy {accuracy:.1%} on {len(x_test)} images never trained on")
     print(f"where the probes stand: {Path(taiyi_fx.diagram(model).write(picture)).resolve()}")
+    print(f"all of it on a page: {Path(taiyi_fx.report(model, page)).resolve()}")
     return accuracy
 
 

@@ -143,6 +143,7 @@ def test_the_main_job_trains_and_records_and_draws(tmp_path, monkeypatch, capsys
                      "WeightNorm", "WeightGradNorm", "RankMe", "DeadNeuronRatio"):  # fmt: skip
         assert quantity in output
     assert (tmp_path / "probes.svg").read_text().count("<g") > 10
+    assert (tmp_path / "report.html").stat().st_size > 100_000
 
 
 def test_five_models_are_drawn_and_the_ill_ones_are_seen(tmp_path, capsys):
