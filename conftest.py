@@ -10,6 +10,7 @@ from sybil import Sybil
 from sybil.parsers.markdown import PythonCodeBlockParser
 
 RUN_BY_THEIR_TESTS = [
+    "docs/coming-from/*.md",  # tests/docs/test_coming_from.py, with what they print
     "docs/how-to/testing.md",  # tests/test_package.py
     "docs/how-to/trainers.md",  # tests/trainers, as far as frameworks are installed
     "docs/how-to/writers.md",  # tests/writers, likewise

@@ -110,34 +110,42 @@ def test_a_name_that_is_not_there_is_noticed(span):
     assert unknown(span) is not None
 
 
-def blocks(text):
-    """Each block of Python: what says that it may be skipped, its code, what is shown as printed."""
-    pattern = r"(<!-- skip: next if.*?-->\s+)?```python\n(.*?)```(?:\s+```text\n(.*?)```)?"
-    return re.findall(pattern, text, re.DOTALL)
+STEP = re.compile(
+    r'<!-- skip: (start|next|end)(?: if\(find_spec\("(\w+)"\).*?)? -->'
+    r"|```python\n(.*?)```(?:\s+```text\n(.*?)```)?",
+    re.DOTALL,
+)
+
+
+def runnable_blocks(text):
+    """Blocks of Python, each with what is shown as printed, but for those that lack a package."""
+    skipping = ""
+    for action, package, code, shown in STEP.findall(text):
+        if action:
+            skipping = action if package and importlib.util.find_spec(package) is None else ""
+        elif not skipping:
+            yield code, shown
+        elif skipping == "next":
+            skipping = ""
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
-    if page == "monitorch":
-        pytest.importorskip("monitorch")
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": f"docs.{page}"}
-    for may_skip, code, shown in blocks(PAGES[page]):
-        package = re.search(r'find_spec\("(\w+)"\)', may_skip)
-        if package and importlib.util.find_spec(package[1]) is None:
-            continue
+    for code, shown in runnable_blocks(PAGES[page]):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, f"{page}.md", "exec"), namespace)
         assert [line.rstrip() for line in printed.getvalue().splitlines()] == shown.splitlines()
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    text = re.sub(r"```.*?```", "", PAGES[page], flags=re.DOTALL)
-    headings = re.findall(r"^#+ (.*)", text, re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    for target in re.findall(r"\]\(([^):]+)\)", text):
-        path, _, anchor = target.partition("#")
-        assert FOLDER.joinpath(path).exists(), target
-        assert path or anchor in anchors, target
+def test_blocks_without_their_package_are_left_out():
+    code = "```python\n{}\n```\n"
+    absent = 'if(find_spec("not_there") is None, reason="") -->\n'
+    text = (
+        f"<!-- skip: next {absent}{code.format(1)}{code.format(2)}"
+        f"<!-- skip: start {absent}{code.format(3)}{code.format(4)}<!-- skip: end -->\n"
+        f"{code.format(5)}"
+    )
+    assert [block.strip() for block, _ in runnable_blocks(text)] == ["2", "5"]
