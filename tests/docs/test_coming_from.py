@@ -4,6 +4,7 @@ ours in their tables is one."""
 import ast
 import builtins
 import contextlib
+import copy
 import importlib.util
 import inspect
 import io
@@ -27,12 +28,13 @@ OWNERS = {
     "model": taiyi_fx.InstrumentedModule,
     "monitor": taiyi_fx.Monitor,
     "summary": taiyi_fx.EpochSummary,
+    "copy": copy,
     "nn": nn,
     "F": F,
 }
-READERS = {"config", "step", "scaler", "value", "loss", "wandb", "fc", "GradScaler"}
+READERS = {"config", "step", "scaler", "value", "loss", "wandb", "fc", "GradScaler", "torch"}
 NAMES = {*taiyi_fx.__all__, *writers.__all__, *quantity_names(), *OWNERS, *READERS, *dir(builtins)}
-OURS = ("taiyi_fx", "quantity")
+OURS = ("taiyi_fx", "quantity", "what to know")
 
 
 def keywords():
