@@ -31,13 +31,19 @@ class Visualization:
         self._waiting = _Waiting(WandB(wandb))
         monitor.add_writer(self._waiting)
 
-    def show(self, step: int) -> None:
+    def show(self, step: int, ext: Mapping[str, Any] | None = None) -> None:
         """Logs what was recorded at a step, and waits for what of it is still being computed.
 
         What earlier steps recorded and was not shown by then is forgotten.
+
+        Args:
+            step: The step.
+            ext: Values of your own, logged as by `log_ext`.
         """
         self._monitor.flush()
         self._waiting.show(step)
+        if ext is not None:
+            self.log_ext(ext)
 
     def log_ext(self, values: Mapping[str, Any]) -> None:
         """Logs values of your own: ``wandb.log``."""

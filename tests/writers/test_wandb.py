@@ -166,8 +166,9 @@ def test_those_who_come_from_taiyi_show_a_step_when_they_like(start, tmp_path, g
         model(torch.full((3, 2), float(step)))
         model.monitor.track(step)
         if step != 1:
-            shown.show(step)
-        shown.log_ext({"loss": step})
+            shown.show(step, {"loss": step})
+        else:
+            shown.log_ext({"loss": step})
     shown.close()
     model(torch.ones(3, 2))
     model.monitor.track(4)
