@@ -70,7 +70,10 @@ def definitions(code: CodeType) -> tuple[Function, ...]:
 @functools.lru_cache(maxsize=256)
 def _syntax(filename: str) -> ast.Module | None:
     lines = linecache.getlines(filename)
-    return ast.parse("".join(lines)) if lines else None
+    try:
+        return ast.parse("".join(lines)) if lines else None
+    except SyntaxError:  # the code is a block of a text
+        return None
 
 
 def first_line(node: Function) -> int:

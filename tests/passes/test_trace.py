@@ -461,6 +461,16 @@ def test_code_without_a_source_is_not_trusted():
     assert "has no source to check" in capture.python[""]
 
 
+def test_code_from_a_file_that_is_not_python_is_not_trusted(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\ndef forward(self, x):\n    return self.fc(x)\n```\n")
+    block = "\n" * 3 + "def forward(self, x):\n    return self.fc(x)\n"
+    scope = {}
+    exec(compile(block, str(page), "exec"), scope)
+    reason = traced(made(scope["forward"]), ["fc"]).python[""]
+    assert reason == "has no source to check (page.md:4)"
+
+
 def test_a_part_that_is_refused_twice_does_not_trace_forever():
     class Holds(nn.Module):
         def __init__(self):
