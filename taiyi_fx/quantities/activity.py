@@ -44,7 +44,7 @@ def linear_dead_neuron_num(highest: Tensor, *, threshold: float = -2.0) -> Tenso
     """Share of features whose output is at most the threshold in every row.
 
     Formula: (features with max over rows <= threshold) / C
-    Unit: features
+    Unit: share
     Accuracy: exact counts
     """
     return _dead_share(highest, threshold)
