@@ -36,4 +36,4 @@ def run(page: Path) -> list[tuple[str, str]]:
 
 def _trimmed(text: str) -> str:
     """The text without blanks at its ends and the ends of its lines."""
-    return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
