@@ -11,6 +11,9 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 
 RUN_BY_THEIR_TESTS = [
     "docs/coming-from/*.md",  # tests/docs/test_coming_from.py, with what they print
+    # tests/docs/test_explanation.py, with what it prints
+    *(f"docs/explanation/{name}.md" for name in ("exactness", "how-a-probe-works", "islands")),
+    *(f"docs/explanation/{name}.md" for name in ("what-quantities-tell", "why-not-hooks")),
     "docs/how-to/testing.md",  # tests/test_package.py
     "docs/how-to/trainers.md",  # tests/trainers, as far as frameworks are installed
     "docs/how-to/writers.md",  # tests/writers, likewise
