@@ -3,13 +3,9 @@ ours in their tables is one."""
 
 import ast
 import builtins
-import contextlib
 import copy
-import importlib.util
 import inspect
-import io
 import re
-from pathlib import Path
 
 import pytest
 import torch.nn.functional as F
@@ -19,8 +15,9 @@ import taiyi_fx
 from taiyi_fx import writers
 from taiyi_fx.quantity import find_quantity, quantity_names
 from taiyi_fx.schedule import parse_schedule
+from tests.docs.pages import DOCS, run, runnable_blocks
 
-FOLDER = Path(__file__).parents[2] / "docs" / "coming-from"
+FOLDER = DOCS / "coming-from"
 PAGES = {page.stem: page.read_text("utf-8") for page in sorted(FOLDER.glob("*.md"))}
 OWNERS = {
     "taiyi_fx": taiyi_fx,
@@ -112,34 +109,11 @@ def test_a_name_that_is_not_there_is_noticed(span):
     assert unknown(span) is not None
 
 
-STEP = re.compile(
-    r'<!-- skip: (start|next|end)(?: if\(find_spec\("(\w+)"\).*?)? -->'
-    r"|```python\n(.*?)```(?:\s+```text\n(.*?)```)?",
-    re.DOTALL,
-)
-
-
-def runnable_blocks(text):
-    """Blocks of Python, each with what is shown as printed, but for those that lack a package."""
-    skipping = ""
-    for action, package, code, shown in STEP.findall(text):
-        if action:
-            skipping = action if package and importlib.util.find_spec(package) is None else ""
-        elif not skipping:
-            yield code, shown
-        elif skipping == "next":
-            skipping = ""
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": f"docs.{page}"}
-    for code, shown in runnable_blocks(PAGES[page]):
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(code, f"{page}.md", "exec"), namespace)
-        assert [line.rstrip() for line in printed.getvalue().splitlines()] == shown.splitlines()
+    for printed, shown in run(FOLDER / f"{page}.md"):
+        assert printed == shown
 
 
 def test_blocks_without_their_package_are_left_out():
