@@ -7,10 +7,11 @@
 #   make storage           measures what storing costs
 #   make report-benchmark  measures a page of 12 million numbers
 #   make pages             writes the pages of the documentation that are made of the code
+#   make pictures          makes the pictures of the tutorials, with a Chromium of the system
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs zoo overhead storage report-benchmark pages clean
+.PHONY: demo test docs zoo overhead storage report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -31,6 +32,9 @@ docs: .venv/installed
 
 pages: .venv/installed
 	$(BIN)/python -c 'from taiyi_fx.catalogue import page; print(page(), end="")' > docs/reference/quantities.md
+
+pictures: .venv/installed
+	$(BIN)/python docs/make_pictures.py
 
 zoo: .venv/zoo-installed
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)

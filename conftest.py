@@ -15,6 +15,7 @@ RUN_BY_THEIR_TESTS = [
     "docs/how-to/trainers.md",  # tests/trainers, as far as frameworks are installed
     "docs/how-to/writers.md",  # tests/writers, likewise
     "docs/reference/command-line.md",  # tests/cli, with its commands
+    "docs/tutorials/*.md",  # tests/docs/test_tutorials.py
 ]
 
 
