@@ -7,7 +7,7 @@
 #   make storage           measures what storing costs
 #   make report-benchmark  measures a page of 12 million numbers
 #   make pages             writes the pages of the documentation that are made of the code
-#   make pictures          makes the pictures of the tutorials, with a Chromium of the system
+#   make pictures          makes the pictures of the tutorials and the gallery, with a Chromium of the system
 PYTHON ?= python3
 BIN := .venv/bin
 

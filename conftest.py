@@ -35,7 +35,7 @@ def leave_folder(namespace: dict[str, Any]) -> None:
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()],
-    patterns=["README.md", "docs/**/*.md"],
+    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
     excludes=RUN_BY_THEIR_TESTS,
     setup=enter_folder,
     teardown=leave_folder,
