@@ -7,7 +7,7 @@
 #   make storage           measures what storing costs
 #   make report-benchmark  measures a page of 12 million numbers
 #   make pages             writes the pages of the documentation that are made of the code
-#   make pictures          draws the pictures of its architecture
+#   make pictures          makes its pictures, with a Chromium of the system
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -35,6 +35,7 @@ pages: .venv/installed
 
 pictures: .venv/installed
 	$(BIN)/python docs/make_architecture.py
+	$(BIN)/python docs/make_pictures.py
 
 zoo: .venv/zoo-installed
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)

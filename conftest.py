@@ -18,6 +18,7 @@ RUN_BY_THEIR_TESTS = [
     "docs/how-to/trainers.md",  # tests/trainers, as far as frameworks are installed
     "docs/how-to/writers.md",  # tests/writers, likewise
     "docs/reference/command-line.md",  # tests/cli, with its commands
+    "docs/tutorials/*.md",  # tests/docs/test_tutorials.py
 ]
 
 
@@ -37,7 +38,7 @@ def leave_folder(namespace: dict[str, Any]) -> None:
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser()],
-    patterns=["README.md", "docs/**/*.md"],
+    patterns=["README.md", "docs/*.md", "docs/*/*.md"],
     excludes=RUN_BY_THEIR_TESTS,
     setup=enter_folder,
     teardown=leave_folder,

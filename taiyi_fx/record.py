@@ -88,8 +88,9 @@ class NonFiniteSite:
     def __str__(self) -> str:
         what = {"output_grad": "gradient of the output", "input_grad": "gradient of the input"}
         place = what.get(self.place, self.place)
+        module = repr(self.module) if self.module else "the model itself"
         return (
-            f"step {self.step}: the first NaN or Inf is in the {place} of {self.module!r} "
+            f"step {self.step}: the first NaN or Inf is in the {place} of {module} "
             f"({self.count} elements)"
         )
 

@@ -97,3 +97,10 @@ def test_the_value_comes_before_the_gradient_that_it_broke():
     with pytest.warns(taiyi_fx.MonitorWarning):
         model.monitor.track(0)
     assert [(s.place, s.module) for s in model.monitor.non_finite] == [("output", "1"), ("output_grad", "0")]  # fmt: skip
+
+
+def test_a_site_of_the_model_itself_is_told_in_words():
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["NonFinite"]})
+    model(torch.full((1, 2), torch.inf)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="is in the output of the model itself"):
+        model.monitor.track(0)
