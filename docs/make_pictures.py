@@ -1,4 +1,4 @@
-"""Makes the pictures of the tutorials and of the gallery's figures, by their pages' own code.
+"""Makes the pictures of the README, the tutorials and the gallery's figures, by their own code.
 
 Needs Playwright and a Chromium: `$CHROMIUM`, or one that is found on the path.
 """
@@ -14,9 +14,12 @@ from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
+
+import taiyi_fx
 
 DOCS = Path(__file__).parent
 IMAGES = DOCS / "images"
@@ -42,7 +45,10 @@ FEATURE_MAPS = "pictures/FeatureMap/0/00000028.png"
 
 
 def main() -> None:
-    """Writes docs/images/tutorials/*.png, and of docs/images/*.png those of the gallery's code."""
+    """Writes docs/images/tutorials/*.png, and of docs/images/*.png those of the pages' code."""
+    with ran(DOCS.parent / "README.md") as names:
+        picture = taiyi_fx.diagram(names["model"], direction="LR")
+        picture.write(IMAGES / "readme.png")
     for report in REPORTS:
         with ran(DOCS / "tutorials" / f"{report.tutorial}.md"):
             save(photographed(report), IMAGES / "tutorials" / f"{report.tutorial}.png")
@@ -55,13 +61,13 @@ def main() -> None:
 
 
 @contextmanager
-def ran(page: Path) -> Iterator[None]:
+def ran(page: Path) -> Iterator[dict[str, Any]]:
     """Runs a page's blocks of Python in a temporary folder, and stays there for the context."""
-    namespace: dict[str, object] = {}
+    namespace: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
             exec(compile(block, page.name, "exec"), namespace)
-        yield
+        yield namespace
 
 
 def photographed(report: Report) -> Image.Image:
