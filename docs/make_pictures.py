@@ -47,7 +47,7 @@ FEATURE_MAPS = "pictures/FeatureMap/0/00000028.png"
 def main() -> None:
     """Writes docs/images/tutorials/*.png, and of docs/images/*.png those of the pages' code."""
     with ran(DOCS.parent / "README.md") as names:
-        picture = taiyi_fx.diagram(names["model"], direction="LR")
+        picture = taiyi_fx.diagram(names["instrumented"], direction="LR")
         picture.write(IMAGES / "readme.png")
     for report in REPORTS:
         with ran(DOCS / "tutorials" / f"{report.tutorial}.md"):
