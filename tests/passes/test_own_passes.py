@@ -251,7 +251,7 @@ def test_diagrams_show_the_graph_that_runs():
     class Named(nn.Module):
         def __init__(self):
             super().__init__()
-            self.block = mlp()
+            self.block = mlp().append(nn.ReLU())
 
         def forward(self, x):
             return self.block(self.block(x)[:, :1].expand(-1, 4))
