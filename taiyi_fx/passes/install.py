@@ -337,12 +337,13 @@ class Installation:
             return
         islands = [island for name, island in self._islands.items() if name in names]
         root, *parts = self.dispatchers.values()
-        counted = (calls for name, calls in self._calls.items() if name in names)
-        self.root_dispatcher.counters = tuple(counted)
         dispatchers = [
             root,
             *(p for p in parts if p.is_rewritten or not names.isdisjoint(p.sites)),
         ]
+        # A graph counts the calls of all its targets, due or not.
+        counted = names.union(*(part.sites for part in dispatchers))
+        self.root_dispatcher.counters = tuple(c for n, c in self._calls.items() if n in counted)
         # What stands there for another reason is put over a mere frame.
         self._standing = [*self._frames, *islands, *dispatchers]
         for stand in self._compiled:

@@ -188,6 +188,19 @@ def test_each_graph_of_a_model_that_stays_python_is_given_and_the_rest_is_told()
     assert_same_bits(run(Branches(nn.GELU), xs), run(probed, xs))
 
 
+def test_a_part_of_which_nothing_is_due_is_compiled_once():
+    class Both(Branches):
+        def forward(self, x):
+            return self.a(x) + self.b(x) if x.numel() > 0 else x
+
+    cfg = {"a.0": ["OutputNorm"], "b.0": [["OutputNorm", "linear(1, 1000)"]]}
+    probed = instrumented(Both(), cfg, passes=[gelu_for_relu])
+    assert probed.capture.python.keys() == {""}
+    run(probed, [torch.randn(2, 4) for _ in range(6)])
+    (standin,) = probed._instrumented.compiled.installation.dispatchers["b"].standins
+    assert {starts for _, starts in standin.probed} == {()}
+
+
 def test_training_and_evaluation_have_graphs_of_their_own():
     probed = taiyi_fx.instrument(Mode(), {"net.1": ["OutputNorm"]}, passes=[gelu_for_relu])
     assert len(probed.capture.graphs[""]) == 2
