@@ -14,6 +14,10 @@ RUN_BY_THEIR_TESTS = [
     # tests/docs/test_explanation.py, with what it prints
     *(f"docs/explanation/{name}.md" for name in ("exactness", "how-a-probe-works", "islands")),
     *(f"docs/explanation/{name}.md" for name in ("what-quantities-tell", "why-not-hooks")),
+    # tests/docs/test_how_to.py, with what they print
+    *(f"docs/how-to/{name}.md" for name in ("first-nan", "large-models", "compile")),
+    *(f"docs/how-to/{name}.md" for name in ("amp-and-accumulation", "own-passes", "own-writers")),
+    "docs/reference/configuration.md",
     "docs/how-to/testing.md",  # tests/test_package.py
     "docs/how-to/trainers.md",  # tests/trainers, as far as frameworks are installed
     "docs/how-to/writers.md",  # tests/writers, likewise

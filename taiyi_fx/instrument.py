@@ -22,6 +22,7 @@ from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor, MonitorWarning
 from taiyi_fx.passes.clone import slots_of
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
+from taiyi_fx.passes.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.stand import is_probed, with_own_code
 from taiyi_fx.passes.trace import Capture, trace
 from taiyi_fx.ranks import check_groups
@@ -41,6 +42,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     record_eval: bool = False,
     strict: bool = False,
     capture: Literal["auto", "whole"] = "auto",
+    passes: Sequence[Pass] = (),
     epoch_statistics: Literal["exact", "streaming"] = "exact",
     process_group: ProcessGroup | Literal["auto"] | None = "auto",
     data_group: ProcessGroup | None = None,
@@ -63,6 +65,10 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
         strict: Raise what goes wrong in a quantity during training instead of warning once.
         capture: ``"whole"`` insists that the model's forward becomes one graph.
+        passes: Functions of a graph and the module that its nodes name parts of, each of which
+            returns the graph to go on with. They are applied in order, once to each graph of the
+            model, before probes; what they make runs at each call, in training and evaluation,
+            whatever is due.
         epoch_statistics: What `Monitor.tick_epoch` summarises from: ``"exact"`` keeps an epoch's
             numbers for quantiles, ``"streaming"`` only folds them.
         process_group: The ranks whose readings are joined, of which the first one records.
@@ -79,10 +85,12 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
-        TypeError: The model is no module, or a wrapper that has to come after; or a group is none.
+        TypeError: The model is no module, or a wrapper that has to come after; a group is none; or
+            a pass is none, or returned no graph.
         ValueError: ``start_step`` is no step; a data group is given for a rank alone; with
-            ``capture="whole"``, a part of the model has to stay Python; or the run's file is
-            damaged.
+            ``capture="whole"``, a part of the model has to stay Python; the run's file is damaged;
+            or a pass made a graph that cannot run in the model's place.
+        LookupError: The graph that a pass made names a part that the model does not have.
         OSError: The run's folder cannot be written to, is in use (``BlockingIOError``), or has a
             run already (``FileExistsError``). Where torch.distributed is initialised, the rank
             that records finds out, and warns of it, at the first `Monitor.track`.
@@ -94,7 +102,13 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         writers = [Store(run), *writers]
     with _no_collection():
         options = _Options(
-            record_eval, strict, capture, epoch_statistics, process_group, data_group
+            record_eval,
+            strict,
+            capture,
+            check_passes(passes),
+            epoch_statistics,
+            process_group,
+            data_group,
         )
         return _instrument(model, cfg, start_step, options, writers)
 
@@ -119,11 +133,20 @@ def _instrument(
     writers: Sequence[Writer],
 ) -> InstrumentedModule:
     config = check(model, cfg)
-    captured = trace(model, config.targets(evaluation=options.record_eval))
+    is_rewritten = bool(options.passes)
+    captured = trace(model, config.targets(evaluation=options.record_eval or is_rewritten))
     if options.capture == "whole" and not captured.is_whole:
         raise ValueError(f"the model does not become one graph: {captured}")
     config = config.with_functions(model, captured)
-    compiled = compile_probes(model, captured, config.plan(), record_eval=options.record_eval)
+    if is_rewritten:
+        captured = _rewritten(captured, model, options.passes)
+    compiled = compile_probes(
+        model,
+        captured,
+        config.plan(),
+        record_eval=options.record_eval,
+        is_rewritten=is_rewritten,
+    )
     unseen = unseen_calls(config.targets().functions, model, captured)
     findings = {**config.passed_over, **compiled.findings, **unseen}
     if findings:
@@ -142,11 +165,20 @@ def _instrument(
     return _facade(_Instrumented(compiled, monitor, cfg, options))
 
 
+def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
+    made = apply_passes(captured, model, passes)
+    if not captured.is_whole:
+        what = f"passes see graphs alone, and of this model there is {captured}"
+        warnings.warn(what, MonitorWarning, stacklevel=4)
+    return made
+
+
 @dataclass(frozen=True)
 class _Options:
     record_eval: bool
     strict: bool
     capture: Literal["auto", "whole"]
+    passes: tuple[Pass, ...]
     epoch_statistics: Literal["exact", "streaming"]
     process_group: ProcessGroup | Literal["auto"] | None
     data_group: ProcessGroup | None

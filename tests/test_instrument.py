@@ -354,3 +354,21 @@ def test_no_warning_without_a_reason():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step(taiyi_fx.instrument(traced(), CFG), torch.randn(2, 3))
+
+
+def test_a_part_whose_targets_have_schedules_of_their_own_is_compiled_once_for_each_set():
+    class Python(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+
+        def forward(self, x):
+            return self.a(x) if x.numel() > 0 else x
+
+    cfg = {"a.0": ["OutputNorm"], "a.2": [["OutputNorm", "linear(1, 1000)"]]}
+    model = taiyi_fx.instrument(Python(), cfg)
+    for step in range(6):
+        model(torch.randn(2, 4)).sum().backward()
+        model.monitor.track(step)
+    (standin,) = model._instrumented.compiled.installation.dispatchers["a"].standins
+    assert list(standin.probed) == [("train", ())]

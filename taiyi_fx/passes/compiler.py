@@ -39,12 +39,22 @@ class Instrumented:
 
 
 def compile_probes(
-    model: nn.Module, capture: Capture, plan: Plan, *, record_eval: bool
+    model: nn.Module, capture: Capture, plan: Plan, *, record_eval: bool, is_rewritten: bool
 ) -> Instrumented:
-    """Instruments a clone of a traced model for all readings of a plan; none is due yet."""
+    """Instruments a clone of a traced model for all readings of a plan; none is due yet.
+
+    Args:
+        model: The model.
+        capture: What became of it.
+        plan: What is to be read and changed.
+        record_eval: Whether forwards in evaluation mode are read too.
+        is_rewritten: Whether passes of the user's own made the graphs, so that they run always.
+    """
     root = clone_tree(model)
     table = SlotTable(plan)
-    installation = Installation(root, capture, table, record_eval=record_eval)
+    installation = Installation(
+        root, capture, table, record_eval=record_eval, is_rewritten=is_rewritten
+    )
     probed = {
         name: dispatcher.standins[0].probed_graph("train")
         for name, dispatcher in installation.dispatchers.items()

@@ -118,8 +118,11 @@ class Dispatcher(Stand):
         sites: Names of the targets that they call.
         edited: Names of those that change what passes, read or not.
         only_here: Names of those that only a graph can change.
+        is_rewritten: Whether passes of the user's own made its graphs, which then run at each
+            call.
     """
 
+    is_rewritten = False
     edited: frozenset[str] = frozenset()
     only_here: frozenset[str] = frozenset()
 
@@ -137,7 +140,7 @@ class Dispatcher(Stand):
 
     def probed(self, mode: Mode | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The forward with its edits, and in a mode with the due readings made."""
-        if mode is None and not self.edited:
+        if mode is None and not self.edited and not self.is_rewritten:
             return self.plain(*args, **kwargs)
         function = self.function(mode)
         if function is None:
@@ -148,11 +151,17 @@ class Dispatcher(Stand):
         """The function of the graph that stands in now, if one does.
 
         Raises:
-            RuntimeError: None does, and an edit can be made nowhere else.
+            RuntimeError: None does, and what passes or an edit do is done nowhere else.
         """
         for standin in self.standins:
             if standin.holds():
                 return standin.function(mode)
+        if self.is_rewritten:
+            part = self.standins[0].captured.part or "the model"
+            raise RuntimeError(
+                f"what the passes made of {part!r} cannot run: it has changed since it was "
+                "traced, or has hooks; instrument it again as it is now"
+            )
         if self.only_here:
             names = ", ".join(map(repr, sorted(self.only_here)))
             raise RuntimeError(
@@ -247,9 +256,16 @@ class Installation:
     """
 
     def __init__(
-        self, root: nn.Module, capture: Capture, table: SlotTable, *, record_eval: bool = False
+        self,
+        root: nn.Module,
+        capture: Capture,
+        table: SlotTable,
+        *,
+        record_eval: bool = False,
+        is_rewritten: bool = False,
     ) -> None:
         self.root = root
+        self._is_rewritten = is_rewritten
         self.table = table
         self.run = Run(record_eval)
         self._own = {m: vars(m).get("forward") for m in root.modules()}
@@ -278,7 +294,8 @@ class Installation:
         self._compiled: list[Stand] = [self.root_dispatcher]
         self._standing: list[Stand] = []
         self.forward = self.root_dispatcher.plain
-        self._shortcuts = _with_shortcuts(modules, self._edited)
+        rewritten = {name for name, part in self.dispatchers.items() if part.is_rewritten}
+        self._shortcuts = _with_shortcuts(modules, self._edited | rewritten)
         self._stand()
 
     def _dispatcher(
@@ -291,12 +308,14 @@ class Installation:
         made = kind(part, standins, self.run, self._islands.get(name, part.forward))
         made.edited = (made.sites | {name}) & self._edited
         made.only_here = made.edited & capture.functions.keys()
+        made.is_rewritten = self._is_rewritten and bool(graphs)
         return made
 
     def set_due(self, due: Due) -> None:
         """Makes exactly these readings from the next forward on.
 
-        With none, all forwards are the model's own again, but for those with edits.
+        With none, all forwards are the model's own again, but for those with edits and for what
+        passes of the user's own made.
         """
         if due == self.run.due:
             return
@@ -314,13 +333,17 @@ class Installation:
 
     def _stand(self) -> None:
         names = {module for module, _ in self.run.due} | self._edited
-        if not names:
+        if not names and not self._is_rewritten:
             return
         islands = [island for name, island in self._islands.items() if name in names]
         root, *parts = self.dispatchers.values()
-        counted = (calls for name, calls in self._calls.items() if name in names)
-        self.root_dispatcher.counters = tuple(counted)
-        dispatchers = [root, *(part for part in parts if not names.isdisjoint(part.sites))]
+        dispatchers = [
+            root,
+            *(p for p in parts if p.is_rewritten or not names.isdisjoint(p.sites)),
+        ]
+        # A graph counts the calls of all its targets, due or not.
+        counted = names.union(*(part.sites for part in dispatchers))
+        self.root_dispatcher.counters = tuple(c for n, c in self._calls.items() if n in counted)
         # What stands there for another reason is put over a mere frame.
         self._standing = [*self._frames, *islands, *dispatchers]
         for stand in self._compiled:

@@ -44,16 +44,38 @@ def compile_due(
     return emit(run_pass(specialize, probed, due), forwards)
 
 
-def run_pass(apply: Callable[..., fx.Graph], graph: fx.Graph, *args: Any) -> fx.Graph:
+def run_pass(
+    apply: Callable[..., fx.Graph],
+    graph: fx.Graph,
+    *args: Any,
+    check: Callable[[fx.Graph], None] | None = None,
+) -> fx.Graph:
     """Applies a pass and lints what it made.
 
+    Args:
+        apply: The pass.
+        graph: What it is given.
+        args: What it is given besides.
+        check: What else has to hold of the graph that it made.
+
     Raises:
-        Exception: Whatever the pass or the lint raised, with a note that names the pass.
+        TypeError: The pass returned no graph.
+        Exception: Whatever the pass, the lint or the check raised. All have a note that names the
+            pass.
     """
     try:
         made = apply(graph, *args)
+        if not isinstance(made, fx.Graph):
+            raise TypeError(f"a pass returns the graph to go on with, not {made!r}")
         made.lint()
+        if check is not None:
+            check(made)
     except Exception as error:
-        add_note(error, f"in the pass {getattr(apply, '__name__', apply)} of taiyi_fx")
+        add_note(error, f"in the pass {_named(apply)}")
         raise
     return made
+
+
+def _named(apply: Callable[..., fx.Graph]) -> str:
+    owner = getattr(apply, "__module__", None) or type(apply).__module__
+    return f"{getattr(apply, '__name__', repr(apply))} of {owner.partition('.')[0]}"

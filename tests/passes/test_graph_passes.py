@@ -199,7 +199,7 @@ def test_a_failing_pass_is_named():
     with pytest.raises(KeyError) as error:
         run_pass(breaks, fx.Graph())
     notes = getattr(error.value, "__notes__", error.value.args)
-    assert "in the pass breaks of taiyi_fx" in "\n".join(map(str, notes))
+    assert "in the pass breaks of tests" in "\n".join(map(str, notes))
 
 
 def test_a_lint_after_each_pass_catches_a_broken_graph():
