@@ -8,13 +8,11 @@ import re
 import runpy
 import subprocess
 import sys
-from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import taiyi_fx
 from taiyi_fx.testing import CheckFailure, check_quantity
@@ -75,16 +73,6 @@ def test_every_public_name_is_documented(name):
 
 def python_blocks(path):
     return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-
-
-def test_the_readmes_error_is_what_one_gets():
-    (shown,) = re.findall(
-        r"```text\nConfigError: (.*?)\n```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
-    model = nn.Sequential(OrderedDict(fc=nn.Linear(2, 2), conv=nn.Conv2d(1, 1, 1)))
-    with pytest.raises(taiyi_fx.ConfigError) as error:
-        taiyi_fx.instrument(model, {"Conv2D": ["InputMean"], "fc": ["MeanTID"]})
-    assert str(error.value) == shown
 
 
 def test_the_page_on_own_quantities_names_reductions_that_exist():
