@@ -12,8 +12,8 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.edits import Edit
-from taiyi_fx.functions import Function, FunctionCall, is_function, not_shown
-from taiyi_fx.matching import is_name, match, resolved
+from taiyi_fx.functions import Function, FunctionCall, not_shown
+from taiyi_fx.matching import is_function, is_name, match, resolved
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import Wanted, function_name

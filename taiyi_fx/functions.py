@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import nn
 
+from taiyi_fx.matching import is_function
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 from taiyi_fx.passes.trace import Capture
 from taiyi_fx.passes.tracer import function_name
 
 Function = Callable[..., Any]
-_BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
-_LIBRARIES = frozenset(("torch", "_operator", "operator", "math"))
-
-
-def is_function(key: Any) -> bool:
-    """Whether a configuration's key is a function whose calls are meant.
-
-    One of torch's or Python's; a function of the user's own is a predicate.
-    """
-    if isinstance(key, type) or not callable(key):
-        return False
-    home = (getattr(key, "__module__", None) or "").partition(".")[0]
-    return isinstance(key, _BUILTIN) or home in _LIBRARIES
 
 
 class FunctionCall(nn.Module):

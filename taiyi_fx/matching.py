@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import importlib
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,12 +15,26 @@ from torch.nn.utils import parametrize
 from taiyi_fx.suggestion import suggestion
 
 _LIBRARIES = ("torch", "operator", "math")
+_HOMES = frozenset((*_LIBRARIES, "_operator"))
+_BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def is_function(key: Any) -> bool:
+    """Whether a configuration's key is a function whose calls are meant.
+
+    One of torch's or Python's; a function of the user's own is a predicate.
+    """
+    if isinstance(key, type) or not callable(key):
+        return False
+    home = (getattr(key, "__module__", None) or "").partition(".")[0]
+    return isinstance(key, _BUILTIN) or home in _HOMES
 
 
 def resolved(model: nn.Module, key: Any) -> Any:
     """A key as it is, or for a path such as ``"torch.nn.Linear"`` what that names.
 
-    A module of the model of that name comes first.
+    A module of the model of that name comes first. No text becomes a predicate: what a file holds
+    calls nothing.
     """
     library, _, path = key.partition(".") if isinstance(key, str) else ("", "", "")
     if library not in _LIBRARIES or not path or is_name(model, key):
@@ -28,7 +43,7 @@ def resolved(model: nn.Module, key: Any) -> Any:
         found = functools.reduce(getattr, path.split("."), importlib.import_module(library))
     except AttributeError:
         return key
-    return found if callable(found) else key
+    return found if isinstance(found, type) or is_function(found) else key
 
 
 def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:

@@ -240,3 +240,10 @@ def test_a_path_to_nothing_is_told_as_it_was_written(path):
     with pytest.raises(taiyi_fx.ConfigError) as error:
         taiyi_fx.instrument(nn.Linear(2, 2), {path: ["OutputRMS"]})
     assert f"cfg[{path!r}]: no module is named or of class {path!r}." in str(error.value)
+
+
+@pytest.mark.parametrize("path", ["torch.os.popen", "torch.importlib.import_module"])
+def test_no_text_is_called_as_a_predicate(path):
+    with pytest.raises(taiyi_fx.ConfigError, match="no module is named or of class") as error:
+        taiyi_fx.instrument(nn.Linear(2, 2), {path: ["OutputNorm"]})
+    assert "predicate" not in str(error.value)

@@ -35,8 +35,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.functions import is_function
-    from taiyi_fx.matching import match, resolved
+    from taiyi_fx.matching import is_function, match, resolved
 
     model = load_model(given)
     key = resolved(model, given.key)
