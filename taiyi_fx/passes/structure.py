@@ -20,7 +20,9 @@ def find_tensor(value: Any, pick: Pick) -> Tensor | None:
         return value if pick in (None, 0) else None
     if pick is not None:
         value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
-    return next(tensors_in(value), None)
+    for tensor in tensors_in(value):  # the compiler of torch 2.6 takes no `next` with a default
+        return tensor
+    return None
 
 
 @dataclasses.dataclass
@@ -86,7 +88,9 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
             return type(value)(*items)
         # torch.return_types are built from one sequence, as plain tuples are.
         return type(value)(items)
-    # Compiled code cannot copy these two by copy.copy.
+    # Compiled code cannot copy these three by copy.copy.
+    if isinstance(value, Call):
+        return Call(part, value.kwargs) if key == "args" else Call(value.args, part)
     plain = type(value) if type(value) in (list, dict) else copy.copy
     changed = plain(value)
     if isinstance(changed, (list, MutableMapping)):
@@ -110,6 +114,8 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
         return enumerate(value)
     if isinstance(value, Mapping):
         return value.items()
+    if isinstance(value, Call):  # as a dataclass, were it not for the compiler of torch 2.6
+        return (("args", value.args), ("kwargs", value.kwargs))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
     return ()
