@@ -109,7 +109,13 @@ def stands_in(value: Any, tensor: Tensor) -> bool:
     return value is tensor
 
 
+# Asked for first: the compiler of torch 2.6 cannot say whether one of these is a dataclass.
+_ATOMS = (Tensor, type(None), bool, int, float, str)
+
+
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, _ATOMS):
+        return ()
     if isinstance(value, (tuple, list)):
         return enumerate(value)
     if isinstance(value, Mapping):
@@ -138,7 +144,7 @@ _OBJECT_DEPTH = 2
 
 def _is_object(value: Any) -> bool:
     """Whether a value is an object of a class that says nothing of its structure."""
-    if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call)):
+    if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call, *_ATOMS)):
         return False
     if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
         return False
