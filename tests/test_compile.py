@@ -386,7 +386,14 @@ def test_what_compiled_code_writes_into_has_a_fixed_address():
     model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"0": ["InputSndNorm"]})
     torch.compile(model, backend=backend, fullgraph=True)(torch.ones(2, 4)).sum().backward()
     assert kinds
-    assert set(kinds) == {"unguarded"}
+    assert set(kinds) <= {"guarded", "unguarded"}  # torch 2.6 checks the address, later ones do not
+
+
+SIDE_EFFECTS = "skip_fwd_side_effects_in_bwd_under_checkpoint"
+needs_side_effects = pytest.mark.skipif(
+    not hasattr(torch._dynamo.config, SIDE_EFFECTS),
+    reason="this torch's compiler takes no checkpoint that leaves anything behind",
+)
 
 
 class Checkpointed(nn.Module):
@@ -402,12 +409,12 @@ class Checkpointed(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
-@pytest.mark.parametrize("is_one_graph", [True, False])
+@pytest.mark.parametrize("is_one_graph", [pytest.param(True, marks=needs_side_effects), False])
 def test_a_checkpoint_counts_once_in_compiled_code_too(is_one_graph):
     cfg = {nn.Linear: ["InputAbsMax", "InputSndNorm", "OutputGradSndNorm"]}
     model = Checkpointed()
     eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
-    setting = {"skip_fwd_side_effects_in_bwd_under_checkpoint": is_one_graph}
+    setting = {SIDE_EFFECTS: True} if is_one_graph else {}
     xs = [torch.randn(3, 4) for _ in range(2)]
     with torch._dynamo.config.patch(setting):
         run = torch.compile(compiled, fullgraph=is_one_graph, backend="aot_eager")

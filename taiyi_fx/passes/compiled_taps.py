@@ -12,7 +12,7 @@ from torch.nn import Parameter
 from taiyi_fx.passes.cells import cells_in, kinds_of, pack, unpacked
 from taiyi_fx.passes.eager_taps import PARAMETER, SlotGroup, leave
 from taiyi_fx.passes.ir import Reduction, State, has_fixed_shape
-from taiyi_fx.passes.slots import Slot, allocate, where
+from taiyi_fx.passes.slots import Slot, allocate, come_next, where
 from taiyi_fx.passes.structure import replace_tensor, stands_in
 
 
@@ -24,6 +24,7 @@ def read_value(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             if has_fixed_shape(reduction):
                 _fold_cells(reduction, _cells_for(slot, measured), measured)
             else:
+                come_next(slot.key)
                 slot.fold(measured)
 
 
@@ -130,6 +131,7 @@ def _fold_cells(
 
 
 def _cells_for(slot: Slot, measured: State) -> State:
+    come_next(slot.key)
     # For gradients only the shapes of the measurement are used: the compiler drops its arithmetic.
     allocate(slot.key, kinds_of(measured), measured[0].device)
     assert slot.cells is not None

@@ -225,7 +225,7 @@ def _was_called_by_model(frame: FrameType) -> bool:
     if frame.f_back is None:
         return False
     caller, filename = frame.f_back.f_code, frame.f_code.co_filename
-    if is_users(caller.co_filename):
+    if is_users(caller.co_filename) and not _is_generated_by_torch(frame.f_back):
         return not filename.startswith(_PASSES)
     if not _is_torchs(caller.co_filename) or not (is_users(filename) or _is_torchs(filename)):
         return False
@@ -233,6 +233,12 @@ def _was_called_by_model(frame: FrameType) -> bool:
     return caller.co_filename.endswith(
         "_symbolic_trace.py" if is_root_call else "nn/modules/module.py"
     )
+
+
+def _is_generated_by_torch(frame: FrameType) -> bool:
+    """Whether this is what a dataclass, or the like, made for torch: it has no file to tell by."""
+    is_generated = frame.f_code.co_filename == "<string>"
+    return is_generated and str(frame.f_globals.get("__name__")).startswith("torch.")
 
 
 def _builtin_problem(function: Any) -> str | None:

@@ -19,8 +19,8 @@ CLOCK = itertools.count()
 """The order in which slots are folded into."""
 
 
-Touched = dict["Slot", None]
-"""The slots that a step has left something in."""
+Touched = dict[str, "Slot"]
+"""The slots that a step has left something in, by their keys."""
 
 
 class Slot:
@@ -74,20 +74,21 @@ class Slot:
             self.state = self.reading.reduction.merge(self.state, measured)
         elif self.failure is None:
             self.state = measured
-            self._touched[self] = None
-        self.order = next(CLOCK)
+            self._touched[self.key] = self
+        if not torch.compiler.is_compiling():
+            self.order = next(CLOCK)
 
     def fail(self, error: Exception) -> None:
         """Takes in that a fold did not succeed: the step's statistic would not be whole."""
         # A traceback would keep the tensors of its frames alive.
         error.__context__ = error.__cause__ = None
         self.failure, self.state = error.with_traceback(None), None
-        self._touched[self] = None
+        self._touched[self.key] = self
 
     def leave(self, note: str) -> None:
         """Notes why nothing may come here."""
         self.note = note
-        self._touched[self] = None
+        self._touched[self.key] = self
 
     def clear(self) -> None:
         """Forgets the step."""
@@ -157,18 +158,18 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State]]:
         """What the step has brought so far."""
-        return [(slot, slot.state) for slot in self._touched if slot.state is not None]
+        return [(slot, slot.state) for slot in self._touched.values() if slot.state is not None]
 
     def restore(self, states: list[tuple[Slot, State]]) -> None:
         """Takes the step back to what it had brought then."""
-        for slot in self._touched:
+        for slot in self._touched.values():
             slot.state = slot.failure = None
         for slot, state in states:
             slot.state = state
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
-        for slot in self._touched:
+        for slot in self._touched.values():
             slot.clear()
         self._touched.clear()
         if self._allocations != _Allocations.count:
@@ -194,11 +195,18 @@ def where(condition: Tensor, a: State, b: State) -> State:
 
 
 @torch.compiler.assume_constant_result
-def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
-    """Gives a slot its cells; runs once, while the compiler traces, as ordinary Python."""
+def come_next(key: str) -> bool:
+    """Puts a slot behind all others; runs once, while the compiler traces, as ordinary Python."""
     slot = _SLOTS[key]
     # Compiled code runs in the order that it is traced in, and its backward in reverse.
     slot.order = next(CLOCK) * (-1 if slot.reading.site.port in GRADIENT_PORTS else 1)
+    return True
+
+
+@torch.compiler.assume_constant_result
+def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
+    """Gives a slot its cells, likewise."""
+    slot = _SLOTS[key]
     if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
         slot.kinds, slot.cells = kinds, new_cells(kinds, device)
         _Allocations.count += 1

@@ -20,7 +20,9 @@ def find_tensor(value: Any, pick: Pick) -> Tensor | None:
         return value if pick in (None, 0) else None
     if pick is not None:
         value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
-    return next(tensors_in(value), None)
+    for tensor in tensors_in(value):  # the compiler of torch 2.6 takes no `next` with a default
+        return tensor
+    return None
 
 
 @dataclasses.dataclass
@@ -86,7 +88,9 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
             return type(value)(*items)
         # torch.return_types are built from one sequence, as plain tuples are.
         return type(value)(items)
-    # Compiled code cannot copy these two by copy.copy.
+    # Compiled code cannot copy these three by copy.copy.
+    if isinstance(value, Call):
+        return Call(part, value.kwargs) if key == "args" else Call(value.args, part)
     plain = type(value) if type(value) in (list, dict) else copy.copy
     changed = plain(value)
     if isinstance(changed, (list, MutableMapping)):
@@ -105,11 +109,19 @@ def stands_in(value: Any, tensor: Tensor) -> bool:
     return value is tensor
 
 
+# Asked for first: the compiler of torch 2.6 cannot say whether one of these is a dataclass.
+_ATOMS = (Tensor, type(None), bool, int, float, str)
+
+
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
+    if isinstance(value, _ATOMS):
+        return ()
     if isinstance(value, (tuple, list)):
         return enumerate(value)
     if isinstance(value, Mapping):
         return value.items()
+    if isinstance(value, Call):  # as a dataclass, were it not for the compiler of torch 2.6
+        return (("args", value.args), ("kwargs", value.kwargs))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
     return ()
@@ -132,7 +144,7 @@ _OBJECT_DEPTH = 2
 
 def _is_object(value: Any) -> bool:
     """Whether a value is an object of a class that says nothing of its structure."""
-    if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call)):
+    if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call, *_ATOMS)):
         return False
     if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
         return False

@@ -22,7 +22,8 @@ def accumulated(x: Tensor) -> Tensor:
     # Nearly always there is nothing to do; the compiler takes no such question.
     if x.dtype in _REAL and not torch.compiler.is_compiling() and not x.is_neg():
         return x
-    if x.is_complex():
+    # Asked of its type: of the tensor, the compiler of torch 2.6 takes no such question backwards.
+    if x.dtype.is_complex:
         x = x.abs()
     x = x.resolve_neg()
     return x if x.dtype in _REAL else x.to(torch.float32)

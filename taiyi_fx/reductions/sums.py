@@ -191,9 +191,10 @@ def _power_at_or_below(largest: Tensor) -> Tensor:
 
 
 def _is_fast(x: Tensor) -> bool:
+    if torch.compiler.is_compiling():
+        return False
     # On other devices a look at the result would wait for it.
-    on_host = x.dtype is torch.float32 and x.is_cpu
-    return on_host and not torch.compiler.is_compiling() and not x.is_neg()
+    return x.dtype is torch.float32 and x.is_cpu and not x.is_neg()
 
 
 def _blocked_norm(x: Tensor) -> Tensor:

@@ -31,6 +31,14 @@ from tests.distributed.models import (
 from tests.distributed.processes import run
 from tests.distributed.test_union import every_quantity
 
+# Both as seen of models that nobody monitors.
+shards_on_host = pytest.mark.skipif(
+    torch.__version__ < (2, 7), reason="torch 2.6 cannot run fully_shard on a CPU"
+)
+runs_sequence_parallel = pytest.mark.skipif(
+    torch.__version__ < (2, 7), reason="torch 2.6 fails in this model's backward"
+)
+
 
 def alone(cfg, data, model=small):
     with warnings.catch_warnings():
@@ -266,6 +274,7 @@ def test_a_stage_on_one_rank_records_its_own(answers):
         assert records == {(f"stage{rank}", "InputMean", 0): rank}
 
 
+@shards_on_host
 @pytest.mark.parametrize("name", ["of_fsdp", "of_hsdp"])
 def test_sharded_parameters_have_the_values_of_the_whole(answers, name):
     first, *others = answers(name)
@@ -273,6 +282,7 @@ def test_sharded_parameters_have_the_values_of_the_whole(answers, name):
     assert others == [{}, {}, {}]
 
 
+@shards_on_host
 def test_a_rank_for_itself_sees_whole_parameters(answers):
     expected = alone(every_quantity(), batches(2))
     for records in answers("of_fsdp_alone"):
@@ -281,6 +291,7 @@ def test_a_rank_for_itself_sees_whole_parameters(answers):
         assert not differences({k: records[k] for k in of_parameters}, of_parameters)
 
 
+@shards_on_host
 def test_sharded_norms_need_one_collective_too(answers):
     for _, *others in answers("of_fsdp_collectives"):
         assert others == [1, 1]
@@ -288,7 +299,11 @@ def test_sharded_norms_need_one_collective_too(answers):
 
 @pytest.mark.parametrize(
     "name",
-    ["of_two_dimensions", "of_copies_of_tensor_parallel_ranks", "of_tensor_parallel_ranks"],
+    [
+        pytest.param("of_two_dimensions", marks=shards_on_host),
+        "of_copies_of_tensor_parallel_ranks",
+        pytest.param("of_tensor_parallel_ranks", marks=runs_sequence_parallel),
+    ],
 )
 def test_tensor_parallel_ranks_have_the_values_of_one(answers, name):
     first, *others = answers(name)
@@ -296,6 +311,7 @@ def test_tensor_parallel_ranks_have_the_values_of_one(answers, name):
     assert others == [{}, {}, {}]
 
 
+@runs_sequence_parallel
 def test_tensor_parallel_ranks_for_themselves_see_whole_tensors(answers):
     expected = descended_alone()
     for records in answers("of_tensor_parallel_ranks_alone"):
