@@ -340,6 +340,10 @@ def _request(entry: Any) -> Request | Edit:
             f"{entry!r} is no entry; an entry is a name, [name, schedule] or "
             "[name, schedule, options]"
         )
+    if len(parts) == 2 and isinstance(parts[1], Mapping):
+        raise ValueError(
+            f'options come third, behind a schedule: [..., "every(1)", {parts[1]!r}] is every step'
+        )
     name, schedule, options = [*parts, *(Linear(0, 0), {})[len(parts) - 1 :]]
     quantity = _quantity(name)
     if not isinstance(options, Mapping):
@@ -367,7 +371,7 @@ def _quantity_hint(name: str) -> str:
         parse_schedule(name)
     except ValueError:
         return suggestion(name, quantity_names())
-    return f' It is a schedule: give it with its quantity, as ["InputSndNorm", "{name}"]'
+    return f' It is a schedule: give it with its quantity, as ["WeightNorm", "{name}"]'
 
 
 def _schedule(schedule: Any) -> Schedule:
