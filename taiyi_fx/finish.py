@@ -72,6 +72,8 @@ class Scale:
         if not isinstance(grad_scale, torch.amp.GradScaler):
             factor = _inverse(grad_scale)
             return Scale(factor, factor)
+        if not grad_scale.is_enabled():
+            return Scale()
         factor = _inverse(grad_scale.get_scale())
         stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
         unscaled = bool(stages) and all(stage != "READY" for stage in stages)

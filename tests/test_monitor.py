@@ -241,6 +241,17 @@ def test_a_scaler_knows_whether_parameter_gradients_are_unscaled(unscale):
         assert read(model)[quantity] == pytest.approx(value, rel=1e-5), quantity
 
 
+def test_a_scaler_that_is_switched_off_scales_nothing():
+    plain, model = (taiyi_fx.instrument(mlp(), {"0": [*NORMS, "WeightGradNorm"]}) for _ in "ab")
+    model.load_state_dict(plain.state_dict())
+    x = torch.randn(3, 4)
+    step(plain, x)
+    scaler = torch.amp.GradScaler("cpu", init_scale=512.0, enabled=False)
+    scaler.scale(model(x).square().mean()).backward()
+    model.monitor.track(0, grad_scale=scaler)
+    assert read(model) == read(plain)
+
+
 def test_values_under_bfloat16_autocast_are_reduced_in_float32():
     model = taiyi_fx.instrument(mlp(), {"2": ["InputSndNorm", "InputCovMaxEig", "ForwardInput"]})
     with torch.autocast("cpu", torch.bfloat16):
