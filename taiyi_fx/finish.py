@@ -59,10 +59,17 @@ def _inverse(scale: float) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """What gradients have to be multiplied with to be those of the true loss."""
+    """What gradients have to be multiplied with to be those of the true loss.
+
+    Attributes:
+        calls: Those of inputs and outputs.
+        parameters: Those of parameters.
+        may_overflow: Whether a scaler leaves out the steps whose gradients are not finite.
+    """
 
     calls: float = 1.0
     parameters: float = 1.0
+    may_overflow: bool = False
 
     @staticmethod
     def of(grad_scale: float | torch.amp.GradScaler | None) -> Scale:
@@ -77,7 +84,7 @@ class Scale:
         factor = _inverse(grad_scale.get_scale())
         stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
         unscaled = bool(stages) and all(stage != "READY" for stage in stages)
-        return Scale(factor, 1.0 if unscaled else factor)
+        return Scale(factor, 1.0 if unscaled else factor, may_overflow=True)
 
 
 class Found(NamedTuple):
