@@ -34,6 +34,7 @@ class Collected:
         costly: What is being computed aside.
         order: The place of each series among the step's records.
         sites: Where NaN and Inf were counted, until that is told.
+        may_overflow: Whether a scaler leaves the step out if gradients are not finite.
         failures: What went wrong so far, by series.
     """
 
@@ -41,6 +42,7 @@ class Collected:
     costly: Job | None = None
     order: Mapping[Series, int] = field(default_factory=dict)
     sites: Sites = field(default_factory=dict)
+    may_overflow: bool = False
     failures: dict[Series, str] = field(default_factory=dict)
 
     @property
@@ -123,7 +125,7 @@ class Collector:
         failures.update(arriving.told())
         order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
         sites = counting_sites(agenda.counting, self._modes, self._table)
-        return Collected(arriving, job, order, sites, failures)
+        return Collected(arriving, job, order, sites, scale.may_overflow, failures)
 
     def _together(
         self, agenda: Agenda, step: int, readings: Readings

@@ -59,10 +59,17 @@ def _inverse(scale: float) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """What gradients have to be multiplied with to be those of the true loss."""
+    """What gradients have to be multiplied with to be those of the true loss.
+
+    Attributes:
+        calls: Those of inputs and outputs.
+        parameters: Those of parameters.
+        may_overflow: Whether a scaler leaves out the steps whose gradients are not finite.
+    """
 
     calls: float = 1.0
     parameters: float = 1.0
+    may_overflow: bool = False
 
     @staticmethod
     def of(grad_scale: float | torch.amp.GradScaler | None) -> Scale:
@@ -72,10 +79,12 @@ class Scale:
         if not isinstance(grad_scale, torch.amp.GradScaler):
             factor = _inverse(grad_scale)
             return Scale(factor, factor)
+        if not grad_scale.is_enabled():
+            return Scale()
         factor = _inverse(grad_scale.get_scale())
         stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
         unscaled = bool(stages) and all(stage != "READY" for stage in stages)
-        return Scale(factor, 1.0 if unscaled else factor)
+        return Scale(factor, 1.0 if unscaled else factor, may_overflow=True)
 
 
 class Found(NamedTuple):
@@ -169,7 +178,7 @@ class Readings:
     def _found(self, key: Key) -> Sequence[Tensor]:
         try:
             module, reading = key
-            tensors = _tensors_of(self._modules[module], reading)
+            tensors = self._tensors_of(self._modules[module], reading)
             held = of_parameters(tensors, reading.reduction, self._members)
             if not held:
                 raise NotThere("other ranks hold it")
@@ -177,6 +186,22 @@ class Readings:
         except Exception as error:  # noqa: BLE001 - raised where it is missed
             self._of_modules[key] = error.with_traceback(None)
             return ()
+
+    def _tensors_of(self, module: nn.Module, reading: Reading) -> list[Tensor]:
+        name, named = reading.site.pick, _named(module, reading)
+        if reading.site.port != "parameter_grad":
+            return named
+        gradients = [_dense(p.grad) for p in named if p.grad is not None]
+        if gradients:
+            return gradients
+        if all(not p.requires_grad for p in named):
+            raise NotThere(f"{name} is frozen (requires_grad is False)")
+        cleared = "" if self._has_gradients else "; was track called after zero_grad()?"
+        raise NotThere(f"no gradient reached {name}{cleared}")
+
+    @functools.cached_property
+    def _has_gradients(self) -> bool:
+        return any(p.grad is not None for p in self._modules[""].parameters())
 
     def _measure_together(
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
@@ -292,21 +317,6 @@ class Finished:
 def _named(module: nn.Module, reading: Reading) -> list[Tensor]:
     name = str(reading.site.pick)
     return list(module.parameters()) if name == "all" else [getattr(module, name)]
-
-
-def _tensors_of(module: nn.Module, reading: Reading) -> list[Tensor]:
-    name, named = reading.site.pick, _named(module, reading)
-    if reading.site.port != "parameter_grad":
-        return named
-    gradients = [_dense(p.grad) for p in named if p.grad is not None]
-    if not gradients:
-        frozen = all(not p.requires_grad for p in named)
-        raise NotThere(
-            f"{name} is frozen (requires_grad is False)"
-            if frozen
-            else f"no gradient reached {name}"
-        )
-    return gradients
 
 
 def _dense(gradient: Tensor) -> Tensor:

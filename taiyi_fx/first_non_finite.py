@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from taiyi_fx.arriving import Outcome
@@ -42,8 +43,14 @@ def counting_sites(
     return found
 
 
-def first_sites(sites: Sites, outcome: Outcome) -> list[NonFiniteSite]:
-    """The first site among values, then the first among gradients, of what was counted."""
+def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[NonFiniteSite]:
+    """The first site among values, then the first among gradients, of what was counted.
+
+    Args:
+        sites: Where it was counted.
+        outcome: The counts.
+        may_overflow: Whether gradients alone are an overflow, of which a scaler takes care.
+    """
     first: dict[bool, tuple[float, NonFiniteSite]] = {}
     for record in _numbers(outcome):
         site = sites.get(((record.module, record.quantity), record.mode))
@@ -54,6 +61,8 @@ def first_sites(sites: Sites, outcome: Outcome) -> list[NonFiniteSite]:
             count = int(record.value)
             found = NonFiniteSite(record.step, record.module, site.port, count)
             first[is_gradient] = site.order, found
+    if may_overflow and False not in first:
+        return [replace(gradient, is_overflow=True) for _, gradient in first.values()]
     return [first[is_gradient][1] for is_gradient in (False, True) if is_gradient in first]
 
 

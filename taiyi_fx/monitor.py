@@ -56,7 +56,9 @@ class Monitor:
         epochs: Summaries of all scalar series, from each `tick_epoch`.
         non_finite: The first sites of steps that brought a NaN or an Inf, where
             ``NonFinite`` or its siblings are asked for: of each such step the first value in
-            order of execution, then the first gradient in order of backward.
+            order of execution, then the first gradient in order of backward. The first is warned
+            of, once a run. Gradients that overflow under a scaler are among them, and no fault:
+            ``is_overflow`` says so.
     """
 
     def __init__(
@@ -156,7 +158,8 @@ class Monitor:
                 for that step + 1, or by `at`.
             grad_scale: The factor that the loss was multiplied with. Gradients of inputs and
                 outputs are divided by it. A number says that parameter gradients still carry
-                it too; given the scaler itself, that is looked up (``unscale_`` takes it out).
+                it too; given the scaler itself, that is looked up (``unscale_`` takes it out), and
+                gradients alone that are not finite are not warned of: it leaves such a step out.
                 With several optimizers, call ``track`` before the first ``unscale_`` or after all.
         """
         if self._paused:
@@ -382,12 +385,14 @@ class Monitor:
         """Tells of a step's first NaN or Inf as soon as its counts are there."""
         if not step.sites or not step.prompt.is_there:
             return
-        found, step.sites = first_sites(step.sites, step.prompt.outcome()), {}
-        if found and not self.non_finite:
-            _warn("\n".join(map(str, found)))
+        outcome = step.prompt.outcome()
+        found, step.sites = first_sites(step.sites, outcome, may_overflow=step.may_overflow), {}
+        faults = [site for site in found if not site.is_overflow]
+        if faults and all(site.is_overflow for site in self.non_finite):
+            _warn("\n".join(map(str, faults)))
         self.non_finite += found
         if self._outlets:
-            self._events += (Event(s.step, "non_finite", s.module, str(s)) for s in found)
+            self._events += (site.event for site in found)
 
     def _take_in(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them."""

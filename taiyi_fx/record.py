@@ -57,13 +57,14 @@ class Event(NamedTuple):
 
     Attributes:
         step: The step.
-        kind: ``"warning"``, or ``"non_finite"`` for a step's first site of NaN or Inf.
+        kind: ``"warning"``; ``"non_finite"`` for a step's first site of NaN or Inf; or
+            ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless.
         module: The module concerned, with its call; may be empty.
         text: What was told.
     """
 
     step: int
-    kind: Literal["warning", "non_finite"]
+    kind: Literal["warning", "non_finite", "overflow"]
     module: str
     text: str
 
@@ -78,19 +79,29 @@ class NonFiniteSite:
         place: ``"input"``, ``"output"``, or for gradients, whose order is that of backward,
             ``"output_grad"``.
         count: How many elements are not finite there.
+        is_overflow: Whether it is a gradient under a `torch.amp.GradScaler`, in a step of which no
+            value was seen to be NaN or Inf: the scaler leaves the step out and lowers its scale.
     """
 
     step: int
     module: str
     place: Port
     count: int
+    is_overflow: bool = False
+
+    @property
+    def event(self) -> Event:
+        """What a run is told of it."""
+        kind = "overflow" if self.is_overflow else "non_finite"
+        return Event(self.step, kind, self.module, str(self))
 
     def __str__(self) -> str:
         what = {"output_grad": "gradient of the output", "input_grad": "gradient of the input"}
         place = what.get(self.place, self.place)
         module = repr(self.module) if self.module else "the model itself"
+        scaled = "under the loss scale, " if self.is_overflow else ""
         return (
-            f"step {self.step}: the first NaN or Inf is in the {place} of {module} "
+            f"step {self.step}: {scaled}the first NaN or Inf is in the {place} of {module} "
             f"({self.count} elements)"
         )
 

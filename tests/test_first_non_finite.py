@@ -104,3 +104,43 @@ def test_a_site_of_the_model_itself_is_told_in_words():
     model(torch.full((1, 2), torch.inf)).sum().backward()
     with pytest.warns(taiyi_fx.MonitorWarning, match="is in the output of the model itself"):
         model.monitor.track(0)
+
+
+def under_a_scaler(hows, scaler=None):
+    """A run whose steps break where told to, and what it warned of."""
+    model = taiyi_fx.instrument(Model(), COUNTING)
+    scaler = scaler or torch.amp.GradScaler("cpu", init_scale=4.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step, how in enumerate(hows):
+            model.third.how = how
+            scaler.scale(model(torch.randn(3, 4)).sum()).backward()
+            model.monitor.track(step, grad_scale=scaler)
+    return model, [str(warning.message) for warning in caught]
+
+
+def test_gradients_that_overflow_under_a_scaler_are_kept_but_not_warned_of():
+    model, warned = under_a_scaler(["gradient", "not"])
+    assert warned == []
+    (site,) = model.monitor.non_finite
+    assert (site.step, site.module, site.place, site.is_overflow) == (0, "second", "output_grad", True)  # fmt: skip
+    assert str(site).startswith("step 0: under the loss scale, the first NaN or Inf is in the grad")
+
+
+def test_the_first_value_after_gradients_overflowed_is_warned_of():
+    model, warned = under_a_scaler(["gradient", "not", "gradient", "value", "value"])
+    assert len(warned) == 1
+    assert warned[0].startswith("step 3: the first NaN or Inf is in the output of 'third'")
+    sites = [(s.step, s.place, s.is_overflow) for s in model.monitor.non_finite]
+    gradient, value = "output_grad", "output"
+    assert sites[:4] == [
+        (0, gradient, True), (2, gradient, True), (3, value, False), (3, gradient, False)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scale", [None, 4.0, torch.amp.GradScaler("cpu", enabled=False)])
+def test_bad_gradients_without_a_scaler_that_leaves_steps_out_are_warned_of(scale):
+    monitor = run("gradient")
+    with pytest.warns(taiyi_fx.MonitorWarning, match="gradient of the output of 'second'"):
+        monitor.track(0, grad_scale=scale)
+    assert not monitor.non_finite[0].is_overflow

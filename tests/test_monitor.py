@@ -124,6 +124,27 @@ def test_a_gradient_that_did_not_come_is_said():
     assert not model.monitor.records
 
 
+ZERO_GRAD = r"no gradient reached weight; was track called after zero_grad\(\)\?"
+
+
+def test_gradients_that_were_cleared_before_track_are_asked_about():
+    model = taiyi_fx.instrument(mlp(), {nn.Linear: ["WeightGradNorm", "WeightNorm"]})
+    model(torch.randn(3, 4)).sum().backward()
+    model.zero_grad()
+    with pytest.warns(MonitorWarning, match=ZERO_GRAD):
+        model.monitor.track(0)
+    assert all("zero_grad" in why for why in model.monitor.missing.values())
+
+
+def test_gradients_of_which_some_came_were_not_cleared():
+    model = taiyi_fx.instrument(mlp(), {"0": ["WeightGradNorm"]})
+    model(torch.randn(3, 4)).sum().backward()
+    model.get_submodule("0").weight.grad = None
+    with pytest.warns(MonitorWarning):
+        model.monitor.track(0)
+    assert model.monitor.missing == {("0", "WeightGradNorm"): "no gradient reached weight"}
+
+
 def test_a_gradient_that_cannot_come_is_said_at_instrument():
     class Cut(nn.Module):
         def __init__(self):
@@ -239,6 +260,17 @@ def test_a_scaler_knows_whether_parameter_gradients_are_unscaled(unscale):
     model.monitor.track(0, grad_scale=scaler)
     for quantity, value in read(plain).items():
         assert read(model)[quantity] == pytest.approx(value, rel=1e-5), quantity
+
+
+def test_a_scaler_that_is_switched_off_scales_nothing():
+    plain, model = (taiyi_fx.instrument(mlp(), {"0": [*NORMS, "WeightGradNorm"]}) for _ in "ab")
+    model.load_state_dict(plain.state_dict())
+    x = torch.randn(3, 4)
+    step(plain, x)
+    scaler = torch.amp.GradScaler("cpu", init_scale=512.0, enabled=False)
+    scaler.scale(model(x).square().mean()).backward()
+    model.monitor.track(0, grad_scale=scaler)
+    assert read(model) == read(plain)
 
 
 def test_values_under_bfloat16_autocast_are_reduced_in_float32():

@@ -21,6 +21,8 @@ taiyi-fx show runs/exp1 --module 'layer4.*' --quantity WeightNorm
 taiyi-fx show runs/exp1 --mode eval --events
 taiyi-fx show runs/exp1 --json
 """
+_KINDS = {"non_finite": "first NaN or Inf", "overflow": "overflow under the scaler"}
+
 _HEAD = ("module", "quantity", "mode", "steps", "first", "last", "min", "max", "NaN", "Inf")
 
 
@@ -80,7 +82,7 @@ def _numbers(curve: Curve) -> _Numbers:
 
 def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, str]:
     numbers = sum(span.numbers for span in spans.values())
-    kinds = Counter(event.kind.replace("non_finite", "first NaN or Inf") for event in run.events)
+    kinds = Counter(_KINDS.get(event.kind, event.kind) for event in run.events)
     resumed = [str(life.start_step) for life in run.lives[1:]]
     entries = {
         "run": path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -171,7 +172,8 @@ def diagram(
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
     read = readings(made, instrumented.monitor.records) if values else {}
-    first = [site.module for site in instrumented.monitor.non_finite[:1]]
+    faults = (site.module for site in instrumented.monitor.non_finite if not site.is_overflow)
+    first = list(islice(faults, 1))
     urgent = first + [module for (module, _), one in read.items() if one.state == "alert"]
     graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
     return Diagram(graph, instrumented.monitor, read if values else None)

@@ -143,7 +143,7 @@ class MonitorReadout:
     def about(self) -> About:
         """What is known besides numbers."""
         info = self._info
-        events = [Event(s.step, "non_finite", s.module, str(s)) for s in self._sites]
+        events = [site.event for site in self._sites]
         return About(info.model, info.versions, [info.start_step], [], events, self._outline)
 
     def series(self) -> dict[int, Described]:

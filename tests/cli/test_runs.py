@@ -58,6 +58,16 @@ def test_show_tells_what_a_run_has(cli, run):
     assert cells(events)[2:] == [["1", "warning", "a", "too hot"]]
 
 
+def test_show_tells_overflows_from_first_sites(cli, tmp_path):
+    writer = opened(FORMATS[0], tmp_path / "run")
+    kinds = ("overflow", "overflow", "non_finite")
+    events = [Event(step, kind, "a", "Inf") for step, kind in enumerate(kinds)]
+    writer.write(Batch(0, events=events))
+    writer.close()
+    head = dict(line for line in cells(cli("show", tmp_path / "run")[1].split("\n\n")[0]))
+    assert head["events"] == "2 x overflow under the scaler, 1 x first NaN or Inf"
+
+
 def test_show_as_json_is_strict_json(cli, run):
     code, out, _ = cli("show", run, "--json", "--mode", "train")
     found = json.loads(out, parse_constant=pytest.fail)

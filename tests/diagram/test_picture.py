@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import warnings
 import xml.etree.ElementTree as ET
 
 import networkx as nx
@@ -284,3 +285,16 @@ def test_a_file_that_was_there_stays_where_another_cannot_be_made(tmp_path, monk
     os.mkfifo(file)
     with pytest.raises(OSError, match="is there and is no regular file"):
         drawn.write(file)
+
+
+@pytest.mark.parametrize("is_scaled", [True, False])
+def test_the_first_fault_is_opened_and_an_overflow_under_a_scaler_is_none(is_scaled):
+    blocks = [nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2)) for _ in range(20)]
+    model = taiyi_fx.instrument(nn.Sequential(*blocks), {nn.Linear: ["OutputGradNonFinite"]})
+    before = labels(taiyi_fx.diagram(model, values=False))
+    (model(torch.ones(1, 2)).sum() * torch.inf).backward()
+    scaler = torch.amp.GradScaler("cpu", enabled=is_scaled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        model.monitor.track(0, grad_scale=scaler)
+    assert (labels(taiyi_fx.diagram(model, values=False)) == before) is is_scaled

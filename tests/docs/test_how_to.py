@@ -5,7 +5,7 @@ import pytest
 from tests.docs.pages import DOCS, run, without_numbers
 
 SHOWN = {
-    "how-to/first-nan": 4,
+    "how-to/first-nan": 5,
     "how-to/large-models": 4,
     "how-to/amp-and-accumulation": 2,
     "how-to/compile": 3,

@@ -195,6 +195,18 @@ def test_a_first_nan_is_marked_as_it_comes(live):
     assert page.inner_text("#event-rows td >> nth=0") == "60"
 
 
+def test_gradients_that_overflow_under_a_scaler_do_not_take_the_place_of_the_first_nan(live):
+    run, page = live
+    calm = {"step": 20, "kind": "overflow", "module": "one", "text": "Inf in the gradient"}
+    run.events = [calm, {"step": 60, "kind": "non_finite", "module": "two", "text": "NaN"}]
+    run.last = 60
+    page.wait_for_selector(
+        "#graph .box:has-text('first NaN/Inf, step 60') .alarm", state="attached"
+    )
+    assert page.locator("#graph .alarm").count() == 1
+    assert page.inner_text("#event-rows .kind.muted") == "overflow"
+
+
 def test_a_graph_that_comes_or_changes_is_shown(live):
     run, page = live
     home = run.outline.add("module", "three", 0, class_name="Linear", module="three", marks={})

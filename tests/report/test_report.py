@@ -185,6 +185,15 @@ def test_a_monitors_first_sites_are_events(tmp_path):
     assert page.entries()["0", "NonFinite", "train"]["state"] == "alert"
 
 
+def test_gradients_that_overflow_under_a_scaler_are_calm_events_of_a_report(tmp_path):
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": ["OutputGradNonFinite"]})
+    (model(torch.ones(1, 2)).sum() * INF).backward()
+    model.monitor.track(0, grad_scale=torch.amp.GradScaler("cpu"))
+    page = decoded(taiyi_fx.report(model, tmp_path / "x.html"))
+    (event,) = page.header["runs"][0]["events"]
+    assert (event["kind"], event["module"], event["step"]) == ("overflow", "0", 0)
+
+
 @both
 def test_an_empty_run_has_a_page(tmp_path, kind):
     page = decoded(taiyi_fx.report(written(kind, tmp_path / "run", []), tmp_path / "x.html"))

@@ -301,7 +301,7 @@
     const bottom = area.top + area.height;
     for (const { step, kind } of taiyi.runs()[0].events) {
       if (step < first || step > last) continue;
-      pen.strokeStyle = taiyi.ink(kind === "non_finite" ? "alert" : "warn");
+      pen.strokeStyle = taiyi.ink(taiyi.lookOf(kind));
       pen.lineWidth = 2;
       taiyi.line(pen, [scale.at(step), bottom - 7], [scale.at(step), bottom]);
     }

@@ -78,7 +78,7 @@
       element(
         "td",
         {},
-        element("span", { class: `kind ${kind === "non_finite" ? "alert" : "warn"}` }, told),
+        element("span", { class: `kind ${taiyi.lookOf(kind)}` }, told),
       ),
       element("td", {}, site, whose),
       element("td", { class: "text", title: taiyi.visible(text) }, taiyi.shortened(text, 300)),

@@ -146,6 +146,14 @@
   /** The steps shown. */
   taiyi.shownSteps = () => taiyi.state.range ?? taiyi.axisSteps();
 
+  const LOOKS = new Map([
+    ["non_finite", "alert"],
+    ["overflow", "muted"],
+  ]);
+
+  /** How an event of a kind looks: the name of its class, and of its ink. */
+  taiyi.lookOf = (kind) => LOOKS.get(kind) ?? "warn";
+
   /** The first run's events of NaN or Inf: the first of them, or undefined. */
   taiyi.firstNonFinite = () => taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
 
