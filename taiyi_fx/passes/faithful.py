@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 from taiyi_fx.passes.conditions import SIMPLE, Conditions
 from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
 from taiyi_fx.passes.source_scan import scan
-from taiyi_fx.passes.syntax import Refusal
+from taiyi_fx.passes.syntax import Refusal, Unbound
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PASSES = str(Path(__file__).parent)
@@ -97,6 +97,7 @@ class Watch:
         self.current = current
         self.conditions: Conditions = {}
         self.refusals: list[Unfaithful] = []
+        self._unbound: list[Unfaithful] = []
         self.has_changed = False
 
     @contextmanager
@@ -113,6 +114,8 @@ class Watch:
             raise
         finally:
             restore_random_state(drawn)
+        # Only here: a forward that an error cut short has not come to all of its variables.
+        self.refusals.extend(self._unbound)
         if self.refusals:
             raise self.refusals[0]
 
@@ -165,7 +168,8 @@ class Watch:
             scan(frame, self.names, self.inlined, self.conditions)
         except Refusal as refusal:
             where = f"{Path(code.co_filename).name}:{refusal.line}"
-            self._refuse(f"{refusal} ({where})")
+            found = self._unbound if isinstance(refusal, Unbound) else self.refusals
+            found.append(Unfaithful(self.current(), f"{refusal} ({where})"))
 
     def _judge_library(self, code: CodeType) -> None:
         library = code.co_filename.removeprefix(_STDLIB).strip("/<>").removeprefix("frozen ")
@@ -203,7 +207,9 @@ class _NoOtherTorchCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         name = getattr(func, "__name__", str(func))
         if not any(issubclass(t, fx.Proxy) for t in types) and name not in _HARMLESS_TENSOR_CALLS:
-            raise Unfaithful(self.current(), f"calls torch's {name} on nothing that flows in")
+            raise Unfaithful(
+                self.current(), f"calls torch's {name} on nothing that flows in{_user_place()}"
+            )
         return func(*args, **(kwargs or {}))
 
 
@@ -256,6 +262,14 @@ def _builtin_problem(function: Any) -> str | None:
 
 def _place(frame: FrameType) -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _user_place() -> str:
+    """The line of the model's own code that runs now."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f" ({_place(frame)})" if frame is not None else ""
 
 
 def _identity(value: Any) -> Any:
