@@ -58,6 +58,10 @@ _STATE_QUERIES = ("is_grad", "is_inference", "is_autocast", "get_autocast", "get
 _HARMLESS_TENSOR_CALLS = frozenset(
     "__get__ __hash__ __len__ __format__ __repr__ size dim numel stride".split()
 )
+# Makers of the same tensor at each call, which may as well be kept.
+_CONSTANTS = frozenset(
+    "arange as_tensor eye full linspace ones tensor tril_indices triu_indices zeros".split()
+)
 _NESTED_CODE = frozenset("<listcomp> <setcomp> <dictcomp> <genexpr> <module>".split())
 
 
@@ -207,9 +211,9 @@ class _NoOtherTorchCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         name = getattr(func, "__name__", str(func))
         if not any(issubclass(t, fx.Proxy) for t in types) and name not in _HARMLESS_TENSOR_CALLS:
-            raise Unfaithful(
-                self.current(), f"calls torch's {name} on nothing that flows in{_user_place()}"
-            )
+            what = f"calls torch's {name} on nothing that flows in{_user_place()}"
+            remedy = ": pass it in, or register it as a buffer" if name in _CONSTANTS else ""
+            raise Unfaithful(self.current(), what + remedy)
         return func(*args, **(kwargs or {}))
 
 

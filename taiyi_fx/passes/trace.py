@@ -260,6 +260,9 @@ _IN_WORDS = {
     "cannot be used as inputs to control flow": "branches on a tensor's data or shape",
     "object cannot be iterated": "iterates over a tensor, or over something of an unknown length",
     "'len' is not supported": "asks for the length of a tensor",
+    "does not support item assignment": "assigns to a part of a tensor",
+    "InPlaceProxy": "hands what flows in to a call that cannot be traced",
+    "InPlaceAttribute": "hands what flows in to a call that cannot be traced",
 }
 
 

@@ -188,6 +188,16 @@ def makes_ones_by_another_name(self, x):
     return self.fc(x) * make_ones(n, n)
 
 
+def assigns_to_a_part(self, x):
+    y = self.fc(x)
+    y[0] = 0
+    return y
+
+
+def makes_a_tensor_by_its_class(self, x):
+    return self.fc(x) + torch.Tensor(x.shape[1])
+
+
 def iterates(self, x):
     return sum(self.fc(row) for row in x)
 
@@ -280,6 +290,8 @@ STAY = {
     makes_a_constant_before_it_names_what_it_reads: "calls torch's ones on nothing that flows in (",
     makes_ones_by_another_name: "calls torch's ones on what flows in, in a way that cannot be "
     "traced (test_trace.py:",
+    assigns_to_a_part: "assigns to a part of a tensor (test_trace.py:",
+    makes_a_tensor_by_its_class: "hands what flows in to a call that cannot be traced (",
     iterates: "iterates over a tensor",
 }
 
@@ -436,6 +448,12 @@ def assert_alike(model, probed, x):
     for expected, got in zip(*found, strict=True):
         assert got.dtype is expected.dtype
         assert torch.equal(got, expected)
+
+
+def test_a_constant_is_refused_with_what_to_do_and_random_numbers_are_not():
+    remedy = "): pass it in, or register it as a buffer"
+    assert traced(made(makes_a_constant), ["fc"]).python[""].endswith(remedy)
+    assert remedy not in traced(made(draws_with_torch), ["fc"]).python[""]
 
 
 def test_factories_are_torchs_own_again_after_a_trace():
