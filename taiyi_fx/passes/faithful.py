@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 from taiyi_fx.passes.conditions import SIMPLE, Conditions
 from taiyi_fx.passes.random_state import differ, random_state, restore_random_state
 from taiyi_fx.passes.source_scan import scan
-from taiyi_fx.passes.syntax import Refusal
+from taiyi_fx.passes.syntax import Refusal, Unbound
 
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _PASSES = str(Path(__file__).parent)
@@ -57,6 +57,10 @@ _PLAIN_LIBRARIES = frozenset(
 _STATE_QUERIES = ("is_grad", "is_inference", "is_autocast", "get_autocast", "get_", "set_", "_set_")
 _HARMLESS_TENSOR_CALLS = frozenset(
     "__get__ __hash__ __len__ __format__ __repr__ size dim numel stride".split()
+)
+# Makers of the same tensor at each call, which may as well be kept.
+_CONSTANTS = frozenset(
+    "arange as_tensor eye full linspace ones tensor tril_indices triu_indices zeros".split()
 )
 _NESTED_CODE = frozenset("<listcomp> <setcomp> <dictcomp> <genexpr> <module>".split())
 
@@ -97,6 +101,7 @@ class Watch:
         self.current = current
         self.conditions: Conditions = {}
         self.refusals: list[Unfaithful] = []
+        self._unbound: list[Unfaithful] = []
         self.has_changed = False
 
     @contextmanager
@@ -113,6 +118,8 @@ class Watch:
             raise
         finally:
             restore_random_state(drawn)
+        # Only here: a forward that an error cut short has not come to all of its variables.
+        self.refusals.extend(self._unbound)
         if self.refusals:
             raise self.refusals[0]
 
@@ -165,7 +172,8 @@ class Watch:
             scan(frame, self.names, self.inlined, self.conditions)
         except Refusal as refusal:
             where = f"{Path(code.co_filename).name}:{refusal.line}"
-            self._refuse(f"{refusal} ({where})")
+            found = self._unbound if isinstance(refusal, Unbound) else self.refusals
+            found.append(Unfaithful(self.current(), f"{refusal} ({where})"))
 
     def _judge_library(self, code: CodeType) -> None:
         library = code.co_filename.removeprefix(_STDLIB).strip("/<>").removeprefix("frozen ")
@@ -203,7 +211,9 @@ class _NoOtherTorchCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         name = getattr(func, "__name__", str(func))
         if not any(issubclass(t, fx.Proxy) for t in types) and name not in _HARMLESS_TENSOR_CALLS:
-            raise Unfaithful(self.current(), f"calls torch's {name} on nothing that flows in")
+            what = f"calls torch's {name} on nothing that flows in{_user_place()}"
+            remedy = ": pass it in, or register it as a buffer" if name in _CONSTANTS else ""
+            raise Unfaithful(self.current(), what + remedy)
         return func(*args, **(kwargs or {}))
 
 
@@ -256,6 +266,14 @@ def _builtin_problem(function: Any) -> str | None:
 
 def _place(frame: FrameType) -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def _user_place() -> str:
+    """The line of the model's own code that runs now."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return f" ({_place(frame)})" if frame is not None else ""
 
 
 def _identity(value: Any) -> Any:

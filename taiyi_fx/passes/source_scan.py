@@ -15,6 +15,7 @@ from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition, Conditions, n
 from taiyi_fx.passes.syntax import (
     Function,
     Refusal,
+    Unbound,
     chain_of,
     definitions,
     first_line,
@@ -143,7 +144,8 @@ class _Scan:
             return self._of_expression(node, chain, base)
         if base.id not in self.locals and base.id not in self.globals:
             # A comprehension's own variable, gone by now: it may have been anything.
-            return f"reads `{ast.unparse(node)}`, of a variable that cannot be checked"
+            what = f"reads `{ast.unparse(node)}`, of a variable that cannot be checked"
+            raise Unbound(what, node.lineno)
         owner = self.locals.get(base.id, self.globals.get(base.id))
         if isinstance(owner, (ModuleType, type)) and not indexed:
             return self._setting(owner, chain, node)

@@ -20,6 +20,10 @@ class Refusal(Exception):
         self.line = line
 
 
+class Unbound(Refusal):
+    """A variable that has no value by now, so that what was read of it cannot be checked."""
+
+
 def rebound(body: Sequence[ast.AST]) -> frozenset[str]:
     """Names that a function gives more than one value."""
     stored: Counter[str] = Counter()

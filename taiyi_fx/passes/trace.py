@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import fx, nn
 
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.conditions import Condition
+from taiyi_fx.passes.factories import recorded_factories
 from taiyi_fx.passes.faithful import Unfaithful, Watch, is_users
 from taiyi_fx.passes.marks import mark_root
 from taiyi_fx.passes.tracer import (
@@ -201,7 +203,7 @@ class _Parts:
         watch = tracer.watch = Watch(names, tracer.seen.inlined, lambda: tracer.current)
         try:
             refuse_special(module, part)
-            with watch.watching():
+            with watch.watching(), recorded_factories():
                 graph = tracer.trace(module)
         except Exception as error:  # Whatever the forward does with a proxy, it stays Python.
             if watch.has_changed:
@@ -240,14 +242,27 @@ def _inside_torch(modules: dict[str, nn.Module], wanted: Wanted) -> dict[str, st
 def _untraceable(tracer: MarkingTracer, error: Exception) -> Unfaithful:
     message = (str(error).strip().splitlines() or [type(error).__name__])[0]
     said = (words for text, words in _IN_WORDS.items() if text in message)
-    reason = next(said, f"cannot be traced: {message}")
+    reason = next(said, _of_torch(error, message) or f"cannot be traced: {message}")
     return Unfaithful(tracer.deepest, f"{reason}{_place(error)}")
+
+
+def _of_torch(error: Exception, message: str) -> str | None:
+    """What is so where a function of torch refused a proxy, which it says as if of the model."""
+    name = message.partition("(")[0]
+    if not isinstance(error, TypeError) or not isinstance(
+        getattr(torch, name, None), BuiltinFunctionType
+    ):
+        return None
+    return f"calls torch's {name} on what flows in, in a way that cannot be traced"
 
 
 _IN_WORDS = {
     "cannot be used as inputs to control flow": "branches on a tensor's data or shape",
     "object cannot be iterated": "iterates over a tensor, or over something of an unknown length",
     "'len' is not supported": "asks for the length of a tensor",
+    "does not support item assignment": "assigns to a part of a tensor",
+    "InPlaceProxy": "hands what flows in to a call that cannot be traced",
+    "InPlaceAttribute": "hands what flows in to a call that cannot be traced",
 }
 
 

@@ -46,6 +46,20 @@ class Attention(nn.Module):
         return x + y, weights
 
 
+@case("attention with a causal mask of the length that flows in", sequences)
+class CausalAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x):
+        _, t, _ = x.shape
+        q, k, v = self.qkv(x).split(D, dim=-1)
+        mask = torch.ones(t, t, device=x.device).tril() == 0
+        scores = (q @ k.transpose(-2, -1)).masked_fill(mask, -1e9)
+        return self.out(scores.softmax(-1) @ v)
+
+
 @case("a Transformer", lambda n: ((torch.randn(n, 3, D), torch.randn(n, 2, D)), {}))
 def transformer():
     return nn.Transformer(D, 2, 1, 1, 8, dropout=0.1, batch_first=True)

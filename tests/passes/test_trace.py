@@ -15,7 +15,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import taiyi_fx
 from taiyi_fx.passes.conditions import Condition
+from taiyi_fx.passes.factories import FACTORIES
 from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.trace import trace
 from taiyi_fx.passes.tracer import Wanted
@@ -23,6 +25,7 @@ from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradi
 
 LIMIT = 3
 COUNTS = {"calls": 0}
+make_ones = torch.ones
 settings = ModuleType("settings")
 settings.factor = 2.0
 
@@ -173,6 +176,28 @@ def makes_a_constant(self, x):
     return self.fc(x) + torch.ones(4)
 
 
+def makes_a_constant_before_it_names_what_it_reads(self, x):
+    mask = torch.ones(4, 4).tril() == 0
+    y = self.fc(x)
+    y = y.masked_fill(mask[0], 0)
+    return y + x
+
+
+def makes_ones_by_another_name(self, x):
+    n = x.shape[-1]
+    return self.fc(x) * make_ones(n, n)
+
+
+def assigns_to_a_part(self, x):
+    y = self.fc(x)
+    y[0] = 0
+    return y
+
+
+def makes_a_tensor_by_its_class(self, x):
+    return self.fc(x) + torch.Tensor(x.shape[1])
+
+
 def iterates(self, x):
     return sum(self.fc(row) for row in x)
 
@@ -261,7 +286,12 @@ STAY = {
     calls_forward: "calls `self.fc.forward` directly",
     changes_a_global: "changes the outer variable 'COUNTS'",
     reads_a_global: "reads the global variable 'COUNTS'",
-    makes_a_constant: "calls torch's ones on nothing that flows in",
+    makes_a_constant: "calls torch's ones on nothing that flows in (test_trace.py:",
+    makes_a_constant_before_it_names_what_it_reads: "calls torch's ones on nothing that flows in (",
+    makes_ones_by_another_name: "calls torch's ones on what flows in, in a way that cannot be "
+    "traced (test_trace.py:",
+    assigns_to_a_part: "assigns to a part of a tensor (test_trace.py:",
+    makes_a_tensor_by_its_class: "hands what flows in to a call that cannot be traced (",
     iterates: "iterates over a tensor",
 }
 
@@ -339,6 +369,106 @@ def test_a_forward_that_follows_training_has_two_graphs_and_a_condition():
     assert Condition("", "training", True) in train.conditions
     assert Condition("", "scale", 2.0) in train.conditions
     assert Condition("", "training", False) in evaluation.conditions
+
+
+class Masked(nn.Module):
+    """Causal attention, with a mask of sizes that flow in."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.qkv, self.mask = nn.Linear(4, 12), mask
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).split(4, dim=-1)
+        scores = q @ k.transpose(-2, -1)
+        return scores.masked_fill(self.mask(scores), -1e9).softmax(-1) @ v
+
+
+def of_unpacked_sizes(scores):
+    b, t, s = scores.shape
+    return torch.ones(t, s).tril().expand(b, t, s) == 0
+
+
+def with_a_type(scores):
+    t = scores.size(-1)
+    return torch.ones(t, t, dtype=torch.bool, device=scores.device).triu(1)
+
+
+def of_zeros_written_to(scores):
+    t = scores.shape[-1]
+    mask = torch.zeros(t, t)
+    mask += torch.arange(t) > torch.arange(t)[:, None]
+    return mask != 0
+
+
+def by_a_tensor_of_the_size(scores):
+    t = scores.shape[-1]
+    return torch.arange(t).expand(t, t) > torch.tensor([t, t]).max() // 2
+
+
+def of_random_numbers(scores):
+    t = scores.shape[-1]
+    return torch.rand(t, t) < 0.5
+
+
+MASKS = (
+    of_unpacked_sizes,
+    with_a_type,
+    of_zeros_written_to,
+    by_a_tensor_of_the_size,
+    of_random_numbers,
+)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("mask", MASKS, ids=lambda f: f.__name__)
+def test_masks_of_sizes_that_flow_in_are_made_anew_at_each_run(mask, dtype):
+    model = Masked(mask)
+    probed = taiyi_fx.instrument(model, {"qkv": ["OutputRMS"]})
+    assert probed.capture.is_whole, probed.capture
+    before = torch.get_default_dtype()
+    model.to(dtype)
+    probed.to(dtype)
+    torch.set_default_dtype(dtype)
+    try:
+        for training, shape in [(True, (2, 3, 4)), (False, (2, 3, 4)), (True, (1, 5, 4))]:
+            assert_alike(model.train(training), probed.train(training), torch.randn(shape))
+    finally:
+        torch.set_default_dtype(before)
+
+
+def assert_alike(model, probed, x):
+    found = []
+    for each in (model, probed):
+        torch.manual_seed(0)
+        each.zero_grad()
+        out = each(x)
+        out.square().sum().backward()
+        found.append((out, each.qkv.weight.grad))
+    for expected, got in zip(*found, strict=True):
+        assert got.dtype is expected.dtype
+        assert torch.equal(got, expected)
+
+
+def test_a_constant_is_refused_with_what_to_do_and_random_numbers_are_not():
+    remedy = "): pass it in, or register it as a buffer"
+    assert traced(made(makes_a_constant), ["fc"]).python[""].endswith(remedy)
+    assert remedy not in traced(made(draws_with_torch), ["fc"]).python[""]
+
+
+def test_factories_are_torchs_own_again_after_a_trace():
+    before = {name: getattr(torch, name) for name in FACTORIES}
+    traced(Masked(of_unpacked_sizes), ["qkv"])
+    traced(made(makes_a_constant), ["fc"])
+    assert {name: getattr(torch, name) for name in FACTORIES} == before
+
+
+def test_a_mask_is_a_call_that_can_be_a_target():
+    model = taiyi_fx.instrument(Masked(of_unpacked_sizes), {torch.ones: ["OutputRMS"]})
+    for length in (3, 5):
+        model(torch.randn(2, length, 4)).sum().backward()
+        model.monitor.track(length)
+    assert dict(model.monitor.get_output()["ones()"]["OutputRMS"]) == {3: 1.0, 5: 1.0}
 
 
 def test_in_place_operators_stay_in_place():
