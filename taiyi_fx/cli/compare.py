@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 _EXAMPLES = """
 taiyi-fx compare runs/exp1 runs/exp2
 taiyi-fx compare runs/cpu runs/gpu --rtol 1e-5 --quantity WeightGradNorm
+taiyi-fx compare runs/exp1 runs/exp1-resumed --exclude 'Update*' --exclude MeanTID
 taiyi-fx compare runs/exp1 runs/exp2 --json > parted.json || echo different
 """
+
+_FEW = 5
+"""So many series are shown one by one that differ only in the steps that they have."""
 
 
 def add(commands: Commands) -> None:
@@ -63,13 +67,19 @@ class _Found(NamedTuple):
 
     Attributes:
         compared: How many series both runs have.
-        differ: Those that differ, by their first divergence, then in the first run's order.
+        differ: Those that differ, those whose values do before those that lack some, by their first
+            divergence, then in the first run's order.
         only: Those that one run alone has: 0 for the first, 1 for the second.
     """
 
     compared: int
     differ: dict[SeriesName, Divergence]
     only: dict[SeriesName, int]
+
+    @property
+    def gaps(self) -> dict[SeriesName, Divergence]:
+        """Those that agree wherever both runs have a value, and lack some in one run."""
+        return {name: first for name, first in self.differ.items() if not first.is_of_values}
 
 
 def _compared(one: Run, other: Run, given: Namespace) -> _Found:
@@ -79,8 +89,8 @@ def _compared(one: Run, other: Run, given: Namespace) -> _Found:
     names = selected({**spans[0], **spans[1]}, given)
     both = [name for name in names if name in spans[0] and name in spans[1]]
     differ = divergences(one, other, both, given.rtol, given.atol)
-    by_step = dict(sorted(differ.items(), key=lambda item: item[1].step))
-    return _Found(len(both), by_step, _only(names, spans))
+    ordered = dict(sorted(differ.items(), key=lambda item: item[1].order))
+    return _Found(len(both), ordered, _only(names, spans))
 
 
 def _only(names: list[SeriesName], spans: tuple[Mapping[SeriesName, Span], ...]) -> dict[Any, int]:
@@ -94,34 +104,53 @@ def _only(names: list[SeriesName], spans: tuple[Mapping[SeriesName, Span], ...])
 def _show(found: _Found, given: Namespace) -> None:
     paths = given.path, given.other
     say(_summary(found))
-    if found.differ:
-        rows = [_row(*item) for item in list(found.differ.items())[: given.limit]]
-        head = (
-            "step",
-            "module",
-            "quantity",
-            "mode",
-            "first run",
-            "second run",
-            "steps that differ",
-        )
-        say("\n" + table(head, rows) + _more(len(found.differ), given.limit))
+    gaps, listed = found.gaps, found.differ
+    if len(gaps) > _FEW:
+        listed = {name: first for name, first in listed.items() if name not in gaps}
+    if listed:
+        say("\n" + _table(listed, given.limit))
+    if len(gaps) > _FEW:
+        say("\n" + _told(gaps))
     if found.only:
         rows = [(*name, paths[run]) for name, run in list(found.only.items())[: given.limit]]
         head = ("module", "quantity", "mode", "only in")
         say("\n" + table(head, rows) + _more(len(found.only), given.limit))
 
 
+def _table(differ: Mapping[SeriesName, Divergence], limit: int) -> str:
+    head = "step", "module", "quantity", "mode", "first run", "second run", "steps that differ"
+    rows = [_row(*item) for item in list(differ.items())[:limit]]
+    return table(head, rows) + _more(len(differ), limit)
+
+
+def _told(gaps: Mapping[SeriesName, Divergence]) -> str:
+    (name, first), *_ = gaps.items()
+    return (
+        f"{len(gaps):,} series lack values in one run, first at step {first.step} in "
+        f"{_named(name)}: --json lists them"
+    )
+
+
 def _summary(found: _Found) -> str:
+    gaps, only = len(found.gaps), len(found.only)
     if not found.differ:
-        told = f"{many(len(found.only), 'series|series')} in one run only; " if found.only else ""
+        told = f"{many(only, 'series|series')} in one run only; " if only else ""
         return f"{told}no difference in the {found.compared:,} series of both"
     (name, first), *_ = found.differ.items()
-    return (
-        f"first divergence at step {first.step} in {printable(repr(name.module))} {name.quantity}: "
-        f"{len(found.differ):,} of {found.compared:,} series differ"
-        + (f", {len(found.only):,} are in one run only" if found.only else "")
-    )
+    parts = []
+    if first.is_of_values:
+        parts.append(f"{len(found.differ) - gaps:,} of {found.compared:,} series differ")
+    if gaps:
+        parts.append(f"{gaps:,} of {found.compared:,} series lack values in one run")
+    if only:
+        parts.append(f"{only:,} are in one run only")
+    where = f"first divergence at step {first.step} in {_named(name)}"
+    head = where if first.is_of_values else "no difference where both runs have a value"
+    return f"{head}: {', '.join(parts)}"
+
+
+def _named(name: SeriesName) -> str:
+    return f"{printable(repr(name.module))} {name.quantity}"
 
 
 def _row(name: SeriesName, found: Divergence) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ class Divergence(NamedTuple):
     """Where a series parts.
 
     Attributes:
-        step: The first step that differs.
+        step: The first step at which both runs have a value and these differ; if there is none, the
+            first at which one run alone has a value.
         one: The first run's value there, of a tensor a text; None where it has none.
         other: The second run's.
         differing: At how many values they differ; of a series with numbers and tensors, those of
@@ -31,6 +32,16 @@ class Divergence(NamedTuple):
     other: float | str | None
     differing: int
     steps: int
+
+    @property
+    def is_of_values(self) -> bool:
+        """Whether both runs have a value there."""
+        return self.one is not None and self.other is not None
+
+    @property
+    def order(self) -> tuple[bool, int]:
+        """What to sort by: differences of values first, by their step."""
+        return not self.is_of_values, self.step
 
 
 def divergences(
@@ -99,7 +110,7 @@ def _parted(one: _Held, other: _Held, rtol: float, atol: float) -> Divergence | 
         _of_numbers(one.numbers, other.numbers, rtol, atol),
         _of_tensors(one.tensors, other.tensors, rtol, atol),
     )
-    return min((f for f in found if f is not None), key=lambda f: f.step, default=None)
+    return min((f for f in found if f is not None), key=lambda f: f.order, default=None)
 
 
 def _of_numbers(one: Curve, other: Curve, rtol: float, atol: float) -> Divergence | None:
@@ -116,16 +127,18 @@ def _of_numbers(one: Curve, other: Curve, rtol: float, atol: float) -> Divergenc
     for run, curve in enumerate((one, other)):
         at = np.searchsorted(every, keys[run])
         values[run, at], present[run, at] = curve.values, True
-    agree = _close(values[0], values[1], rtol, atol) & (present[0] == present[1])
-    if agree.all():
+    is_both = present[0] & present[1]
+    differ = ~(is_both & _close(values[0], values[1], rtol, atol))
+    if not differ.any():
         return None
-    first = int(agree.argmin())
+    of_values = differ & is_both
+    first = int((of_values if of_values.any() else differ).argmax())
     ours, theirs = (
         value if there else None
         for value, there in zip(values[:, first].tolist(), present[:, first], strict=True)
     )
     step = int(steps[every[first] // width])
-    return Divergence(step, ours, theirs, int((~agree).sum()), len(every))
+    return Divergence(step, ours, theirs, int(differ.sum()), len(every))
 
 
 def _places(steps: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -148,7 +161,7 @@ def _of_tensors(
     apart = [s for s in steps if not _agree(one.get(s), other.get(s), rtol, atol)]
     if not apart:
         return None
-    first = apart[0]
+    first = next((s for s in apart if s in one and s in other), apart[0])
     return Divergence(
         first, *_told(one.get(first), other.get(first), rtol, atol), len(apart), len(steps)
     )

@@ -40,7 +40,14 @@ def add_selection(command: ArgumentParser) -> None:
         "--quantity",
         metavar="PATTERN",
         action="append",
-        help="only quantities of this name, which may have * ? [ ]; may be given several times",
+        help="only quantities of this name, with their parts such as UpdateRatio.bias, or of this "
+        "pattern with * ? [ ]; may be given several times",
+    )
+    command.add_argument(
+        "--exclude",
+        metavar="PATTERN",
+        action="append",
+        help="not these quantities, named in the same way; may be given several times",
     )
     command.add_argument("--mode", choices=("train", "eval"), help="only what has this mode")
 
@@ -57,7 +64,8 @@ def selected(names: Iterable[SeriesName], given: Namespace) -> list[SeriesName]:
         for name in names
         if given.mode in (None, name.mode)
         and _fits(name.module, [given.module] if given.module is not None else ["*"])
-        and _fits(name.quantity, given.quantity or ["*"])
+        and _is_of(name.quantity, given.quantity or ["*"])
+        and not _is_of(name.quantity, given.exclude or [])
     ]
     if names and not found:
         raise Refused(_why_none(names, given))
@@ -68,12 +76,17 @@ def _fits(word: str, patterns: list[str]) -> bool:
     return any(word == pattern or fnmatch.fnmatchcase(word, pattern) for pattern in patterns)
 
 
+def _is_of(quantity: str, patterns: list[str]) -> bool:
+    is_part = quantity.startswith(tuple(f"{pattern}." for pattern in patterns))
+    return is_part or _fits(quantity, patterns)
+
+
 def _why_none(names: list[SeriesName], given: Namespace) -> str:
     modules = list(dict.fromkeys(name.module for name in names))
     quantities = list(dict.fromkeys(name.quantity for name in names))
     if given.module is not None and not any(_fits(m, [given.module]) for m in modules):
         return f"no module fits {given.module!r}.{suggestion(given.module, modules)}"
     for pattern in given.quantity or []:
-        if not any(_fits(quantity, [pattern]) for quantity in quantities):
+        if not any(_is_of(quantity, [pattern]) for quantity in quantities):
             return f"no quantity fits {pattern!r}.{suggestion(pattern, quantities)}"
-    return "no series fits all of --module, --quantity and --mode"
+    return "no series fits all of --module, --quantity, --exclude and --mode"

@@ -17,7 +17,21 @@ TROUBLE = re.compile(
 NON_FINITE = re.compile(r"(?:Input|OutputGrad)?NonFinite\b")
 """Quantities that count elements which are NaN or infinite."""
 
+LASTING = re.compile(
+    r"(?:InputAbsMax|InputRMS|InputSndNorm|InputStd|InputCovMaxEig|InputCovStableRank"
+    r"|InputParticipationRatio|OutputAbsMax|OutputNorm|OutputRMS|OutputActivationRate"
+    r"|ParticipationRatio|RankMe|ParameterNorm|ParameterRMS|WeightNorm)\b"
+)
+"""Quantities that training does not wear down: sizes and ranks of layers' values and weights.
+
+Losses, learning rates, gradients, updates, noise and TID fall as training goes well.
+"""
+
+STEP = re.compile(r"UpdateRatio\b")
+"""Quantities of how far a parameter moved, beside its size."""
+
 _MANY, _SOME = 0.5, 0.1
+_WHOLE = 1
 _FACTOR = 10
 _ENOUGH = 5
 
@@ -41,9 +55,10 @@ def state_of(quantity: str, values: ArrayLike) -> State:
 
     It is an alert where the latest number is NaN or Inf or counts such elements, or where a share
     of dead, too large or too small elements is at least one half. It is a warning where one of the
-    first was so before, where such a share is at least a tenth, or where the latest number is at
-    least ten times, or at most a tenth of, the median of at least five finite numbers before it,
-    of the same sign.
+    first was so before, where such a share is at least a tenth, where a step is as long as what it
+    changes, or where the latest number is at least ten times the median of at least five finite
+    numbers before it, of the same sign. At most a tenth of that median is a warning where a fall is
+    no part of training that goes well: for sizes and ranks of values and weights (`LASTING`).
 
     Args:
         quantity: Its name in records.
@@ -57,14 +72,17 @@ def state_of(quantity: str, values: ArrayLike) -> State:
     share = numbers[-1] if TROUBLE.match(quantity) else 0
     if is_bad[-1] or share >= _MANY:
         return State("alert")
-    trend = _trend(float(numbers[-1]), numbers[:-1][is_finite[:-1]])
-    return State("warn" if trend or share >= _SOME or is_bad.any() else "ok", trend)
+    is_far = STEP.match(quantity) is not None and numbers[-1] >= _WHOLE
+    trend = _trend(quantity, float(numbers[-1]), numbers[:-1][is_finite[:-1]])
+    is_unusual = trend or is_far or share >= _SOME or is_bad.any()
+    return State("warn" if is_unusual else "ok", trend)
 
 
-def _trend(latest: float, earlier: NDArray[np.float64]) -> Trend:
+def _trend(quantity: str, latest: float, earlier: NDArray[np.float64]) -> Trend:
     usual = float(np.median(earlier)) if len(earlier) >= _ENOUGH else 0.0
     if usual * np.sign(latest) <= 0:
         return ""
     if abs(latest) >= _FACTOR * abs(usual):
         return "up"
-    return "down" if abs(latest) <= abs(usual) / _FACTOR else ""
+    has_fallen = abs(latest) <= abs(usual) / _FACTOR
+    return "down" if has_fallen and LASTING.match(quantity) else ""

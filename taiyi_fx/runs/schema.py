@@ -74,6 +74,13 @@ class Life(NamedTuple):
     versions: Mapping[str, str]
     seed: int
 
+    def __repr__(self) -> str:
+        """All but the configuration, of which it tells the length: that may be very long."""
+        return (
+            f"Life(start_step={self.start_step}, model={self.model!r}, "
+            f"config=<{len(self.config)} quantities>, versions={self.versions!r}, seed={self.seed})"
+        )
+
 
 class SeriesName(NamedTuple):
     """What a series is called.

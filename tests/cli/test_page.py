@@ -44,7 +44,7 @@ def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
     (tmp_path / "probes.toml").write_text(*blocks("toml"))
     exec(compile(training, PAGE.name, "exec"), {"__name__": "docs.command_line"})
     shown = re.findall(r"\$ taiyi-fx (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks("console")))
-    assert len(shown) == 9
+    assert len(shown) == 10
     for command, output in shown:
         main(command.split())
         captured = capsys.readouterr()

@@ -103,7 +103,7 @@ def test_a_run_that_was_resumed_says_so(cli, tmp_path):
     [
         (["--module", "c"], "no module fits 'c'."),
         (["--module", "a", "--quantity", "Q"], "no quantity fits 'Q'. Did you mean 'q'?"),
-        (["--quantity", "t", "--mode", "eval"], "no series fits all of --module, --quantity and"),
+        (["--quantity", "t", "--mode", "eval"], "no series fits all of --module, --quantity, --"),
     ],
 )
 def test_a_choice_that_leaves_nothing_is_told(cli, run, command, chosen, told):
@@ -289,7 +289,8 @@ def test_what_one_run_alone_has_is_a_difference(cli, kind, tmp_path):
     first, table, only = out.split("\n\n")
     assert code == 1
     assert first == (
-        "first divergence at step 2 in 'a' q: 1 of 1 series differ, 1 are in one run only"
+        "no difference where both runs have a value: 1 of 1 series lack values in one run, "
+        "1 are in one run only"
     )
     assert cells(table)[2:] == [["2", "a", "q", "train", "1", "nothing", "1 of 3"]]
     assert cells(only)[2:] == [["b", "q", "train", str(one)]]
@@ -299,6 +300,69 @@ def test_what_one_run_alone_has_is_a_difference(cli, kind, tmp_path):
     found = json.loads(cli("compare", other, one, "--json")[1])
     assert found["only"] == [{"module": "b", "quantity": "q", "mode": "train", "run": "other"}]
     assert found["differ"][0]["one"] is None
+
+
+def gapped(folder, count, value):
+    """A number of so many modules at steps 1 and 2, of the first alone at step 3."""
+    steps = [numbers(1, [0.0] * count), numbers(2, [0.0] * count), numbers(3, [value])]
+    return written(FORMATS[0], folder, steps)
+
+
+def test_what_one_run_has_no_value_of_comes_after_differences(cli, tmp_path):
+    count = 6
+    one = gapped(tmp_path / "one", count, 1.0)
+    rest = [numbers(2, [0.0] * count), numbers(3, [2.0])]
+    other = written(FORMATS[0], tmp_path / "two", rest)
+    code, out, _ = cli("compare", one, other)
+    head, table = out.rstrip("\n").split("\n\n")
+    assert code == 1
+    assert head == (
+        "first divergence at step 3 in 'a' q: 1 of 6 series differ, "
+        "5 of 6 series lack values in one run"
+    )
+    assert cells(table)[2] == ["3", "a", "q", "train", "1", "2", "2 of 3"]
+    assert cells(table)[3] == ["1", "b", "q", "train", "0", "nothing", "1 of 2"]
+    assert len(cells(table)) == 2 + count
+
+
+def test_many_series_that_lack_values_are_one_line(cli, tmp_path):
+    one = gapped(tmp_path / "one", 7, 1.0)
+    rest = [numbers(2, [0.0] * 7), numbers(3, [2.0])]
+    other = written(FORMATS[0], tmp_path / "two", rest)
+    _, table, line = cli("compare", one, other)[1].rstrip("\n").split("\n\n")
+    assert [row[1] for row in cells(table)[2:]] == ["a"]
+    assert line == "6 series lack values in one run, first at step 1 in 'b' q: --json lists them"
+    found = json.loads(cli("compare", one, other, "--json")[1])
+    assert [d["module"] for d in found["differ"]] == [*"abcdefg"]
+    lines = cli("compare", one, other, "--module", "[!a]")[1].rstrip("\n").split("\n\n")
+    assert lines == [
+        "no difference where both runs have a value: 6 of 6 series lack values in one run",
+        line,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "told"),
+    [
+        (["--quantity", "Ratio"], ["Ratio", "Ratio.bias", "Ratio.weight"]),
+        (["--quantity", "Ratio.bias"], ["Ratio.bias"]),
+        (["--quantity", "Ratio*"], ["Ratio", "Ratio.bias", "Ratio.weight", "RatioOfMine"]),
+        (["--exclude", "Ratio"], ["RatioOfMine", "loss"]),
+        (["--exclude", "*.bias", "--exclude", "loss"], ["Ratio", "Ratio.weight", "RatioOfMine"]),
+        (["--quantity", "Ratio", "--exclude", "Ratio.bias"], ["Ratio", "Ratio.weight"]),
+    ],
+)
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_a_quantity_is_chosen_or_left_out_with_its_parts(cli, tmp_path, command, chosen, told):
+    names = ["Ratio", "Ratio.bias", "Ratio.weight", "RatioOfMine", "loss"]
+    one, other = (
+        written(FORMATS[0], tmp_path / str(x), [numbers(0, [x], quantity=n) for n in names])
+        for x in (1.0, 2.0)
+    )
+    runs = [one, other] if command == "compare" else [one]
+    found = json.loads(cli(command, *runs, "--json", *chosen)[1])
+    series = found["differ"] if command == "compare" else found["series"]
+    assert [one["quantity"] for one in series] == told
 
 
 def test_several_values_of_a_step_are_compared_in_their_order(cli, tmp_path):

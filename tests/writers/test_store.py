@@ -225,7 +225,12 @@ def test_what_is_known_of_a_run_is_there_and_of_no_host(kind, tmp_path):
         assert [(c["module"], c["quantity"]) for c in run.config] == [("0", "InputMean")]
         assert run.versions["torch"] == torch.__version__
         assert repr(run) == f"<Run '{tmp_path}': {run.model}, 1 series>"
-        text = repr(run.lives)
+        text = str([life._asdict() for life in run.lives])
+        assert repr(run.lives) == (
+            f"[Life(start_step=0, model={run.model!r}, config=<1 quantities>, "
+            f"versions={run.versions!r}, seed={2**64 - 1})]"
+        )
+    assert "InputMean" in text
     assert os.uname().nodename not in text
     assert os.getcwd() not in text
 
