@@ -32,11 +32,11 @@ _HEAD = """\
 Made by `make pages` of what the quantities say of themselves; in Python it is
 `taiyi_fx.quantities()`. `x` and `y` are the input and output of one call of a module, `g_x` and
 `g_y` the gradients of the loss with respect to them, `W` and `g_W` the weight and its gradient, `p`
-any parameter. `X` is a tensor as a matrix of N rows and C features: the channels of convolutions and
-norms of images, the last axis of linear layers and embeddings, each position being a row. The lambdas
-are the eigenvalues of its covariance, in descending order: around the mean and divided by N - 1, or with
-`centered=False` X^T X / N. Accuracies are relative to a float64 computation of the
-formula, for float32 tensors, and are what the tests hold the quantities to.
+any parameter. `X` is a tensor as a matrix of N rows and C features: channels for convolutions and
+norms of images, the last axis for linear layers and embeddings; each position is a row. The lambdas
+are the eigenvalues of its covariance, in descending order: around the mean and divided by N - 1, or
+with `centered=False` X^T X / N. Accuracies are relative to a float64 computation of the formula,
+for float32 tensors, and are what the tests hold the quantities to.
 """
 
 
