@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
@@ -46,6 +47,7 @@ FEATURE_MAPS = "pictures/FeatureMap/0/00000028.png"
 
 def main() -> None:
     """Writes docs/images/tutorials/*.png, and of docs/images/*.png those of the pages' code."""
+    torch.manual_seed(0)
     with ran(DOCS.parent / "README.md") as names:
         picture = taiyi_fx.diagram(names["instrumented"], direction="LR")
         picture.write(IMAGES / "readme.png")
