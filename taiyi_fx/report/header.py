@@ -95,15 +95,17 @@ def run_entry(
         chunks: Their chunks' entries.
         tensors_left_out: How many series with tensors are not among them.
     """
-    events = sorted(about.events, key=lambda event: event.step)
+    # Of too many, those that are harmless go first.
+    ranked = sorted(about.events, key=lambda event: (event.kind == "overflow", event.step))
+    events = sorted(ranked[:MOST_EVENTS], key=lambda event: event.step)
     return {
         "name": name,
         "model": about.model,
         "versions": dict(about.versions),
         "lives": list(about.lives),
         "epochs": [list(epoch) for epoch in about.epochs],
-        "events": [event._asdict() for event in events[:MOST_EVENTS]],
-        "left_out": {"tensors": tensors_left_out, "events": len(events[MOST_EVENTS:])},
+        "events": [event._asdict() for event in events],
+        "left_out": {"tensors": tensors_left_out, "events": len(ranked) - len(events)},
         "series": list(series),
         "chunks": list(chunks),
     }

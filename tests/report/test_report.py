@@ -174,6 +174,15 @@ def test_of_very_many_events_the_first_are_shown(tmp_path):
     assert (len(run["events"]), run["left_out"]["events"]) == (1000, 7)
 
 
+def test_of_very_many_events_harmless_ones_are_left_out(tmp_path):
+    events = [Event(step, "overflow", "a", "again") for step in range(1007)]
+    events.append(Event(2000, "non_finite", "b", "the fault"))
+    path = written(Store, tmp_path / "run", [numbers(0, [1.0], events=events)])
+    (run,) = decoded(taiyi_fx.report(path, tmp_path / "x.html")).header["runs"]
+    assert (len(run["events"]), run["left_out"]["events"]) == (1000, 8)
+    assert run["events"][-1]["module"] == "b"
+
+
 def test_a_monitors_first_sites_are_events(tmp_path):
     model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": ["NonFinite"]})
     model(torch.full((1, 2), INF)).sum().backward()
