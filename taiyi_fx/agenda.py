@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from torch import nn
+
 from taiyi_fx.config import Subscription
-from taiyi_fx.finish import Key, OfModules
+from taiyi_fx.finish import Key, OfModules, Owned
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Reduction
 from taiyi_fx.schedule import Schedule, is_any_due, last_due
 
@@ -37,10 +39,18 @@ class Agenda:
 
 
 class Agendas:
-    """The agendas of a run, each made when first needed."""
+    """The agendas of a run, each made when first needed.
 
-    def __init__(self, subscriptions: Sequence[Subscription]) -> None:
+    Args:
+        subscriptions: All that is asked for.
+        modules: The model's, by name.
+    """
+
+    def __init__(
+        self, subscriptions: Sequence[Subscription], modules: Mapping[str, nn.Module]
+    ) -> None:
         self._subscriptions = subscriptions
+        self._modules = modules
         # Many quantities share few schedules: each is asked once a step.
         every = dict.fromkeys(s.schedules for s in subscriptions)
         self._last_due = {schedules: last_due(schedules) for schedules in every}
@@ -61,12 +71,14 @@ class Agendas:
         )
         if due not in self._made:
             state_of = dict(zip(self._last_due, due, strict=True))
-            self._made[due] = _agenda(self._subscriptions, state_of)
+            self._made[due] = _agenda(self._subscriptions, state_of, self._modules)
         return self._made[due]
 
 
 def _agenda(
-    subscriptions: Sequence[Subscription], due: Mapping[tuple[Schedule, ...], bool | None]
+    subscriptions: Sequence[Subscription],
+    due: Mapping[tuple[Schedule, ...], bool | None],
+    modules: Mapping[str, nn.Module],
 ) -> Agenda:
     states = ((subscription, due[subscription.schedules]) for subscription in subscriptions)
     work = tuple(
@@ -84,10 +96,10 @@ def _agenda(
     together = {subscription for group in alike for subscription in group}
     others = tuple(pair for pair in work if pair[0] not in together)
     counting = tuple(s for s, _ in work if s.counts_non_finite is not None)
-    return Agenda(work, alike, others, counting, _of_modules(asked), at_calls)
+    return Agenda(work, alike, others, counting, _of_modules(asked, modules), at_calls)
 
 
-def _of_modules(asked: Sequence[Key]) -> tuple[OfModules, ...]:
+def _of_modules(asked: Sequence[Key], modules: Mapping[str, nn.Module]) -> tuple[OfModules, ...]:
     """What is read of parameters and buffers, by reduction; parameters before their gradients."""
     found: dict[Reduction, dict[Key, int]] = {}
     for key in sorted(dict.fromkeys(asked), key=lambda key: key[1].site.port):
@@ -95,7 +107,10 @@ def _of_modules(asked: Sequence[Key]) -> tuple[OfModules, ...]:
             reduction = cast(Reduction, key[1].reduction)  # pairs are read at calls
             rows = found.setdefault(reduction, {})
             rows[key] = len(rows)
-    return tuple(OfModules(reduction, rows) for reduction, rows in found.items())
+    return tuple(
+        OfModules(reduction, rows, tuple(Owned.of(key, modules) for key in rows))
+        for reduction, rows in found.items()
+    )
 
 
 def _alike(work: Sequence[Asked]) -> tuple[tuple[Subscription, ...], ...]:

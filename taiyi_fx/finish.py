@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, Reduction, State
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Pick, Reading, Reduction, State
 from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
 from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.quantity import NoValue
@@ -31,11 +31,33 @@ Key = tuple[str, Reading]
 """A module's name, and what is read of its parameters or buffers."""
 
 
+class Owned(NamedTuple):
+    """Where something that is read of a module is, if it is its own parameter."""
+
+    parameters: Mapping[str, nn.Parameter | None]
+    name: Pick
+    is_gradient: bool
+
+    @staticmethod
+    def of(key: Key, modules: Mapping[str, nn.Module]) -> Owned:
+        """That of a key."""
+        module, reading = key
+        site = reading.site
+        return Owned(modules[module]._parameters, site.pick, site.port == "parameter_grad")
+
+
 class OfModules(NamedTuple):
-    """What one reduction reads of parameters and buffers: each key with its row."""
+    """What one reduction reads of parameters and buffers.
+
+    Attributes:
+        reduction: The reduction.
+        rows: Each key with its row.
+        owned: Where each is, as a rule.
+    """
 
     reduction: Reduction
     rows: Mapping[Key, int]
+    owned: tuple[Owned, ...]
 
 
 _OWN = (nn.Parameter, Tensor)
@@ -141,9 +163,9 @@ class Readings:
 
     def measure_modules(self, asked: Sequence[OfModules]) -> None:
         """Reads parameters and buffers; equal reductions that can do it, by one call to torch."""
-        for reduction, rows in asked:
+        for reduction, rows, owned in asked:
             can_together = hasattr(reduction, "measure_all")
-            if can_together and (everything := self._own(rows)):
+            if can_together and (everything := _tensors_owned(owned)):
                 self._measure_together(reduction, rows, everything)
                 continue
             keys: list[Key] = []
@@ -158,22 +180,6 @@ class Readings:
             if tensors:
                 there = rows if len(keys) == len(rows) else {k: i for i, k in enumerate(keys)}
                 self._measure_together(reduction, there, tensors)
-
-    def _own(self, rows: Mapping[Key, int]) -> list[Tensor]:
-        """All tensors, if each is an own parameter of its module, or the gradient of one.
-
-        Nearly always they are, and looking up the hundreds of them has to be fast.
-        """
-        found: list[Tensor] = []
-        for module, reading in rows:
-            site = reading.site
-            tensor = self._modules[module]._parameters.get(site.pick)  # pyright: ignore[reportArgumentType]
-            if tensor is not None and site.port == "parameter_grad":
-                tensor = tensor.grad
-            if tensor is None or type(tensor) not in _OWN or tensor.layout is not torch.strided:
-                return []
-            found.append(tensor)
-        return found
 
     def _found(self, key: Key) -> Sequence[Tensor]:
         try:
@@ -312,6 +318,22 @@ class Finished:
         if key not in self._values:
             self._values[key] = state, found.finished()
         return self._values[key][1]
+
+
+def _tensors_owned(owned: Sequence[Owned]) -> list[Tensor]:
+    """All tensors, if each is an own parameter of its module, or the gradient of one.
+
+    Nearly always they are, and looking up the hundreds of them has to be fast.
+    """
+    found: list[Tensor] = []
+    for parameters, name, is_gradient in owned:
+        tensor = parameters.get(name)  # pyright: ignore[reportArgumentType]
+        if is_gradient and tensor is not None:
+            tensor = tensor.grad
+        if tensor is None or type(tensor) not in _OWN or tensor.layout is not torch.strided:
+            return []
+        found.append(tensor)
+    return found
 
 
 def _named(module: nn.Module, reading: Reading) -> list[Tensor]:

@@ -83,7 +83,7 @@ class Monitor:
         self._table = compiled.table
         self._installation = compiled.installation
         self._strict = strict
-        self._agendas = Agendas(config.subscriptions)
+        self._agendas = Agendas(config.subscriptions, self._modules)
         modes: tuple[Mode, ...] = ("train",)
         if self._installation.run.record_eval:
             modes = ("train", "eval")

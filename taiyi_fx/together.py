@@ -12,7 +12,7 @@ from taiyi_fx.arriving import Column
 from taiyi_fx.config import Subscription
 from taiyi_fx.finish import Found, Key, OfModules, Readings
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Reading, State
-from taiyi_fx.passes.slots import Slot, SlotTable
+from taiyi_fx.passes.slots import Slot, SlotTable, stacked
 from taiyi_fx.record import Series
 
 
@@ -110,8 +110,10 @@ def calls_of(asked: Subscription, mode: Mode, table: SlotTable) -> range:
 def computed(stack: Stack, step: int, readings: Readings) -> tuple[list[Column], list[Place]]:
     """The values of a stack, and what has to be looked at alone as something is different there."""
     kept = _alike(stack, readings)
-    alone = [place for i, place in enumerate(stack.places) if i not in kept]
-    stack = stack.only(kept) if alone else stack
+    alone: list[Place] = []
+    if len(kept) < len(stack.places):
+        alone = [place for i, place in enumerate(stack.places) if i not in kept]
+        stack = stack.only(kept)
     columns = _columns(stack, step, readings) if stack.places else []
     if not all(_is_numbers(column.values, len(stack.places)) for column in columns):
         return [], [*alone, *stack.places]
@@ -126,20 +128,23 @@ def _alike(stack: Stack, readings: Readings) -> Collection[int]:
     """The places at which everything was read, and in one way: by Python, or by compiled code."""
     kept: Collection[int] = range(len(stack.places))
     for slots in stack.slots.values():
-        ways = [[], []]
-        for i in kept:
-            slot = slots[i]
-            if slot.cells is None and slot.state is not None:
-                ways[0].append(i)
-            elif (
-                slot.cells is not None and slot.state is None and not any(s for s, _ in slot.kinds)
-            ):
-                ways[1].append(i)
-        kept = max(ways, key=len)
+        if [slot for slot in slots if slot.cells is not None or slot.found is None]:
+            kept = _most_alike(slots, kept)
     for rows in stack.of_modules.values():
         if not readings.has_all(rows.of):
             kept = [i for i in kept if readings.has(rows.keys[i])]
     return kept
+
+
+def _most_alike(slots: Sequence[Slot], kept: Collection[int]) -> Collection[int]:
+    ways: tuple[list[int], list[int]] = ([], [])
+    for i in kept:
+        slot = slots[i]
+        if slot.cells is None and slot.found is not None:
+            ways[0].append(i)
+        elif slot.cells is not None and slot.found is None and not any(s for s, _ in slot.kinds):
+            ways[1].append(i)
+    return max(ways, key=len)
 
 
 def _columns(stack: Stack, step: int, readings: Readings) -> list[Column]:
@@ -166,7 +171,7 @@ def _finished(reading: Reading, state: State, readings: Readings) -> Any:
 def _of_slots(slots: Sequence[Slot]) -> tuple[State, Tensor | None]:
     """The states of all, and for those of compiled code the counts of folds."""
     if slots[0].cells is None:
-        return _stacked([slot.state for slot in slots if slot.state is not None]), None
+        return stacked([slot.found for slot in slots if slot.found is not None]), None
     numbers = torch.stack([slot.cells[0] for slot in slots if slot.cells is not None])
     return tuple(_column(numbers, slots, i) for i in range(len(slots[0].kinds))), numbers[:, 0]
 
@@ -180,8 +185,4 @@ def _column(numbers: Tensor, slots: Sequence[Slot], part: int) -> Tensor:
 def _of_rows(rows: Rows, readings: Readings) -> State:
     if rows.at is not None and readings.has_all(rows.of):
         return readings.rows(rows.of, rows.at)
-    return _stacked([readings.of_module(key) for key in rows.keys])
-
-
-def _stacked(states: Sequence[State]) -> State:
-    return tuple(torch.stack(parts) for parts in zip(*states, strict=True))
+    return stacked([readings.of_module(key) for key in rows.keys])

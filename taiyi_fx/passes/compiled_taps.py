@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from taiyi_fx.passes.cells import cells_in, kinds_of, pack, unpacked
-from taiyi_fx.passes.eager_taps import PARAMETER, SlotGroup, leave
+from taiyi_fx.passes.eager_taps import PARAMETER
+from taiyi_fx.passes.folds import SlotGroup, leave
 from taiyi_fx.passes.ir import Reduction, State, has_fixed_shape
 from taiyi_fx.passes.slots import Slot, allocate, come_next, where
 from taiyi_fx.passes.structure import replace_tensor, stands_in

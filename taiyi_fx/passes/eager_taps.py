@@ -14,13 +14,9 @@ from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.edited import has_edit, hook_first
+from taiyi_fx.passes.folds import SlotGroup, fold, leave, waiting_room
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.parts import at_call, is_spread, ranks_of
-from taiyi_fx.passes.slots import Slot
 from taiyi_fx.passes.structure import replace_tensor
-
-SlotGroup = tuple[Any, tuple[Slot, ...]]
-"""One reduction, of a tensor or a pair, and every slot that it serves."""
 
 Way = Literal["made here", "view", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
@@ -28,39 +24,6 @@ Way = Literal["made here", "view", "handed through", "held by another"]
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
 NOT_REACHED = "no gradient reached it"
 NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
-
-
-def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
-    """Folds a tensor into slots."""
-    for reduction, slots in groups:
-        try:
-            part = x if type(x) is Tensor else _part(x, reduction, slots)
-            if part is None:
-                continue
-            measured = reduction.measure(part)
-            for slot in slots:
-                slot.fold(measured)
-                if slot.shape is None:
-                    slot.shape = x.shape
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
-            for slot in slots:
-                slot.fail(error)
-
-
-def _part(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
-    """What this rank reduces of a tensor that may be spread over several."""
-    if not is_spread(x):
-        return x
-    for slot in slots:
-        slot.ranks = ranks_of(x)
-    return at_call(x, reduction, is_joined=slots[0].is_joined)
-
-
-def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
-    """Notes why nothing may come of some readings."""
-    for _, slots in groups:
-        for slot in slots:
-            slot.leave(reason)
 
 
 def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
@@ -76,30 +39,54 @@ def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
     return False
 
 
-def watch(node: Node, output: int, groups: tuple[SlotGroup, ...]) -> None:
-    """Reads the gradient of an output of a node of autograd's graph.
+class Watch:
+    """Reads gradients of outputs of nodes of autograd's graph.
 
-    It is that of all uses of the tensor together, up to where it is changed in place, and the
-    graph stays as it is.
+    A gradient is that of all uses of the tensor together, up to where it is changed in place, and
+    the graph stays as it is.
+
+    Attributes:
+        groups: What gradients are folded into.
     """
-    node.register_prehook(functools.partial(_fold_one_of, output, groups))
+
+    def __init__(self, groups: tuple[SlotGroup, ...]) -> None:
+        self.groups = groups
+        self._waiting = waiting_room(groups)
+        self._hooks = torch.empty(0)
+        self._hooks._backward_hooks = {0: self._take}
+
+    def first(self, node: Node) -> None:
+        """Reads the gradient of a node's first output, before hooks that others may add."""
+        # What `Tensor.register_hook` ends with, for a sixth of its time: the node gets the hooks
+        # of a tensor, here of one that is kept for this.
+        node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
+
+    def last(self, node: Node, output: int) -> None:
+        """Reads the gradient of one of its outputs, after hooks on the tensor."""
+        node.register_prehook(functools.partial(self._take_one_of, output))
+
+    def _take_one_of(self, output: int, gradients: tuple[Tensor | None, ...]) -> None:
+        g = gradients[output]
+        if g is not None:
+            self._take(g)
+
+    def _take(self, g: Tensor) -> None:
+        groups, room = self.groups, self._waiting
+        if not (_is_batch(g, groups) or (room is not None and room.takes_gradient(g, groups))):
+            fold(g, groups)
 
 
-def _fold_one_of(
-    output: int, groups: tuple[SlotGroup, ...], gradients: tuple[Tensor | None, ...]
-) -> None:
-    g = gradients[output]
-    if g is not None:
-        _fold_gradient(g, groups)
+def _fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+    if not _is_batch(g, groups):
+        fold(g, groups)
 
 
-def _fold_gradient(g: Tensor, groups: tuple[SlotGroup, ...]) -> None:
+def _is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+    """Whether a gradient stands for many, of which nothing can be kept; if so, slots say it."""
     if is_functorch_wrapped_tensor(g) or is_legacy_batchedtensor(g):
-        # Torch runs this once for many, and nothing that is made of it can be kept.
         leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
-        return
-    # With create_graph=True a gradient has a graph of its own.
-    fold(g.detach() if g.requires_grad else g, groups)
+        return True
+    return False
 
 
 def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
@@ -108,7 +95,7 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
         # A Function would part the tensor from its other name: were it then changed in place
         # and used again under that, gradients would be wrong without a word. A hook on the tensor
         # leaves the graph as it is.
-        handle = _hook(tensor, lambda g: _fold_gradient(g, groups))
+        handle = _hook(tensor, functools.partial(_fold_gradient, groups))
         if tensor.is_leaf:  # it outlives the step: so would the hook
             groups[0][1][0].handles.append(handle)
         return value
@@ -157,7 +144,7 @@ class EagerTap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         """The gradient as it came."""
-        _fold_gradient(grads[0], ctx.groups)
+        _fold_gradient(ctx.groups, grads[0])
         return grads[0], None
 
     @staticmethod

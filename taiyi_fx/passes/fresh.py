@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+from torch import fx, nn
 
 from taiyi_fx.passes.stand import Stand
 
@@ -35,6 +35,17 @@ def is_fresh(module: nn.Module) -> bool:
 def is_torchs(module: nn.Module) -> bool:
     """Whether a module is of one of torch's own classes."""
     return type(module) in _OWN
+
+
+def is_torchs_call(node: fx.Node) -> bool:
+    """Whether a node is a method of a tensor, an operator or a function that torch has in C."""
+    if node.op == "call_method":
+        return "hook" not in str(node.target)
+    owner = getattr(node.target, "__module__", None) or ""
+    is_builtin = type(node.target).__name__.startswith("builtin")
+    return node.op == "call_function" and (
+        is_builtin or owner in ("_operator", "torch", "torch.nn.functional")
+    )
 
 
 _OWN = frozenset(c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Module))

@@ -21,17 +21,21 @@ def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
     """Moves readings to the first probe of the same tensor, in place.
 
     Values may move across nodes that cannot have changed the tensor. Gradients move only along
-    an edge that is the tensor's sole use: there both sides see the same gradient.
+    an edge that is the tensor's sole use: there both sides see the same gradient. Each probe is
+    told whether anything could change its value later.
     """
     by_source: dict[fx.Node, list[fx.Node]] = defaultdict(list)
     for node in graph.nodes:
         value = node.args[0] if is_probe(node) else None
         if isinstance(value, fx.Node) and value.target is not pack:
             by_source[_source(node)].append(node)
-    if any(len(probes) > 1 for probes in by_source.values()):
-        memory = _Memory(graph, root)
-        for source, probes in by_source.items():
-            _fuse_all(graph, probes, memory.changes_of(source), memory.order)
+    memory = _Memory(graph, root)
+    for source, probes in by_source.items():
+        changes = memory.changes_of(source)
+        for probe in probes:
+            is_last = all(at < memory.order[probe] for at in changes)
+            probe.meta["stays"] = is_last and not memory.is_known_outside(source)
+        _fuse_all(graph, probes, changes, memory.order)
     return graph
 
 
@@ -67,6 +71,13 @@ class _Memory:
             if _may_change_inputs(node, module):
                 for block in {self._shared[source] for source in node.all_input_nodes}:
                     self._changes[block].append(at)
+
+        outside = ("placeholder", "get_attr", "output")
+        self._outside = {self._shared[node] for node in graph.nodes if node.op in outside}
+
+    def is_known_outside(self, node: fx.Node) -> bool:
+        """Whether its value may share memory with what is there before or after the graph."""
+        return self._shared[node] in self._outside
 
     def changes_of(self, node: fx.Node) -> list[int]:
         """Places of the nodes that may write into what a node's value shares."""

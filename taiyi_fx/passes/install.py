@@ -317,7 +317,7 @@ class Installation:
         With none, all forwards are the model's own again, but for those with edits and for what
         passes of the user's own made.
         """
-        if due == self.run.due:
+        if due is self.run.due or due == self.run.due:
             return
         self._take_off()
         self.run.set_due(due)

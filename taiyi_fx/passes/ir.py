@@ -19,6 +19,8 @@ CALL_PORTS: tuple[Port, ...] = VALUE_PORTS + GRADIENT_PORTS
 
 Mode = Literal["train", "eval"]
 State = tuple[Tensor, ...]
+Numbers = tuple[int | float, ...]
+"""A state of scalars as Python has them, where that takes less time than a tensor of each."""
 Pick = int | str | tuple[int | None, str] | None
 
 
@@ -32,7 +34,9 @@ class Foldable(Protocol):
     ``has_fixed_shape = False``; compiled code cannot fold its gradients. One whose ``finish``
     takes long says so by ``is_costly = True``; it is then computed beside the training. One that
     takes the elements of a tensor in any arrangement says so by ``is_over_elements = True``; of a
-    tensor that several ranks hold in parts each then reduces its own.
+    tensor that several ranks hold in parts each then reduces its own. One that gets by
+    without tensors for its state on the CPU has the methods ``in_numbers``, of one tensor, or
+    ``measure_alike``, of several small ones of one shape, besides.
     """
 
     def merge(self, a: State, b: State) -> State:

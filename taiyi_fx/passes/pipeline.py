@@ -38,10 +38,10 @@ def probe_graph(
 
 
 def compile_due(
-    probed: fx.Graph, due: Due, forwards: Mapping[str, Callable[..., Any]]
+    probed: fx.Graph, due: Due, part: nn.Module, forwards: Mapping[str, Callable[..., Any]]
 ) -> Callable[..., Any]:
     """A function of root and inputs that runs a probed graph and makes only the due readings."""
-    return emit(run_pass(specialize, probed, due), forwards)
+    return emit(run_pass(specialize, probed, due, part), forwards)
 
 
 def run_pass(

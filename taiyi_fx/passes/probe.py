@@ -12,15 +12,13 @@ from taiyi_fx.passes import compiled_taps
 from taiyi_fx.passes.eager_taps import (
     NOT_REACHED,
     NOT_REACHED_OF_VIEW,
-    SlotGroup,
+    Watch,
     Way,
     WithInput,
     expects_gradient,
-    fold,
-    leave,
     tap,
-    watch,
 )
+from taiyi_fx.passes.folds import SlotGroup, fold, leave, waiting_room
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
 from taiyi_fx.passes.parts import is_spread, whole
 from taiyi_fx.passes.slots import Slot
@@ -39,6 +37,8 @@ class Probe:
             with the gradient of the output.
         is_fresh: Whether what passes was just made and is shared with nothing before it.
         taps_output: Whether the gradient of a call's output is read.
+        stays: Whether nothing can change what passes before the graph ends.
+        is_inside: Whether only what hangs no hooks on it gets to see what passes.
     """
 
     def __init__(self, name: str, slots: Iterable[Slot], *, is_fresh: bool = False) -> None:
@@ -50,6 +50,9 @@ class Probe:
         self.value_slots = _grouped(self.slots, VALUE_PORTS)
         self.gradient_slots = _grouped(self.slots, ("input_grad", "output_grad"))
         self.pair_slots = _grouped(self.slots, ("pair",))
+        self._watches = tuple((pick, Watch(groups)) for pick, groups in self.gradient_slots)
+        self._values = tuple((pick, g, waiting_room(g)) for pick, g in self.value_slots)
+        self.stays = self.is_inside = False
         self.taps_output = any(s.reading.site.port in ("output_grad", "pair") for s in self.slots)
 
     @property
@@ -74,25 +77,25 @@ class Probe:
         """
         if torch.compiler.is_compiling():
             return self._compiled(value, given)
-        for pick, groups in self.value_slots:
+        for pick, groups, room in self._values:
+            tensor = _picked(value, pick)
+            if tensor is None or (room is not None and self.stays and room.takes(tensor, groups)):
+                continue
+            fold(tensor, groups)
+        for pick, watch in self._watches:
             tensor = _picked(value, pick)
             if tensor is not None:
-                fold(tensor.detach() if tensor.requires_grad else tensor, groups)
-        for pick, groups in self.gradient_slots:
-            tensor = _picked(value, pick)
-            if tensor is not None:
-                value = self._with_gradient_read(value, tensor, given, groups)
+                value = self._with_gradient_read(value, tensor, given, watch)
         for pick, groups in self.pair_slots:
             tensor, x = find_tensor(value, None), find_tensor(given, pick)
             if tensor is not None and x is not None:
                 x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
                 pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
-                value = self._with_gradient_read(value, tensor, given, pairs)
+                value = self._with_gradient_read(value, tensor, given, Watch(pairs))
         return value
 
-    def _with_gradient_read(
-        self, value: Any, tensor: Tensor, given: Any, groups: tuple[SlotGroup, ...]
-    ) -> Any:
+    def _with_gradient_read(self, value: Any, tensor: Tensor, given: Any, watch: Watch) -> Any:
+        groups = watch.groups
         node = tensor.grad_fn if torch.is_grad_enabled() else None
         if node is None and not expects_gradient(tensor, groups):
             return value
@@ -102,7 +105,10 @@ class Probe:
         # the tensor belong to who put them there, and would come before one on the node.
         stays = not (is_view and self.is_fresh) and not tensor._backward_hooks
         if self.taps_output and node is not None and stays:
-            watch(node, tensor.output_nr, groups)
+            if self.is_inside and not tensor.output_nr:
+                watch.first(node)
+            else:
+                watch.last(node, tensor.output_nr)
             return value
         return tap(value, tensor, groups, self._way(value, tensor, given))
 
@@ -146,7 +152,7 @@ def _grouped(
         site = slot.reading.site
         if site.port in ports:
             groups = picks.setdefault(site.pick, {})
-            groups.setdefault(slot.reading.reduction, []).append(slot)
+            groups.setdefault(slot.waiting.one_of(slot.reading.reduction), []).append(slot)
     return tuple(
         (pick, tuple((r, tuple(s)) for r, s in groups.items())) for pick, groups in picks.items()
     )

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.cells import Kind, new_cells, unpacked
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Plan, Reading, State
+from taiyi_fx.passes.folds import CLOCK, Waiting
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Numbers, Plan, Reading, State
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-CLOCK = itertools.count()
-"""The order in which slots are folded into."""
 
-
+_TYPES = {int: torch.int64, float: torch.float64}
 Touched = dict[str, "Slot"]
 """The slots that a step has left something in, by their keys."""
 
@@ -31,7 +30,7 @@ class Slot:
     place: plain tensors, never buffers, which DistributedDataParallel would overwrite.
 
     Attributes:
-        state: What eager folds left, or None.
+        found: What eager folds left, or None.
         cells: The state in compiled code, or None.
         kinds: Of the state's parts there.
         shape: The shape first seen.
@@ -41,6 +40,7 @@ class Slot:
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
         is_joined: Whether it becomes one with those of other ranks.
+        waiting: The small tensors that are still to be folded, into whatever slot.
         ranks: Those that hold parts of what was folded, or None where each has its own.
     """
 
@@ -51,12 +51,14 @@ class Slot:
         touched: Touched | None = None,
         *,
         is_joined: bool = False,
+        waiting: Waiting | None = None,
     ) -> None:
         self.module = module
         self.reading = reading
+        self.waiting = Waiting() if waiting is None else waiting
         self.key = f"{next(_KEYS)}"
         self._touched: Touched = {} if touched is None else touched
-        self.state: State | None = None
+        self.found: State | Numbers | None = None
         self.cells: State | None = None
         self.kinds: tuple[Kind, ...] = ()
         self.shape: torch.Size | None = None
@@ -68,21 +70,26 @@ class Slot:
         self.handles: list[RemovableHandle] = []
         _SLOTS[self.key] = self
 
-    def fold(self, measured: State) -> None:
+    @property
+    def state(self) -> State | None:
+        """What eager folds left, as tensors."""
+        return None if self.found is None else in_tensors(self.found)
+
+    def fold(self, measured: State | Numbers, shape: torch.Size | None = None) -> None:
         """Takes in the statistic of one more tensor, unless one before it failed."""
-        if self.state is not None:
-            self.state = self.reading.reduction.merge(self.state, measured)
+        if self.found is not None:
+            self.found = self.reading.reduction.merge(in_tensors(self.found), in_tensors(measured))
         elif self.failure is None:
-            self.state = measured
+            self.found = measured
             self._touched[self.key] = self
-        if not torch.compiler.is_compiling():
-            self.order = next(CLOCK)
+            if self.shape is None:
+                self.shape = shape
 
     def fail(self, error: Exception) -> None:
         """Takes in that a fold did not succeed: the step's statistic would not be whole."""
         # A traceback would keep the tensors of its frames alive.
         error.__context__ = error.__cause__ = None
-        self.failure, self.state = error.with_traceback(None), None
+        self.failure, self.found = error.with_traceback(None), None
         self._touched[self.key] = self
 
     def leave(self, note: str) -> None:
@@ -92,7 +99,7 @@ class Slot:
 
     def clear(self) -> None:
         """Forgets the step."""
-        self.state = self.failure = self.note = None
+        self.found = self.failure = self.note = None
         if self.handles:
             for handle in self.handles:
                 handle.remove()
@@ -124,6 +131,7 @@ class SlotTable:
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
         version: Another number whenever there are more calls than before.
+        waiting: The small tensors that are still to be folded.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -134,6 +142,7 @@ class SlotTable:
         self._counts: list[Tensor] = []
         self._allocations = 0
         self.version = 0
+        self.waiting = Waiting()
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
         """The slots of one call, made when first asked for."""
@@ -142,7 +151,8 @@ class SlotTable:
             readings = self.plan[module].at(*CALL_PORTS)
             self.version += 1
             self._slots[key] = {
-                r: Slot(module, r, self._touched, is_joined=self._is_joined) for r in readings
+                r: Slot(module, r, self._touched, is_joined=self._is_joined, waiting=self.waiting)
+                for r in readings
             }
         return self._slots[key]
 
@@ -156,19 +166,22 @@ class SlotTable:
         """How many calls of the module in one forward have been seen so far."""
         return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
 
-    def states(self) -> list[tuple[Slot, State]]:
+    def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
-        return [(slot, slot.state) for slot in self._touched.values() if slot.state is not None]
+        self.waiting.measure()
+        return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
-    def restore(self, states: list[tuple[Slot, State]]) -> None:
+    def restore(self, states: list[tuple[Slot, State | Numbers]]) -> None:
         """Takes the step back to what it had brought then."""
+        self.waiting.clear()
         for slot in self._touched.values():
-            slot.state = slot.failure = None
+            slot.found = slot.failure = None
         for slot, state in states:
-            slot.state = state
+            slot.found = state
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
+        self.waiting.clear()
         for slot in self._touched.values():
             slot.clear()
         self._touched.clear()
@@ -181,12 +194,28 @@ class SlotTable:
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
         for slot in self._every():
-            slot.state = slot.cells = None
+            slot.found = slot.cells = None
             slot.kinds = ()
         self._counts = []
 
     def _every(self) -> Iterator[Slot]:
         return (slot for slots in self._slots.values() for slot in slots.values())
+
+
+def in_tensors(found: State | Numbers) -> State:
+    """A state as tensors."""
+    return tuple(
+        x if isinstance(x, Tensor) else torch.tensor(x, dtype=_TYPES[type(x)]) for x in found
+    )
+
+
+def stacked(each: Sequence[State | Numbers]) -> State:
+    """Many states, as one whose parts have an axis more."""
+    columns = list(zip(*each, strict=True))
+    if any(Tensor in map(type, column) for column in columns):
+        columns = zip(*map(in_tensors, each), strict=True)
+        return tuple(map(torch.stack, columns))
+    return tuple(torch.tensor(column, dtype=_TYPES[type(column[0])]) for column in columns)
 
 
 def where(condition: Tensor, a: State, b: State) -> State:

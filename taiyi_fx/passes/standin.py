@@ -148,10 +148,10 @@ class Standin:
         if not hasattr(self, place):
             graph = self.probed_graph(mode, starts)
             due = self.run.due if mode else frozenset()
-            setattr(self, place, compile_due(graph, due, self.forwards))
+            setattr(self, place, compile_due(graph, due, self.part, self.forwards))
 
     def _followed_now(self, observer: Observer, mode: Mode, starts: Starts) -> Callable[..., Any]:
-        due = specialize(self.probed_graph(mode, starts), self.run.due)
+        due = specialize(self.probed_graph(mode, starts), self.run.due, self.part)
         return self.followed(observer, due)
 
     def followed(self, observer: Observer, graph: fx.Graph) -> Callable[..., Any]:

@@ -9,9 +9,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.ir import Numbers, State
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import norm, norm_as_found, norms, square_sums, wide
+from taiyi_fx.reductions.sums import norm, norm_in_python, norms, norms_of_alike, square_sums, wide
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,20 @@ class Norm:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        return (norm_as_found(x),)
+        return (norm(x),)
+
+    def in_numbers(self, x: Tensor) -> Numbers | None:
+        """The same in numbers of Python, if that takes less time."""
+        found = norm_in_python(x)
+        return None if found is None else (found,)
+
+    def measure_alike(self, tensors: Sequence[Tensor]) -> list[Numbers]:
+        """The same of each of some small tensors of one shape."""
+        return [(found,) for found in norms_of_alike(tensors)]
 
     def measure_all(self, tensors: Sequence[Tensor]) -> State:
         """The same of many tensors at once, as a vector."""
-        return (norms(list(tensors)),)
+        return (norms(tensors),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.hypot(a[0].to(wide(a[0].device)), b[0].to(wide(b[0].device))),)
@@ -37,7 +46,8 @@ class Norm:
         return (state[0].to(wide(state[0].device)) * abs(factor),)
 
     def finish(self, state: State) -> Tensor:
-        return state[0].to(wide(state[0].device))
+        (found,) = state
+        return found if found.dtype is torch.float64 else found.to(wide(found.device))
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,16 @@ class SquareSum:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        return (norm(accumulated(x)).square(),)
+        return (norm(x).square(),)
+
+    def in_numbers(self, x: Tensor) -> Numbers | None:
+        """The same in numbers of Python, if that takes less time."""
+        found = norm_in_python(x)
+        return None if found is None else (found * found,)
+
+    def measure_alike(self, tensors: Sequence[Tensor]) -> list[Numbers]:
+        """The same of each of some small tensors of one shape."""
+        return [(found * found,) for found in norms_of_alike(tensors)]
 
     def merge(self, a: State, b: State) -> State:
         return (a[0] + b[0],)
@@ -142,6 +161,14 @@ class Count:
 
     def measure(self, x: Tensor) -> State:
         return (count(x.numel(), x),)
+
+    def in_numbers(self, x: Tensor) -> Numbers | None:
+        """The same in numbers of Python, if that takes less time."""
+        return (x.numel(),) if x.is_cpu else None
+
+    def measure_alike(self, tensors: Sequence[Tensor]) -> list[Numbers]:
+        """The same of each of some small tensors of one shape."""
+        return [(x.numel(),) for x in tensors]
 
     def merge(self, a: State, b: State) -> State:
         return (a[0] + b[0],)

@@ -145,8 +145,8 @@ def test_specialising_keeps_what_is_due_and_nothing_gives_the_plain_graph():
     graph, _ = probed(model, ["0", "1"])
     before = probes(graph)
     due = frozenset({("1", Reading(Site("input"), Norm()))})
-    assert probes(specialize(graph, due)) == {"0.output": ["1.input"]}
-    plain = specialize(graph, frozenset())
+    assert probes(specialize(graph, due, model)) == {"0.output": ["1.input"]}
+    plain = specialize(graph, frozenset(), model)
     assert [n.op for n in plain.nodes] == ["placeholder", "call_module", "call_module", "output"]
     assert probes(graph) == before
 
@@ -170,7 +170,7 @@ def test_no_reading_is_moved_across_an_edit(at):
 
 def test_specialising_keeps_edits_whatever_is_due():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-    graph = specialize(edited(model, "output"), frozenset())
+    graph = specialize(edited(model, "output"), frozenset(), model)
     assert [n.name for n in graph.nodes if is_edit(n)] == ["_1_output_edit"]
     assert not probes(graph)
     x = torch.randn(2, 4)
@@ -181,7 +181,7 @@ def test_packs_go_when_no_gradient_needs_them():
     model = type("M", (Changed,), {"forward": lambda self, x: self.b(input=self.a(x))})(None)
     graph, _ = probed(model, ["b"])
     assert {n.target.__name__ for n in graph.nodes if callable(n.target)} >= {"pack", "unpack"}
-    plain = specialize(graph, frozenset())
+    plain = specialize(graph, frozenset(), model)
     assert [n.op for n in plain.nodes] == ["placeholder", "call_module", "call_module", "output"]
 
 
