@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from torch import nn
 
@@ -51,6 +52,20 @@ class Collected:
         return self.prompt.is_there and (self.costly is None or self.costly.is_done)
 
 
+class _Planned(NamedTuple):
+    """Where an agenda's work is to be done, of the calls seen so far.
+
+    Attributes:
+        version: That of the table then.
+        stacks: What is computed in groups.
+        others: The places of the rest, and whether each emits a value.
+    """
+
+    version: int
+    stacks: list[Stack]
+    others: list[tuple[Place, bool]]
+
+
 class Collector:
     """Computes what is due of what the readings left.
 
@@ -79,7 +94,7 @@ class Collector:
         self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
         self._aside = Aside(self._costly.run)
         self.join: Join | None = None
-        self._stacks: dict[Agenda, tuple[int, list[Stack]]] = {}
+        self._planned: dict[Agenda, _Planned] = {}
 
     def clear(self) -> None:
         """Forgets what is kept for quantities that span steps."""
@@ -134,7 +149,7 @@ class Collector:
         """What can be computed in groups, and what of those has to be looked at alone."""
         columns: list[Column] = []
         alone: list[Place] = []
-        for group in self._stacks_of(agenda):
+        for group in self._plan(agenda).stacks:
             try:
                 found, different = computed(group, step, readings)
             except Exception:  # noqa: BLE001 - whose it is shows when each is computed alone
@@ -143,21 +158,24 @@ class Collector:
             alone += different
         return columns, alone
 
-    def _stacks_of(self, agenda: Agenda) -> list[Stack]:
-        version, stacks = self._stacks.get(agenda, (-1, []))
-        if version != self._table.version:
+    def _plan(self, agenda: Agenda) -> _Planned:
+        """What to compute of an agenda; made anew when more calls have been seen."""
+        planned = self._planned.get(agenda)
+        if planned is None or planned.version != self._table.version:
             every = (
                 stack(group, mode, self._table, agenda.of_modules)
                 for group in agenda.alike
                 for mode in self._modes
             )
             stacks = [made for made in every if made.places]
-            self._stacks[agenda] = self._table.version, stacks
-        return stacks
+            others = self._places_of(agenda.others)
+            planned = _Planned(self._table.version, stacks, others)
+            self._planned[agenda] = planned
+        return planned
 
     def _one_by_one(self, agenda: Agenda, alone: list[Place]) -> Iterable[tuple[Place, bool]]:
         """What is not computed in groups, in the model's order, and whether it emits a value."""
-        others = self._places_of(agenda.others)
+        others = self._plan(agenda).others
         if not alone:
             return others
         every = [*others, *((place, True) for place in alone)]

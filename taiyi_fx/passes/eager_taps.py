@@ -9,12 +9,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.edited import has_edit, hook_first
-from taiyi_fx.passes.folds import SlotGroup, fold, leave, waiting_room
+from taiyi_fx.passes.folds import SlotGroup, Waiting, fold, leave, waiting_room
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.structure import replace_tensor
 
@@ -51,29 +52,41 @@ class Watch:
 
     def __init__(self, groups: tuple[SlotGroup, ...]) -> None:
         self.groups = groups
-        self._waiting = waiting_room(groups)
+        self._fold = functools.partial(_fold_gradient, groups)
+        room = waiting_room(groups)
+        self._take = self._fold if room is None else functools.partial(_let_wait, room, groups)
         self._hooks = torch.empty(0)
         self._hooks._backward_hooks = {0: self._take}
 
-    def first(self, node: Node) -> None:
-        """Reads the gradient of a node's first output, before hooks that others may add."""
-        # What `Tensor.register_hook` ends with, for a sixth of its time: the node gets the hooks
-        # of a tensor, here of one that is kept for this.
-        node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
+    def at(self, node: Node, output: int, *, is_inside: bool) -> None:
+        """Reads the gradient of an output of a node.
 
-    def last(self, node: Node, output: int) -> None:
-        """Reads the gradient of one of its outputs, after hooks on the tensor."""
-        node.register_prehook(functools.partial(self._take_one_of, output))
+        Args:
+            node: What made the tensor.
+            output: Which of its outputs it is.
+            is_inside: Whether nobody else hangs hooks on the tensor; those would come first.
+        """
+        if isinstance(node, BackwardCFunction):  # which may write into what it is given
+            node.register_prehook(functools.partial(_give_one_of, output, self._fold))
+        elif is_inside and not output:
+            # What `Tensor.register_hook` ends with, for a sixth of its time: the node gets the
+            # hooks of a tensor, here of one that is kept for this.
+            node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            node.register_prehook(functools.partial(_give_one_of, output, self._take))
 
-    def _take_one_of(self, output: int, gradients: tuple[Tensor | None, ...]) -> None:
-        g = gradients[output]
-        if g is not None:
-            self._take(g)
 
-    def _take(self, g: Tensor) -> None:
-        groups, room = self.groups, self._waiting
-        if not (_is_batch(g, groups) or (room is not None and room.takes_gradient(g, groups))):
-            fold(g, groups)
+def _give_one_of(
+    output: int, take: Callable[[Tensor], None], gradients: tuple[Tensor | None, ...]
+) -> None:
+    g = gradients[output]
+    if g is not None:
+        take(g)
+
+
+def _let_wait(room: Waiting, groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+    if not (_is_batch(g, groups) or room.takes_gradient(g, groups)):
+        fold(g, groups)
 
 
 def _fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:

@@ -105,7 +105,9 @@ class Waiting:
 
     def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """Lets a tensor wait if it is small."""
-        if type(x) is not Tensor or x.numel() > _SMALL or not x.is_cpu or x.is_inference():
+        if x.numel() > _SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
+            return False
+        if not x.is_cpu or x.is_neg() or x.is_inference():
             return False
         self._tensors.append(x)
         self._versions.append(x._version)

@@ -34,9 +34,10 @@ class Foldable(Protocol):
     ``has_fixed_shape = False``; compiled code cannot fold its gradients. One whose ``finish``
     takes long says so by ``is_costly = True``; it is then computed beside the training. One that
     takes the elements of a tensor in any arrangement says so by ``is_over_elements = True``; of a
-    tensor that several ranks hold in parts each then reduces its own. One that gets by
-    without tensors for its state on the CPU has the methods ``in_numbers``, of one tensor, or
-    ``measure_alike``, of several small ones of one shape, besides.
+    tensor that several ranks hold in parts each then reduces its own. Besides
+    ``measure`` there may be ``in_numbers``, the same without tensors or None, and
+    ``measure_alike``, of some small float32 tensors of one shape on the CPU, which takes less time
+    than one by one.
     """
 
     def merge(self, a: State, b: State) -> State:

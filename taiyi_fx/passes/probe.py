@@ -105,10 +105,7 @@ class Probe:
         # the tensor belong to who put them there, and would come before one on the node.
         stays = not (is_view and self.is_fresh) and not tensor._backward_hooks
         if self.taps_output and node is not None and stays:
-            if self.is_inside and not tensor.output_nr:
-                watch.first(node)
-            else:
-                watch.last(node, tensor.output_nr)
+            watch.at(node, tensor.output_nr, is_inside=self.is_inside)
             return value
         return tap(value, tensor, groups, self._way(value, tensor, given))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -73,7 +74,10 @@ class Slot:
     @property
     def state(self) -> State | None:
         """What eager folds left, as tensors."""
-        return None if self.found is None else in_tensors(self.found)
+        if self.found is None:
+            return None
+        state = self.found = in_tensors(self.found)
+        return state
 
     def fold(self, measured: State | Numbers, shape: torch.Size | None = None) -> None:
         """Takes in the statistic of one more tensor, unless one before it failed."""
@@ -203,7 +207,9 @@ class SlotTable:
 
 
 def in_tensors(found: State | Numbers) -> State:
-    """A state as tensors."""
+    """A state as tensors; one that is so already, as it is."""
+    if not any(type(x) in _TYPES for x in found):
+        return cast(State, found)
     return tuple(
         x if isinstance(x, Tensor) else torch.tensor(x, dtype=_TYPES[type(x)]) for x in found
     )

@@ -37,7 +37,7 @@ def as_matrix(x: Tensor, feature_axis: FeatureAxis) -> Tensor:
     """
     if x.ndim == 0:
         return x.reshape(1, 1)
-    axis = _axis(x, feature_axis)
+    axis = axis_of(x, feature_axis)
     return x.movedim(axis, -1).reshape(-1, x.shape[axis])
 
 
@@ -47,7 +47,7 @@ def row_axes(x: Tensor, feature_axis: FeatureAxis) -> tuple[int, ...]:
     Raises:
         IndexError: The tensor has no such axis.
     """
-    axis = _axis(x, feature_axis)
+    axis = axis_of(x, feature_axis)
     if not -x.ndim <= axis < x.ndim:
         raise IndexError(f"the feature axis is {axis}, but the tensor has {x.ndim} axes")
     return tuple(i for i in range(x.ndim) if i != axis % x.ndim)
@@ -58,6 +58,7 @@ def count(n: int, like: Tensor) -> Tensor:
     return torch.full((), n, dtype=torch.int64, device=like.device)
 
 
-def _axis(x: Tensor, feature_axis: FeatureAxis) -> int:
+def axis_of(x: Tensor, feature_axis: FeatureAxis) -> int:
+    """The axis of the features; it may be counted from the end."""
     # What no module resolved: channels of images, else the last axis.
     return (1 if x.ndim >= 4 else -1) if feature_axis == "auto" else feature_axis

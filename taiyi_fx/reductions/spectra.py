@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +14,7 @@ from torch.nn import functional
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
-from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, count
+from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, count
 from taiyi_fx.reductions.sums import centred, in_unit, power_of_two, wide
 
 
@@ -115,6 +116,19 @@ class Spectrum:
             nothing, one = rows.new_empty(0), rows.new_ones((), dtype=wide(x.device))
             return count(n, x), nothing, one, nothing, rows.clone()  # no view of the tensor itself
         return count(n, x), *self._product(rows), rows.new_empty(0, c)
+
+    def measure_alike(self, tensors: Sequence[Tensor]) -> list[State]:
+        """The same of each of some small tensors of one shape."""
+        x = tensors[0]
+        if not x.ndim:
+            return [self.measure(x) for x in tensors]
+        axis = axis_of(x, self.feature_axis)
+        from_end = axis if axis < 0 else axis - x.ndim
+        together = torch.stack(list(tensors)).movedim(from_end, -1)
+        rows = together.reshape(len(tensors), -1, x.shape[axis])
+        n, nothing = count(rows.shape[1], x), rows.new_empty(0)
+        one = rows.new_ones((), dtype=wide(x.device))
+        return [(n, nothing, one, nothing, own) for own in rows.unbind()]
 
     def _product(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The mean of some rows, a unit, and the product of their deviations in it."""

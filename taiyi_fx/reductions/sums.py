@@ -16,8 +16,8 @@ from torch import Tensor
 
 from taiyi_fx.reductions.rows import accumulated
 
-_BLOCK = 2**15
-"""So many squares, added by BLAS in float32, leave an error of 1e-7, of constants 3e-6."""
+_BLOCK = 2**17
+"""So many squares, added by BLAS in float32, leave an error of 1e-7, of constants 6e-6."""
 SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
@@ -82,10 +82,12 @@ def norm_in_python(x: Tensor) -> float | None:
     if x.dtype is not torch.float32 or not x.is_cpu or x.is_neg():
         return None
     flat = x.reshape(-1)
-    if flat.numel() <= _BLOCK:
+    n = flat.numel()
+    if n <= _BLOCK:
         square = torch.dot(flat, flat).item()
     else:
-        square = math.fsum([torch.dot(block, block).item() for block in flat.split(_BLOCK)])
+        blocks = flat.chunk((n - 1) // _BLOCK + 1)
+        square = math.fsum([torch.dot(block, block).item() for block in blocks])
     if _LOW**2 < square < _HIGH**2:
         return math.sqrt(square)
     return None if x.any() else 0.0

@@ -63,8 +63,8 @@ def test_an_output_that_is_the_next_modules_input_is_read_once():
     first, second = table.at("train", "0", 0), table.at("train", "1", 0)
     states = {str(r): s.state for r, s in {**first, **second}.items()}
     assert all(s is not None for s in states.values())
-    outputs = [s.state for r, s in first.items() if r.site.port == "output"]
-    inputs = [s.state for r, s in second.items() if r.site.port == "input"]
+    outputs = [s.found for r, s in first.items() if r.site.port == "output"]
+    inputs = [s.found for r, s in second.items() if r.site.port == "input"]
     assert outputs[0] is inputs[0]
 
 

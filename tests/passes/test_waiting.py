@@ -1,0 +1,221 @@
+"""Small tensors wait for each other, and are read as if they had not."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.passes import folds
+from taiyi_fx.passes.folds import Waiting
+from taiyi_fx.passes.ir import Reading, Site
+from taiyi_fx.passes.slots import Slot
+from taiyi_fx.reductions import AbsMax, Norm
+
+CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}
+
+
+def deep(layers=6, width=8):
+    torch.manual_seed(0)
+    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.Tanh())]
+    return nn.Sequential(*parts)
+
+
+def seen(model, x):
+    """The norms of inputs and output gradients of linear layers, in float64."""
+    found, made = {}, {}
+
+    def keep(name):
+        def hook(module, args, output):
+            found[name, "InputSndNorm"] = args[0].detach().double().norm().item()
+            output.retain_grad()
+            made[name] = output
+
+        return hook
+
+    handles = [
+        m.register_forward_hook(keep(n)) for n, m in model.named_modules() if type(m) is nn.Linear
+    ]
+    model(x).square().sum().backward()
+    for handle in handles:
+        handle.remove()
+    norms = {(n, "OutputGradSndNorm"): y.grad.double().norm().item() for n, y in made.items()}
+    return found | norms
+
+
+def recorded(monitor, step=0):
+    return {(r.module, r.quantity): r.value for r in monitor.records if r.step == step}
+
+
+@pytest.mark.parametrize("layers", [3, 40])  # 80 readings are more than wait at once
+@pytest.mark.parametrize("scale", [1.0, 1e-25, 1e25])
+def test_what_waited_has_the_values_of_float64(layers, scale):
+    model, x = deep(layers), torch.randn(5, 8)
+    with torch.no_grad():
+        model[0].weight.mul_(scale)
+        model[0].bias.mul_(scale)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    assert recorded(probed.monitor) == pytest.approx(expected, rel=2e-6, abs=0)
+
+
+def test_zeros_and_what_is_not_finite():
+    model = deep(2)
+    probed = taiyi_fx.instrument(model, CFG)
+    probed(torch.zeros(5, 8)).mul(float("inf")).sum().backward()
+    probed.monitor.track(0)
+    values = recorded(probed.monitor)
+    assert values["0", "InputSndNorm"] == 0
+    assert values["2", "OutputGradSndNorm"] == float("inf")
+
+
+def test_several_backwards_are_folded_each():
+    model, parts = deep(), torch.randn(3, 5, 8)
+    each = [seen(model, x) for x in parts]
+    probed = taiyi_fx.instrument(model, CFG)
+    for x in parts:
+        probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    values = recorded(probed.monitor)
+    for key, value in values.items():
+        together = sum(found[key] ** 2 for found in each) ** 0.5
+        assert value == pytest.approx(together, rel=2e-6)
+
+
+def test_nothing_waits_when_backward_is_over(monkeypatch):
+    model, alive = deep(), []
+    take = Waiting.takes
+
+    def takes(self, x, groups):
+        alive.append(weakref.ref(x))
+        return take(self, x, groups)
+
+    monkeypatch.setattr(Waiting, "takes", takes)
+    probed = taiyi_fx.instrument(model, CFG)
+    loss = probed(torch.randn(5, 8)).square().sum()
+    loss.backward()
+    del loss
+    gc.collect()
+    assert len(alive) == 11  # the model's own input does not wait: its owner may change it
+    assert all(ref() is None for ref in alive)
+
+
+def test_a_forward_without_backward_keeps_no_more_than_a_megabyte():
+    probed = taiyi_fx.instrument(deep(100, 32), {"Linear": ["InputSndNorm"]})
+    probed(torch.randn(64, 32))
+    waiting = probed.monitor._table.waiting
+    assert 0 < len(waiting._tensors) < folds._MOST
+    assert sum(x.nbytes for x in waiting._tensors) <= 2**20
+    probed.monitor.track(0)
+    assert not waiting._tensors
+    assert len(probed.monitor.records) == 100
+
+
+def test_a_backward_that_fails_leaves_nothing_to_the_next_step():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+
+    def refuse(g):
+        raise ArithmeticError("enough")
+
+    probed[2].weight.register_hook(refuse)
+    with pytest.raises(ArithmeticError):
+        probed(torch.randn(5, 8)).square().sum().backward()
+    probed[2].weight._backward_hooks.clear()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="no gradient reached"):
+        probed.monitor.track(0)
+    probed(x).square().sum().backward()
+    probed.monitor.track(1)
+    assert recorded(probed.monitor, 1) == pytest.approx(expected, rel=2e-6)
+
+
+class Doubled(torch.autograd.Function):
+    """The identity; its backward writes into the gradient that it is given."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(2)
+
+
+class DoublesGradient(nn.Module):
+    def forward(self, x):
+        return Doubled.apply(x)
+
+
+def test_gradients_are_read_before_a_backward_that_writes_into_them():
+    model = nn.Sequential(nn.Linear(4, 4), DoublesGradient(), nn.Tanh(), nn.Linear(4, 4))
+    x, norms = torch.randn(3, 4), []
+    y = model[1](model[0](x))
+    y.register_hook(lambda g: norms.append(g.norm().item()))
+    model[3](model[2](y)).sum().backward()
+    probed = taiyi_fx.instrument(model, {"DoublesGradient": ["OutputGradSndNorm"]})
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    assert list(recorded(probed.monitor).values()) == pytest.approx(norms, rel=1e-6)
+
+
+def test_a_hook_on_the_output_comes_first():
+    model, x = deep(2), torch.randn(5, 8)
+    probed = taiyi_fx.instrument(nn.Sequential(*model[:3]), CFG)
+    output = probed(x)
+    output.register_hook(lambda g: g * 3)
+    output.sum().backward()
+    probed.monitor.track(0)
+    norm = 3 * output.numel() ** 0.5
+    assert recorded(probed.monitor)["2", "OutputGradSndNorm"] == pytest.approx(norm)
+
+
+def test_what_was_changed_in_place_while_it_waited_is_told():
+    slot = Slot("layer", Reading(Site("input"), Norm()))
+    room, x = slot.waiting, torch.ones(3)
+    assert room.takes(x, ((Norm(), (slot,)),))
+    x.add_(1)
+    room.measure()
+    assert slot.state is None
+    assert "changed in place" in str(slot.failure)
+
+
+def test_what_cannot_be_measured_together_is_measured_alone():
+    class Refuses(Norm):
+        def measure_alike(self, tensors):
+            raise ArithmeticError("not together")
+
+    reduction = Refuses()
+    slots = [Slot(f"{i}", Reading(Site("input"), reduction)) for i in range(2)]
+    room = slots[0].waiting
+    for i, slot in enumerate(slots):
+        assert room.takes(torch.full((4,), float(i)), ((reduction, (slot,)),))
+    room.measure()
+    assert [slot.state for slot in slots] == [(0.0,), (2.0,)]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.zeros(5000),
+        torch.zeros(3, dtype=torch.float64),
+        torch.zeros(3, dtype=torch.bfloat16),
+        torch.zeros(3, device="meta"),
+        nn.Parameter(torch.zeros(3)),
+        torch.zeros(3, dtype=torch.complex64).conj().imag,
+    ],
+    ids=["large", "float64", "bfloat16", "meta", "parameter", "negative"],
+)
+def test_what_does_not_wait(x):
+    slot = Slot("layer", Reading(Site("input"), Norm()))
+    assert not slot.waiting.takes(x, ((Norm(), (slot,)),))
+
+
+def test_only_what_measures_many_waits():
+    slot = Slot("layer", Reading(Site("input"), AbsMax()))
+    assert folds.waiting_room(((AbsMax(), (slot,)),)) is None
+    assert folds.waiting_room(((Norm(), (slot,)),)) is slot.waiting
