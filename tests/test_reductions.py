@@ -1,6 +1,7 @@
 """Statistics as monoids: any split of the rows merges to the whole, and scaling commutes."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taiyi_fx.passes.ir import Reduction
+from taiyi_fx.passes.slots import in_tensors
 from taiyi_fx.reductions import (
     AbsMax,
     Activity,
@@ -119,6 +121,28 @@ def test_a_tensor_as_rows_by_features(shape, axis, rows):
 def test_rows_are_those_of_the_moved_axis_and_not_a_reinterpretation():
     x = torch.arange(24).reshape(2, 3, 4)
     assert torch.equal(as_matrix(x, 1)[:, 2], x[:, 2].reshape(-1))
+
+
+@pytest.mark.parametrize("reduction", [Norm(), SquareSum(), Count(), Spectrum(), Spectrum(feature_axis=1)], ids=str)  # fmt: skip
+@pytest.mark.parametrize("special", [None, 0.0, math.inf, math.nan])
+@settings(max_examples=25)
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.sampled_from([1.0, 1e-30, 1e-18, 1e18, 1e30]))  # fmt: skip
+def test_ways_that_take_less_time_find_the_same(reduction, special, seed, shape, scale):
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [torch.randn(shape, generator=generator) * scale for _ in range(3)]
+    if special is not None:
+        tensors[1].fill_(special)
+    each = [reduction.measure(x) for x in tensors]
+    together = [reduction.measure_alike(tensors)]
+    if hasattr(reduction, "in_numbers"):
+        together.append([reduction.in_numbers(x) or reduction.measure(x) for x in tensors])
+    if hasattr(reduction, "measure_all"):
+        (norms,) = reduction.measure_all(tensors)
+        together.append([(norm,) for norm in norms])
+    for found in together:
+        for state, own in zip(found, each, strict=True):
+            value, expected = (flat(reduction.finish(in_tensors(s))) for s in (state, own))
+            assert torch.allclose(value, expected, rtol=1e-5, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("n", [3_000, 100_000, 20_000_000])
