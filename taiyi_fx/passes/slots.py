@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,8 +20,28 @@ CLOCK = itertools.count()
 """The order in which slots are folded into."""
 
 
-Touched = dict[str, "Slot"]
-"""The slots that a step has left something in, by their keys."""
+class Board:
+    """What the slots of a model have in common.
+
+    Compiled code finds all it needs here, by names that are texts in the code: the slots, their
+    reductions and cells are attributes. The compiler checks at each call every object that it went
+    through, so the way is short; and it sees an attribute that was set while it traced, but not a
+    new entry of a dictionary that it has read before.
+
+    Attributes:
+        touched: The slots that a step has left something in, by their keys.
+    """
+
+    def __init__(self) -> None:
+        self.touched: dict[str, Slot] = {}
+        self._reductions: dict[Any, str] = {}
+
+    def name_of(self, reduction: Any) -> str:
+        """The name that a reduction, and every equal one, has here."""
+        if reduction not in self._reductions:
+            self._reductions[reduction] = name = f"reduction_{len(self._reductions)}"
+            setattr(self, name, reduction)
+        return self._reductions[reduction]
 
 
 class Slot:
@@ -48,14 +69,15 @@ class Slot:
         self,
         module: str,
         reading: Reading,
-        touched: Touched | None = None,
+        board: Board | None = None,
         *,
         is_joined: bool = False,
     ) -> None:
         self.module = module
         self.reading = reading
-        self.key = f"{next(_KEYS)}"
-        self._touched: Touched = {} if touched is None else touched
+        self.key = f"slot_{next(_KEYS)}"
+        self.board = Board() if board is None else board
+        self._touched = self.board.touched
         self.state: State | None = None
         self.cells: State | None = None
         self.kinds: tuple[Kind, ...] = ()
@@ -66,6 +88,7 @@ class Slot:
         self.is_joined = is_joined
         self.ranks: tuple[int, ...] | None = None
         self.handles: list[RemovableHandle] = []
+        setattr(self.board, self.key, self)
         _SLOTS[self.key] = self
 
     def fold(self, measured: State) -> None:
@@ -90,6 +113,17 @@ class Slot:
         self.note = note
         self._touched[self.key] = self
 
+    def keep_in(self, kinds: tuple[Kind, ...], cells: State | None) -> None:
+        """Takes these cells for compiled code, or gives up those that it had."""
+        for i in range(len(self.cells or ())):
+            delattr(self.board, cell_name(self.key, i))
+        for i, cell in enumerate(cells or ()):
+            # The compiler then takes it for a constant, and checks only that it is the same one.
+            # Besides, CUDA graphs are given up where they would write into what may move.
+            torch._dynamo.mark_static_address(cell, guard=True)
+            setattr(self.board, cell_name(self.key, i), cell)
+        self.kinds, self.cells = kinds, cells
+
     def clear(self) -> None:
         """Forgets the step."""
         self.state = self.failure = self.note = None
@@ -112,6 +146,11 @@ class Slot:
         return where(count > 0, merged, self.state), None
 
 
+def cell_name(key: str, i: int) -> str:
+    """The name of a slot's cell on the board."""
+    return f"{key}_cell_{i}"
+
+
 class _Allocations:
     """How often any slot was given cells."""
 
@@ -123,13 +162,15 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
+        board: What its slots have in common.
         version: Another number whenever there are more calls than before.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
-        self._touched: Touched = {}
+        self.board = Board()
+        self._touched = self.board.touched
         self._is_joined = False
         self._counts: list[Tensor] = []
         self._allocations = 0
@@ -142,7 +183,7 @@ class SlotTable:
             readings = self.plan[module].at(*CALL_PORTS)
             self.version += 1
             self._slots[key] = {
-                r: Slot(module, r, self._touched, is_joined=self._is_joined) for r in readings
+                r: Slot(module, r, self.board, is_joined=self._is_joined) for r in readings
             }
         return self._slots[key]
 
@@ -181,8 +222,8 @@ class SlotTable:
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
         for slot in self._every():
-            slot.state = slot.cells = None
-            slot.kinds = ()
+            slot.state = None
+            slot.keep_in((), None)
         self._counts = []
 
     def _every(self) -> Iterator[Slot]:
@@ -208,9 +249,6 @@ def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
     """Gives a slot its cells, likewise."""
     slot = _SLOTS[key]
     if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
-        slot.kinds, slot.cells = kinds, new_cells(kinds, device)
+        slot.keep_in(kinds, new_cells(kinds, device))
         _Allocations.count += 1
-        for cell in slot.cells:
-            # CUDA graphs are given up where they would write into what may move.
-            torch._dynamo.mark_static_address(cell)
     return True
