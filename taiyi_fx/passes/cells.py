@@ -43,9 +43,9 @@ def unpacked(cells: State, kinds: Sequence[Kind]) -> tuple[Tensor, State]:
     state: list[Tensor] = []
     for shape, dtype in kinds:
         if _is_small(shape):
-            end = at + math.prod(shape)
-            state.append(numbers[at:end].reshape(shape).to(dtype))
-            at = end
+            part = _at(numbers, at, shape)
+            state.append(part if dtype == numbers.dtype else part.to(dtype))
+            at += math.prod(shape)
         else:
             state.append(next(remaining))
     return numbers[0], tuple(state)
@@ -55,8 +55,12 @@ def pack(cells: State, count: Tensor, state: State) -> None:
     """Writes a statistic into its cells."""
     numbers, *large = cells
     small = [part for part in state if _is_small(part.shape)]
-    parts = [part.reshape(-1).to(numbers.dtype) for part in (count, *small)]
-    numbers.copy_(torch.cat(parts))
+    if len(small) == 1:  # a vector made first takes longer to run
+        numbers[0].copy_(count)
+        _at(numbers, 1, small[0].shape).copy_(small[0])
+    else:  # and many small writes take the compiler longer
+        parts = [part.reshape(-1).to(numbers.dtype) for part in (count, *small)]
+        numbers.copy_(torch.cat(parts))
     remaining = iter(large)
     for part in state:
         if not _is_small(part.shape):
@@ -66,6 +70,11 @@ def pack(cells: State, count: Tensor, state: State) -> None:
 def cells_in(state: State) -> int:
     """How many cells a statistic takes."""
     return 1 + sum(not _is_small(part.shape) for part in state)
+
+
+def _at(numbers: Tensor, start: int, shape: Sequence[int]) -> Tensor:
+    # Each operation takes the compiler time, so a scalar gets by with one.
+    return numbers[start : start + math.prod(shape)].view(shape) if shape else numbers[start]
 
 
 def _is_small(shape: Sequence[int]) -> bool:

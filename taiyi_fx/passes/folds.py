@@ -97,7 +97,6 @@ class Waiting:
         self._versions: list[int] = []
         self._groups: list[tuple[SlotGroup, ...]] = []
         self._ends_with_backward = False
-        self._one_of: dict[Any, Any] = {}
         # The last arrangement, which is nearly always the next one too.
         self._arranged_groups: list[tuple[SlotGroup, ...]] = []
         self._arranged_shapes: list[torch.Size] = []
@@ -136,10 +135,6 @@ class Waiting:
             for alike in self._arrange(tensors, groups):
                 _fold_alike(alike, [tensors[i] for i in alike.places])
 
-    def one_of(self, reduction: Any) -> Any:
-        """One and the same object for all equal reductions."""
-        return self._one_of.setdefault(reduction, reduction)
-
     def clear(self) -> None:
         """Lets all go."""
         self._tensors, self._versions, self._groups = [], [], []
@@ -173,7 +168,7 @@ def _unchanged(
 def waiting_room(groups: tuple[SlotGroup, ...]) -> Waiting | None:
     """Where tensors wait for others, if all these reductions measure many at once."""
     if all(hasattr(reduction, "measure_alike") for reduction, _ in groups):
-        return groups[0][1][0].waiting
+        return groups[0][1][0].board.waiting
     return None
 
 

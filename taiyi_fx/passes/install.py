@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.clone import clone_tree
+from taiyi_fx.passes.compiled_taps import CompiledProbes, Steps
 from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
 from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.insert_probes import PORTS, before_edit, edit_at, probe_name
@@ -28,7 +29,7 @@ from taiyi_fx.passes.trace import Capture, CapturedGraph
 
 _ISLANDS: weakref.WeakValueDictionary[str, Island] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-
+_ProbesOfCall = tuple[Probe | None, Probe | None, Probe | None]
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"
@@ -37,9 +38,13 @@ _SHORTCUT = "activation_relu_or_gelu"
 class Island(Stand, Calls):
     """A target's forward between its edits and probes, wherever the call comes from."""
 
-    def __init__(self, name: str, module: nn.Module, table: SlotTable, run: Run) -> None:
+    def __init__(
+        self, name: str, module: nn.Module, table: SlotTable, run: Run, probes: CompiledProbes
+    ) -> None:
         super().__init__(module)
         self.name = name
+        self.compiled_probes = probes
+        self._probes: dict[tuple[Mode, int, str], _ProbesOfCall] = {}
         self.table = table
         self.run = run
         self.edit_before = edit_at(enter, name, table, is_fresh=False)
@@ -55,14 +60,13 @@ class Island(Stand, Calls):
         if mode is None:
             return self._edited(self.plain(*args, **kwargs))
         call, self.count = self.count, self.count + 1
-        place = f"{mode}_{call}_{self.run.due_key}"
-        _make_probes(self.key, mode, call, place)
-        before, after = getattr(self, f"before_{place}"), getattr(self, f"after_{place}")
+        if torch.compiler.is_compiling():
+            return self._compiled(_steps(self.key, mode, call, self.run.due_key), args, kwargs)
+        before, made, after = self.probes_at(mode, call)
         if before is not None:
             passed = before(Call(args, kwargs))
             args, kwargs = passed.args, passed.kwargs
         value = self.plain(*args, **kwargs)
-        made = getattr(self, f"made_{place}")
         if made is not None:
             value = made(value, Call(args, kwargs))
         value = self._edited(value)
@@ -70,16 +74,23 @@ class Island(Stand, Calls):
             return value
         return after(value, Call(args, kwargs)) if after.needs_given else after(value)
 
+    def _compiled(
+        self, steps: tuple[Steps, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        before, made, after = steps
+        if before:
+            passed = self.compiled_probes(Call(args, kwargs), before)
+            args, kwargs = passed.args, passed.kwargs
+        value = self.compiled_probes(self.plain(*args, **kwargs), made, Call(args, kwargs))
+        return self.compiled_probes(self._edited(value), after, Call(args, kwargs))
+
     def _edited(self, value: Any) -> Any:
         return value if self.edit_after is None else self.edit_after(value)
 
-    def make_probes(self, mode: Mode, call: int, place: str) -> None:
-        """Makes the probes before and after one call, for what is due now.
-
-        They become attributes of their own: the compiler sees one that was set while it traced,
-        but not a new entry of a dictionary that it has read before.
-        """
-        if not hasattr(self, f"before_{place}"):
+    def probes_at(self, mode: Mode, call: int) -> _ProbesOfCall:
+        """The probes of what is due now: before a call, of what it made, and after its edits."""
+        place = mode, call, self.run.due_key
+        if place not in self._probes:
             made, after = [], self._slots(leave, mode, call)
             fresh = left_fresh = is_fresh(self.module)
             if self.edit_after is not None:
@@ -87,9 +98,12 @@ class Island(Stand, Calls):
                 left_fresh = self.edit_after.leaves_fresh
             before = self._slots(enter, mode, call)
             name = functools.partial(probe_name, module=self.name, call=call)
-            setattr(self, f"before_{place}", _probe(name(enter), before, fresh=False))
-            setattr(self, f"made_{place}", _probe(name(leave), made, fresh=fresh))
-            setattr(self, f"after_{place}", _probe(name(leave), after, fresh=left_fresh))
+            self._probes[place] = (
+                _probe(name(enter), before, fresh=False),
+                _probe(name(leave), made, fresh=fresh),
+                _probe(name(leave), after, fresh=left_fresh),
+            )
+        return self._probes[place]
 
     def _slots(self, mark: Any, mode: Mode, call: int) -> list[Slot]:
         return [
@@ -104,10 +118,9 @@ def _probe(name: str, slots: list[Slot], *, fresh: bool) -> Probe | None:
 
 
 @torch.compiler.assume_constant_result
-def _make_probes(key: str, mode: Mode, call: int, place: str) -> bool:
+def _steps(key: str, mode: Mode, call: int, due_key: str) -> tuple[Steps, ...]:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
-    _ISLANDS[key].make_probes(mode, call, place)
-    return True
+    return tuple(p.steps() if p is not None else () for p in _ISLANDS[key].probes_at(mode, call))
 
 
 class Dispatcher(Stand):
@@ -272,8 +285,9 @@ class Installation:
         modules = dict(root.named_modules())
         at_calls = {name for name, target in table.plan.items() if target.is_at_calls}
         self._edited = {name for name, target in table.plan.items() if target.changes}
+        probes = CompiledProbes(table.board)
         self._islands = {
-            name: Island(name, modules[name], table, self.run)
+            name: Island(name, modules[name], table, self.run, probes)
             for name in sorted(at_calls.intersection(modules))
         }
         self._calls: dict[str, Calls] = dict(self._islands)

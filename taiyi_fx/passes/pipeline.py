@@ -12,8 +12,9 @@ from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
 from taiyi_fx.passes.insert_probes import insert_probes
 from taiyi_fx.passes.ir import Due, Mode
+from taiyi_fx.passes.lower_probes import lower_probes
 from taiyi_fx.passes.note import add_note
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.slots import Board, SlotTable
 from taiyi_fx.passes.specialize import specialize
 
 
@@ -38,10 +39,25 @@ def probe_graph(
 
 
 def compile_due(
-    probed: fx.Graph, due: Due, part: nn.Module, forwards: Mapping[str, Callable[..., Any]]
+    probed: fx.Graph,
+    due: Due,
+    part: nn.Module,
+    forwards: Mapping[str, Callable[..., Any]],
+    board: Board | None,
 ) -> Callable[..., Any]:
-    """A function of root and inputs that runs a probed graph and makes only the due readings."""
-    return emit(run_pass(specialize, probed, due, part), forwards)
+    """A function of root and inputs that runs a probed graph and makes only the due readings.
+
+    Args:
+        probed: A graph with probes.
+        due: What is due.
+        part: The module that its nodes name modules from.
+        forwards: The forward of each module that the graph calls, by name.
+        board: That of the probes' slots, if the function is to be compiled.
+    """
+    graph = run_pass(specialize, probed, due, part)
+    if board is not None:
+        graph = run_pass(lower_probes, graph, board)
+    return emit(graph, forwards)
 
 
 def run_pass(

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes import compiled_taps
+from taiyi_fx.passes.compiled_taps import NamedGroup, Steps
 from taiyi_fx.passes.eager_taps import (
     NOT_REACHED,
     NOT_REACHED_OF_VIEW,
@@ -75,8 +75,6 @@ class Probe:
             value: What passes.
             given: What the call was given whose output passes, if the one may be the other.
         """
-        if torch.compiler.is_compiling():
-            return self._compiled(value, given)
         for pick, groups, room in self._values:
             tensor = _picked(value, pick)
             if tensor is None or (room is not None and self.stays and room.takes(tensor, groups)):
@@ -120,20 +118,20 @@ class Probe:
             return "held by another"  # as far as anyone can tell
         return "view" if tensor._is_view() else "made here"
 
-    def _compiled(self, value: Any, given: Any) -> Any:
-        for pick, groups in self.value_slots:
-            tensor = find_tensor(value, pick)
-            if tensor is not None:
-                compiled_taps.read_value(tensor.detach(), groups)
-        for pick, groups in self.gradient_slots:
-            tensor = find_tensor(value, pick)
-            if tensor is not None:
-                value = compiled_taps.tap_gradient(value, tensor, groups)
-        for pick, groups in self.pair_slots:
-            tensor, x = find_tensor(value, None), find_tensor(given, pick)
-            if tensor is not None and x is not None:
-                value = compiled_taps.tap_pair(value, tensor, x.detach(), groups)
-        return value
+    def steps(self) -> Steps:
+        """What it does, in constants that compiled code can hold."""
+        return (
+            *(("value", pick, _named(groups)) for pick, groups in self.value_slots),
+            *(("gradient", pick, _named(groups)) for pick, groups in self.gradient_slots),
+            *(("pair", pick, _named(groups)) for pick, groups in self.pair_slots),
+        )
+
+
+def _named(groups: tuple[SlotGroup, ...]) -> tuple[NamedGroup, ...]:
+    return tuple(
+        (slots[0].board.name_of(reduction), tuple(slot.key for slot in slots))
+        for reduction, slots in groups
+    )
 
 
 def _picked(value: Any, pick: Pick) -> Tensor | None:
@@ -149,7 +147,7 @@ def _grouped(
         site = slot.reading.site
         if site.port in ports:
             groups = picks.setdefault(site.pick, {})
-            groups.setdefault(slot.waiting.one_of(slot.reading.reduction), []).append(slot)
+            groups.setdefault(slot.board.one_of(slot.reading.reduction), []).append(slot)
     return tuple(
         (pick, tuple((r, tuple(s)) for r, s in groups.items())) for pick, groups in picks.items()
     )

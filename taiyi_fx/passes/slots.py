@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -19,8 +19,36 @@ _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
 
 _TYPES = {int: torch.int64, float: torch.float64}
-Touched = dict[str, "Slot"]
-"""The slots that a step has left something in, by their keys."""
+
+
+class Board:
+    """What the slots of a model have in common.
+
+    Compiled code finds all it needs here, by names that are texts in the code: the slots, their
+    reductions and cells are attributes. The compiler checks at each call every object that it went
+    through, so the way is short; and it sees an attribute that was set while it traced, but not a
+    new entry of a dictionary that it has read before.
+
+    Attributes:
+        touched: The slots that a step has left something in, by their keys.
+        waiting: The small tensors that are still to be folded.
+    """
+
+    def __init__(self) -> None:
+        self.touched: dict[str, Slot] = {}
+        self.waiting = Waiting()
+        self._reductions: dict[Any, str] = {}
+
+    def name_of(self, reduction: Any) -> str:
+        """The name that a reduction, and every equal one, has here."""
+        if reduction not in self._reductions:
+            self._reductions[reduction] = name = f"reduction_{len(self._reductions)}"
+            setattr(self, name, reduction)
+        return self._reductions[reduction]
+
+    def one_of(self, reduction: Any) -> Any:
+        """One and the same object for all equal reductions."""
+        return getattr(self, self.name_of(reduction))
 
 
 class Slot:
@@ -41,7 +69,6 @@ class Slot:
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
         is_joined: Whether it becomes one with those of other ranks.
-        waiting: The small tensors that are still to be folded, into whatever slot.
         ranks: Those that hold parts of what was folded, or None where each has its own.
     """
 
@@ -49,16 +76,15 @@ class Slot:
         self,
         module: str,
         reading: Reading,
-        touched: Touched | None = None,
+        board: Board | None = None,
         *,
         is_joined: bool = False,
-        waiting: Waiting | None = None,
     ) -> None:
         self.module = module
         self.reading = reading
-        self.waiting = Waiting() if waiting is None else waiting
-        self.key = f"{next(_KEYS)}"
-        self._touched: Touched = {} if touched is None else touched
+        self.key = f"slot_{next(_KEYS)}"
+        self.board = Board() if board is None else board
+        self._touched = self.board.touched
         self.found: State | Numbers | None = None
         self.cells: State | None = None
         self.kinds: tuple[Kind, ...] = ()
@@ -69,6 +95,7 @@ class Slot:
         self.is_joined = is_joined
         self.ranks: tuple[int, ...] | None = None
         self.handles: list[RemovableHandle] = []
+        setattr(self.board, self.key, self)
         _SLOTS[self.key] = self
 
     @property
@@ -101,6 +128,17 @@ class Slot:
         self.note = note
         self._touched[self.key] = self
 
+    def keep_in(self, kinds: tuple[Kind, ...], cells: State | None) -> None:
+        """Takes these cells for compiled code, or gives up those that it had."""
+        for i in range(len(self.cells or ())):
+            delattr(self.board, cell_name(self.key, i))
+        for i, cell in enumerate(cells or ()):
+            # The compiler then takes it for a constant, and checks only that it is the same one.
+            # Besides, CUDA graphs are given up where they would write into what may move.
+            torch._dynamo.mark_static_address(cell, guard=True)
+            setattr(self.board, cell_name(self.key, i), cell)
+        self.kinds, self.cells = kinds, cells
+
     def clear(self) -> None:
         """Forgets the step."""
         self.found = self.failure = self.note = None
@@ -123,6 +161,11 @@ class Slot:
         return where(count > 0, merged, self.state), None
 
 
+def cell_name(key: str, i: int) -> str:
+    """The name of a slot's cell on the board."""
+    return f"{key}_cell_{i}"
+
+
 class _Allocations:
     """How often any slot was given cells."""
 
@@ -134,19 +177,19 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
+        board: What its slots have in common.
         version: Another number whenever there are more calls than before.
-        waiting: The small tensors that are still to be folded.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
-        self._touched: Touched = {}
+        self.board = Board()
+        self._touched = self.board.touched
         self._is_joined = False
         self._counts: list[Tensor] = []
         self._allocations = 0
         self.version = 0
-        self.waiting = Waiting()
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
         """The slots of one call, made when first asked for."""
@@ -155,8 +198,7 @@ class SlotTable:
             readings = self.plan[module].at(*CALL_PORTS)
             self.version += 1
             self._slots[key] = {
-                r: Slot(module, r, self._touched, is_joined=self._is_joined, waiting=self.waiting)
-                for r in readings
+                r: Slot(module, r, self.board, is_joined=self._is_joined) for r in readings
             }
         return self._slots[key]
 
@@ -172,12 +214,12 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
-        self.waiting.measure()
+        self.board.waiting.measure()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
     def restore(self, states: list[tuple[Slot, State | Numbers]]) -> None:
         """Takes the step back to what it had brought then."""
-        self.waiting.clear()
+        self.board.waiting.clear()
         for slot in self._touched.values():
             slot.found = slot.failure = None
         for slot, state in states:
@@ -185,7 +227,7 @@ class SlotTable:
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
-        self.waiting.clear()
+        self.board.waiting.clear()
         for slot in self._touched.values():
             slot.clear()
         self._touched.clear()
@@ -198,8 +240,8 @@ class SlotTable:
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
         for slot in self._every():
-            slot.found = slot.cells = None
-            slot.kinds = ()
+            slot.found = None
+            slot.keep_in((), None)
         self._counts = []
 
     def _every(self) -> Iterator[Slot]:
@@ -243,9 +285,6 @@ def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
     """Gives a slot its cells, likewise."""
     slot = _SLOTS[key]
     if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
-        slot.kinds, slot.cells = kinds, new_cells(kinds, device)
+        slot.keep_in(kinds, new_cells(kinds, device))
         _Allocations.count += 1
-        for cell in slot.cells:
-            # CUDA graphs are given up where they would write into what may move.
-            torch._dynamo.mark_static_address(cell)
     return True

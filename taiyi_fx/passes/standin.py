@@ -17,7 +17,7 @@ from taiyi_fx.passes.flow import ObservedForward, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.slots import Board, SlotTable
 from taiyi_fx.passes.specialize import specialize
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
@@ -130,16 +130,21 @@ class Standin:
         starts = self._count_calls() if mode else ()
         counts = "_".join(f"{i}x{count}" for i, count in starts)
         place = f"{mode}_{self.run.due_key}_{counts}" if mode else "edited"
-        # The compiler may trace this twice, and insists on going the same way both times.
-        if torch.compiler.is_compiling() or not hasattr(self, place):
-            _make_function(self.key, mode, starts, place)
+        if torch.compiler.is_compiling():
+            # This may be traced twice, and has to go the same way both times.
+            place = f"{place}_compiled"
+            _make_compiled(self.key, mode, starts, place)
+        elif not hasattr(self, place):
+            self.make_function(mode, starts, place, None)
         made = getattr(self, place)
         observer = self.run.observer
         if observer is None or mode is None:
             return made
         return observer.unless_failed(self._followed_now, observer, mode, starts) or made
 
-    def make_function(self, mode: Mode | None, starts: Starts, place: str) -> None:
+    def make_function(
+        self, mode: Mode | None, starts: Starts, place: str, board: Board | None
+    ) -> None:
         """Makes the function for what is due now an attribute of its own.
 
         The compiler sees one that was set while it traced, but not a new entry of a dictionary
@@ -148,7 +153,7 @@ class Standin:
         if not hasattr(self, place):
             graph = self.probed_graph(mode, starts)
             due = self.run.due if mode else frozenset()
-            setattr(self, place, compile_due(graph, due, self.part, self.forwards))
+            setattr(self, place, compile_due(graph, due, self.part, self.forwards, board))
 
     def _followed_now(self, observer: Observer, mode: Mode, starts: Starts) -> Callable[..., Any]:
         due = specialize(self.probed_graph(mode, starts), self.run.due, self.part)
@@ -187,9 +192,10 @@ class Standin:
 
 
 @torch.compiler.assume_constant_result
-def _make_function(key: str, mode: Mode | None, starts: Starts, place: str) -> bool:
+def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
-    _STANDINS[key].make_function(mode, starts, place)
+    standin = _STANDINS[key]
+    standin.make_function(mode, starts, place, standin.table.board)
     return True
 
 

@@ -11,7 +11,7 @@ import taiyi_fx
 from taiyi_fx.passes import folds
 from taiyi_fx.passes.folds import Waiting
 from taiyi_fx.passes.ir import Reading, Site
-from taiyi_fx.passes.slots import Slot
+from taiyi_fx.passes.slots import Board, Slot
 from taiyi_fx.reductions import AbsMax, Norm
 
 CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}
@@ -107,7 +107,7 @@ def test_nothing_waits_when_backward_is_over(monkeypatch):
 def test_a_forward_without_backward_keeps_no_more_than_a_megabyte():
     probed = taiyi_fx.instrument(deep(100, 32), {"Linear": ["InputSndNorm"]})
     probed(torch.randn(64, 32))
-    waiting = probed.monitor._table.waiting
+    waiting = probed.monitor._table.board.waiting
     assert 0 < len(waiting._tensors) < folds._MOST
     assert sum(x.nbytes for x in waiting._tensors) <= 2**20
     probed.monitor.track(0)
@@ -176,7 +176,7 @@ def test_a_hook_on_the_output_comes_first():
 
 def test_what_was_changed_in_place_while_it_waited_is_told():
     slot = Slot("layer", Reading(Site("input"), Norm()))
-    room, x = slot.waiting, torch.ones(3)
+    room, x = slot.board.waiting, torch.ones(3)
     assert room.takes(x, ((Norm(), (slot,)),))
     x.add_(1)
     room.measure()
@@ -190,8 +190,9 @@ def test_what_cannot_be_measured_together_is_measured_alone():
             raise ArithmeticError("not together")
 
     reduction = Refuses()
-    slots = [Slot(f"{i}", Reading(Site("input"), reduction)) for i in range(2)]
-    room = slots[0].waiting
+    board = Board()
+    slots = [Slot(f"{i}", Reading(Site("input"), reduction), board) for i in range(2)]
+    room = board.waiting
     for i, slot in enumerate(slots):
         assert room.takes(torch.full((4,), float(i)), ((reduction, (slot,)),))
     room.measure()
@@ -212,10 +213,10 @@ def test_what_cannot_be_measured_together_is_measured_alone():
 )
 def test_what_does_not_wait(x):
     slot = Slot("layer", Reading(Site("input"), Norm()))
-    assert not slot.waiting.takes(x, ((Norm(), (slot,)),))
+    assert not slot.board.waiting.takes(x, ((Norm(), (slot,)),))
 
 
 def test_only_what_measures_many_waits():
     slot = Slot("layer", Reading(Site("input"), AbsMax()))
     assert folds.waiting_room(((AbsMax(), (slot,)),)) is None
-    assert folds.waiting_room(((Norm(), (slot,)),)) is slot.waiting
+    assert folds.waiting_room(((Norm(), (slot,)),)) is slot.board.waiting
