@@ -12,7 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Pick, Reading, Reduction, State
+from taiyi_fx.passes.ir import (
+    CALL_PORTS,
+    GRADIENT_PORTS,
+    Mode,
+    Pick,
+    Reading,
+    Reduction,
+    State,
+    quick_way,
+)
 from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
 from taiyi_fx.passes.slots import Slot, SlotTable
 from taiyi_fx.quantity import NoValue
@@ -164,7 +173,7 @@ class Readings:
     def measure_modules(self, asked: Sequence[OfModules]) -> None:
         """Reads parameters and buffers; equal reductions that can do it, by one call to torch."""
         for reduction, rows, owned in asked:
-            can_together = hasattr(reduction, "measure_all")
+            can_together = quick_way(reduction, "measure_all") is not None
             if can_together and (everything := _tensors_owned(owned)):
                 self._measure_together(reduction, rows, everything)
                 continue

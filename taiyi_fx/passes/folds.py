@@ -1,4 +1,4 @@
-"""Folding tensors into slots, whatever becomes of it."""
+"""Folding tensors into slots, at once or, of small ones, together when backward ends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Numbers, State
+from taiyi_fx.passes.ir import Numbers, State, quick_way
 from taiyi_fx.passes.parts import at_call, is_spread, ranks_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
 
 
 def _measured(reduction: Any, x: Tensor) -> State | Numbers:
-    in_numbers = getattr(reduction, "in_numbers", None)
+    in_numbers = quick_way(reduction, "in_numbers")
     found = None if in_numbers is None else in_numbers(x)
     return reduction.measure(x) if found is None else found
 
@@ -167,7 +167,7 @@ def _unchanged(
 
 def waiting_room(groups: tuple[SlotGroup, ...]) -> Waiting | None:
     """Where tensors wait for others, if all these reductions measure many at once."""
-    if all(hasattr(reduction, "measure_alike") for reduction, _ in groups):
+    if all(quick_way(reduction, "measure_alike") for reduction, _ in groups):
         return groups[0][1][0].board.waiting
     return None
 

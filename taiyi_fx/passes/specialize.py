@@ -25,18 +25,23 @@ def specialize(graph: fx.Graph, due: Due, part: nn.Module) -> fx.Graph:
             probe = node.target
             kept = [slot for slot in probe.slots if (slot.module, slot.reading) in due]
             set_slots(graph, node, probe.__name__, kept)
+    is_known = _known(graph, part)
     for node in graph.nodes:
         if is_probe(node):
             node.target.stays = node.meta.get("stays", False)
-            node.target.is_inside = all(_is_known(user, part) for user in node.users)
+            node.target.is_inside = all(is_known[user] for user in node.users)
     return graph
 
 
-def _is_known(user: fx.Node, part: nn.Module) -> bool:
-    """Whether what uses a value is torch's own, and so hangs no hook on it."""
-    if is_probe(user):
-        return all(_is_known(node, part) for node in user.users)
-    if user.op == "call_module":
-        module = part.get_submodule(str(user.target))
-        return is_torchs(module) and not module._modules
-    return is_torchs_call(user)
+def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
+    """Whether each node is torch's own, and so hangs no hook on what it is given."""
+    known: dict[fx.Node, bool] = {}
+    for node in reversed(graph.nodes):
+        if is_probe(node):
+            known[node] = all(known[user] for user in node.users)
+        elif node.op == "call_module":
+            module = part.get_submodule(str(node.target))
+            known[node] = is_torchs(module) and not module._modules
+        else:
+            known[node] = is_torchs_call(node)
+    return known

@@ -23,6 +23,7 @@ _ROW = 1024
 SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
+_QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
 _FAR = 1e30
 _LOW, _HIGH = 1e-12, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-24 and 1e30."""
@@ -81,12 +82,18 @@ def norm(x: Tensor) -> Tensor:
 def norm_in_python(x: Tensor) -> float | None:
     """The same as a number of Python's, or None of a tensor that is better left to torch."""
     # Most of what watching comes down to, where each call of torch costs more than the sum itself.
-    if x.dtype is not torch.float32 or not x.is_cpu or x.is_neg():
+    if not _is_quick(x):
         return None
+    x = accumulated(x)
     square = _square_sum(x.reshape(-1))
     if _LOW**2 < square < _HIGH**2:
         return math.sqrt(square)
     return None if x.any() else 0.0
+
+
+def _is_quick(x: Tensor) -> bool:
+    """Whether a look at the sum costs nothing; elsewhere it would wait for the device."""
+    return x.dtype in _QUICK and x.is_cpu and not x.is_neg()
 
 
 def _square_sum(flat: Tensor) -> float:
@@ -102,10 +109,10 @@ def _square_sum(flat: Tensor) -> float:
 
 
 def norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
-    """The Euclidean norms of some small tensors of one shape on the CPU."""
+    """The Euclidean norms of some small tensors of one shape, each quick."""
     rows = accumulated(torch.stack(list(tensors))).reshape(len(tensors), -1)
     found = torch.linalg.vector_norm(rows, dim=1).tolist()
-    if rows.dtype is torch.float32 and not (min(found) > _LOW and max(found) < _HIGH):
+    if not (min(found) > _LOW and max(found) < _HIGH):
         for i, size in enumerate(found):
             if not _LOW < size < _HIGH:
                 found[i] = norm(tensors[i]).item()
@@ -114,22 +121,28 @@ def norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
 
 def norms(tensors: Sequence[Tensor]) -> Tensor:
     """The Euclidean norm of each of many tensors, as a vector in float64."""
-    if not tensors[0].is_cpu:
-        every = [accumulated(x) for x in tensors]
-        kind = wide(every[0].device)
-        return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
+    found: list[float | Tensor] = [0.0] * len(tensors)
     alike: dict[torch.Size, list[int]] = {}
+    rest: list[int] = []
     for i, x in enumerate(tensors):
-        alike.setdefault(x.shape, []).append(i)
-    found = [0.0] * len(tensors)
+        if _is_quick(x):
+            alike.setdefault(x.shape, []).append(i)
+        else:
+            rest.append(i)
     for shape, places in alike.items():
         size = _TOGETHER if shape.numel() <= SMALL else 1
         for at in range(0, len(places), size):
             some = places[at : at + size]
-            norms = _norms_of([tensors[i] for i in some])
-            for i, norm_of_i in zip(some, norms, strict=True):
+            for i, norm_of_i in zip(some, _norms_of([tensors[i] for i in some]), strict=True):
                 found[i] = norm_of_i
-    return torch.tensor(found, dtype=torch.float64)
+    if not rest:
+        return torch.tensor(found, dtype=torch.float64)
+    others = [accumulated(tensors[i]) for i in rest]
+    kind = wide(others[0].device)
+    of_others = torch._foreach_norm(others, 2, dtype=kind)  # pyright: ignore[reportPrivateImportUsage]
+    for i, norm_of_i in zip(rest, of_others, strict=True):
+        found[i] = norm_of_i
+    return torch.stack([torch.as_tensor(x, dtype=kind) for x in found])
 
 
 def _norms_of(tensors: Sequence[Tensor]) -> list[float]:

@@ -134,7 +134,7 @@ def test_a_backward_that_fails_leaves_nothing_to_the_next_step():
     assert recorded(probed.monitor, 1) == pytest.approx(expected, rel=2e-6)
 
 
-class Doubled(torch.autograd.Function):
+class DoubledGradient(torch.autograd.Function):
     """The identity; its backward writes into the gradient that it is given."""
 
     @staticmethod
@@ -148,7 +148,7 @@ class Doubled(torch.autograd.Function):
 
 class DoublesGradient(nn.Module):
     def forward(self, x):
-        return Doubled.apply(x)
+        return DoubledGradient.apply(x)
 
 
 def test_gradients_are_read_before_a_backward_that_writes_into_them():
@@ -220,3 +220,25 @@ def test_only_what_measures_many_waits():
     slot = Slot("layer", Reading(Site("input"), AbsMax()))
     assert folds.waiting_room(((AbsMax(), (slot,)),)) is None
     assert folds.waiting_room(((Norm(), (slot,)),)) is slot.board.waiting
+
+
+def test_a_measure_of_ones_own_is_what_counts():
+    """Whoever derives a stock reduction and overrides `measure` does not get its quick ways."""
+
+    class Doubled(Norm):
+        def measure(self, x):
+            return (2 * super().measure(x)[0],)
+
+    slot = Slot("layer", Reading(Site("input"), Doubled()))
+    groups = ((slot.reading.reduction, (slot,)),)
+    assert folds.waiting_room(groups) is None
+    folds.fold(torch.ones(4), groups)
+    assert slot.state == (4.0,)
+
+
+def test_a_chain_of_thousands_of_probes_is_instrumented():
+    model = nn.Sequential(*(nn.Identity() for _ in range(1500)))
+    probed = taiyi_fx.instrument(model, {"Identity": ["OutputGradSndNorm"]})
+    probed(torch.ones(2, requires_grad=True)).sum().backward()
+    probed.monitor.track(0)
+    assert len(probed.monitor.records) == 1500
