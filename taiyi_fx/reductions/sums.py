@@ -71,12 +71,12 @@ def ratio(part: Tensor, whole: Tensor | int) -> Tensor:
 
 
 def norm(x: Tensor) -> Tensor:
-    """The Euclidean norm of all elements of a tensor of any type, as a scalar in float64."""
+    """The Euclidean norm of all elements of a tensor of any type, as a scalar in `wide`."""
     found = None if torch.compiler.is_compiling() else norm_in_python(x)
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)
     x = accumulated(x)
-    return torch.linalg.vector_norm(x, dtype=wide(x.device)).double()
+    return torch.linalg.vector_norm(x, dtype=wide(x.device))
 
 
 def norm_in_python(x: Tensor) -> float | None:
