@@ -28,7 +28,10 @@ def specialize(graph: fx.Graph, due: Due, part: nn.Module) -> fx.Graph:
     for node in graph.nodes:
         if is_probe(node):
             node.target.stays = node.meta.get("stays", False)
-            node.target.is_inside = all(_is_known(user, part) for user in node.users)
+            is_returned = node.meta.get("is_returned", True)
+            node.target.is_inside = not is_returned and all(
+                _is_known(user, part) for user in node.users
+            )
     return graph
 
 

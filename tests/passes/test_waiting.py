@@ -220,3 +220,82 @@ def test_only_what_measures_many_waits():
     slot = Slot("layer", Reading(Site("input"), AbsMax()))
     assert folds.waiting_room(((AbsMax(), (slot,)),)) is None
     assert folds.waiting_room(((Norm(), (slot,)),)) is slot.board.waiting
+
+
+class Narrowed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.act = nn.Linear(4, 4), nn.Tanh()
+
+    def forward(self, x, width):
+        return self.act(self.before(x)[:, :width])
+
+
+def test_what_does_not_merge_is_told_and_ends_no_backward():
+    probed = taiyi_fx.instrument(Narrowed(), {"Tanh": ["OutputGradCovCondition"]})
+    for width in (4, 3):
+        probed(torch.randn(6, 4), width).square().sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="Sizes of tensors must match"):
+        probed.monitor.track(0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_tensors_do_not_wait():
+    probed = taiyi_fx.instrument(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), CFG)
+    y = probed(torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(3, 8)]))
+    torch.nested.to_padded_tensor(y, 0.0).sum().backward()
+    assert not probed.monitor._table.board.waiting._tensors
+
+
+def test_the_graph_does_not_wait_with_a_tensor():
+    probed = taiyi_fx.instrument(deep(), {"Linear": ["InputSndNorm"]})
+    probed(torch.randn(5, 8))
+    waiting = probed.monitor._table.board.waiting._tensors
+    assert len(waiting) == 5
+    assert all(x.grad_fn is None for x in waiting)
+
+
+def test_all_is_measured_when_a_backward_is_done_again_after_it_failed():
+    model = deep()
+    probed = taiyi_fx.instrument(model, CFG)
+    loss = probed(torch.randn(5, 8)).square().sum()
+
+    def refuse(g):
+        raise ArithmeticError("enough")
+
+    handle = model[2].weight.register_hook(refuse)
+    with pytest.raises(ArithmeticError):
+        loss.backward(retain_graph=True)
+    handle.remove()
+    loss.backward()
+    assert not probed.monitor._table.board.waiting._tensors
+
+
+class Sequence(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.rnn(x)[0]
+
+
+@pytest.mark.parametrize("change", [lambda g: g * 3, lambda g: g.mul_(3)])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.Identity()), "0"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0)), "0"),
+        (Sequence(), "rnn"),
+    ],
+    ids=["identity", "dropout", "part"],
+)
+def test_a_hook_comes_first_on_an_output_that_is_handed_through(model, name, change):
+    cfg = {name: ["OutputGradSndNorm"]}
+    probed = taiyi_fx.instrument(model, cfg)
+    output = probed(torch.randn(3, 2, 4))
+    output.register_hook(change)
+    (output * torch.ones(3, 2, 4)).sum().backward()
+    probed.monitor.track(0)
+    norm = 3 * output.numel() ** 0.5
+    assert recorded(probed.monitor)[name, "OutputGradSndNorm"] == pytest.approx(norm)
