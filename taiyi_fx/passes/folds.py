@@ -120,6 +120,8 @@ class Waiting:
 
     def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """The same of a gradient; the running backward pass then ends with all measured."""
+        if torch.compiler.is_compiling():  # a backward pass under compiled autograd
+            return False
         running = torch._C._current_graph_task_id()
         if self._ends_with != running:  # another may have failed, or have this one inside it
             self._ends_with = running

@@ -299,3 +299,14 @@ def test_a_hook_comes_first_on_an_output_that_is_handed_through(model, name, cha
     probed.monitor.track(0)
     norm = 3 * output.numel() ** 0.5
     assert recorded(probed.monitor)[name, "OutputGradSndNorm"] == pytest.approx(norm)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of the compiler, about what it goes through
+def test_compiled_autograd():
+    probed, x = taiyi_fx.instrument(deep(), CFG), torch.randn(5, 8)
+    probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        probed(x).square().sum().backward()
+    probed.monitor.track(1)
+    assert recorded(probed.monitor, 1) == pytest.approx(recorded(probed.monitor, 0), rel=2e-6)
