@@ -23,6 +23,8 @@ CLOCK = itertools.count()
 _NONE = -1
 """The number of no backward pass."""
 _SMALL = 4096
+_LARGEST = 4 * _SMALL
+"""So many bytes may what a tensor is a view of have."""
 _MOST = 64
 """So many tensors wait at most, of so many elements: a megabyte."""
 
@@ -109,6 +111,8 @@ class Waiting:
         if x.numel() > _SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
             return False
         if not x.is_cpu or x.is_neg() or x.is_inference() or x.is_nested:
+            return False
+        if x.layout is not torch.strided or x.untyped_storage().nbytes() > _LARGEST:
             return False
         # Its graph, which may hold much more than a megabyte, does not wait with it.
         self._tensors.append(x.detach() if x.requires_grad else x)

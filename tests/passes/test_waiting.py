@@ -208,8 +208,10 @@ def test_what_cannot_be_measured_together_is_measured_alone():
         torch.zeros(3, device="meta"),
         nn.Parameter(torch.zeros(3)),
         torch.zeros(3, dtype=torch.complex64).conj().imag,
+        torch.zeros(5000)[:3],
+        torch.zeros(3).to_sparse(),
     ],
-    ids=["large", "float64", "bfloat16", "meta", "parameter", "negative"],
+    ids=["large", "float64", "bfloat16", "meta", "parameter", "negative", "view", "sparse"],
 )
 def test_what_does_not_wait(x):
     slot = Slot("layer", Reading(Site("input"), Norm()))
