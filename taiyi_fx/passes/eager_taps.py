@@ -46,14 +46,15 @@ class Watch:
     A gradient is that of all uses of the tensor together, up to where it is changed in place, and
     the graph stays as it is.
 
-    Attributes:
+    Args:
         groups: What gradients are folded into.
+        may_wait: Whether nobody else is given them, as a sum's node would hand them on.
     """
 
-    def __init__(self, groups: tuple[SlotGroup, ...]) -> None:
+    def __init__(self, groups: tuple[SlotGroup, ...], *, may_wait: bool = False) -> None:
         self.groups = groups
         self._fold = functools.partial(_fold_gradient, groups)
-        room = waiting_room(groups)
+        room = waiting_room(groups) if may_wait else None
         self._take = self._fold if room is None else functools.partial(_let_wait, room, groups)
         self._hooks = torch.empty(0)
         self._hooks._backward_hooks = {0: self._take}

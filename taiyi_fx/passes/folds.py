@@ -20,7 +20,11 @@ SlotGroup = tuple[Any, tuple["Slot", ...]]
 CLOCK = itertools.count()
 """The order in which slots are folded into."""
 
+_NONE = -1
+"""The number of no backward pass."""
 _SMALL = 4096
+_LARGEST = 4 * _SMALL
+"""So many bytes may what a tensor is a view of have."""
 _MOST = 64
 """So many tensors wait at most, of so many elements: a megabyte."""
 
@@ -96,7 +100,7 @@ class Waiting:
         self._tensors: list[Tensor] = []
         self._versions: list[int] = []
         self._groups: list[tuple[SlotGroup, ...]] = []
-        self._ends_with_backward = False
+        self._ends_with = _NONE
         # The last arrangement, which is nearly always the next one too.
         self._arranged_groups: list[tuple[SlotGroup, ...]] = []
         self._arranged_shapes: list[torch.Size] = []
@@ -106,9 +110,12 @@ class Waiting:
         """Lets a tensor wait if it is small."""
         if x.numel() > _SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
             return False
-        if not x.is_cpu or x.is_neg() or x.is_inference():
+        if not x.is_cpu or x.is_neg() or x.is_inference() or x.is_nested:
             return False
-        self._tensors.append(x)
+        if x.layout is not torch.strided or x.untyped_storage().nbytes() > _LARGEST:
+            return False
+        # Its graph, which may hold much more than a megabyte, does not wait with it.
+        self._tensors.append(x.detach() if x.requires_grad else x)
         self._versions.append(x._version)
         self._groups.append(groups)
         if len(self._tensors) >= _MOST:
@@ -117,14 +124,17 @@ class Waiting:
 
     def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """The same of a gradient; the running backward pass then ends with all measured."""
-        if not self._ends_with_backward:
-            self._ends_with_backward = True
+        if torch.compiler.is_compiling():  # a backward pass under compiled autograd
+            return False
+        running = torch._C._current_graph_task_id()
+        if self._ends_with != running:  # another may have failed, or have this one inside it
+            self._ends_with = running
             torch.autograd.Variable._execution_engine.queue_callback(self.measure)
         return self.takes(g, groups)
 
     def measure(self) -> None:
         """Measures all that wait."""
-        self._ends_with_backward = False
+        self._ends_with = _NONE
         if not self._tensors:
             return
         tensors, versions, groups = self._tensors, self._versions, self._groups
@@ -138,7 +148,7 @@ class Waiting:
     def clear(self) -> None:
         """Lets all go."""
         self._tensors, self._versions, self._groups = [], [], []
-        self._ends_with_backward = False
+        self._ends_with = _NONE
 
     def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[_Alike]:
         shapes = [x.shape for x in tensors]
@@ -181,5 +191,8 @@ def _fold_alike(alike: _Alike, tensors: list[Tensor]) -> None:
             fold(x, ((reduction, slots),))
         return
     for measured, slots in zip(found, every, strict=True):
-        for slot in slots:
-            slot.fold(measured, shape)
+        try:
+            for slot in slots:
+                slot.fold(measured, shape)
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            fail(slots, error)

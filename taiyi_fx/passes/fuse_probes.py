@@ -22,7 +22,7 @@ def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
 
     Values may move across nodes that cannot have changed the tensor. Gradients move only along
     an edge that is the tensor's sole use: there both sides see the same gradient. Each probe is
-    told whether anything could change its value later.
+    told whether anything could change its value later, and whether its value may be returned.
     """
     by_source: dict[fx.Node, list[fx.Node]] = defaultdict(list)
     for node in graph.nodes:
@@ -35,6 +35,7 @@ def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
         for probe in probes:
             is_last = all(at < memory.order[probe] for at in changes)
             probe.meta["stays"] = is_last and not memory.is_known_outside(source)
+            probe.meta["is_returned"] = memory.is_returned(source)
         _fuse_all(graph, probes, changes, memory.order)
     return graph
 
@@ -74,10 +75,15 @@ class _Memory:
 
         outside = ("placeholder", "get_attr", "output")
         self._outside = {self._shared[node] for node in graph.nodes if node.op in outside}
+        self._returned = {self._shared[node] for node in graph.nodes if node.op == "output"}
 
     def is_known_outside(self, node: fx.Node) -> bool:
         """Whether its value may share memory with what is there before or after the graph."""
         return self._shared[node] in self._outside
+
+    def is_returned(self, node: fx.Node) -> bool:
+        """Whether its value may be, or share memory with, what the graph returns."""
+        return self._shared[node] in self._returned
 
     def changes_of(self, node: fx.Node) -> list[int]:
         """Places of the nodes that may write into what a node's value shares."""

@@ -50,7 +50,9 @@ class Probe:
         self.value_slots = _grouped(self.slots, VALUE_PORTS)
         self.gradient_slots = _grouped(self.slots, ("input_grad", "output_grad"))
         self.pair_slots = _grouped(self.slots, ("pair",))
-        self._watches = tuple((pick, Watch(groups)) for pick, groups in self.gradient_slots)
+        self._watches = tuple(
+            (pick, Watch(groups, may_wait=is_fresh)) for pick, groups in self.gradient_slots
+        )
         self._values = tuple((pick, g, waiting_room(g)) for pick, g in self.value_slots)
         self.stays = self.is_inside = False
         self.taps_output = any(s.reading.site.port in ("output_grad", "pair") for s in self.slots)

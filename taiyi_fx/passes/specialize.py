@@ -29,7 +29,8 @@ def specialize(graph: fx.Graph, due: Due, part: nn.Module) -> fx.Graph:
     for node in graph.nodes:
         if is_probe(node):
             node.target.stays = node.meta.get("stays", False)
-            node.target.is_inside = all(is_known[user] for user in node.users)
+            is_returned = node.meta.get("is_returned", True)
+            node.target.is_inside = not is_returned and all(is_known[user] for user in node.users)
     return graph
 
 

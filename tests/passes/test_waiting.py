@@ -208,8 +208,10 @@ def test_what_cannot_be_measured_together_is_measured_alone():
         torch.zeros(3, device="meta"),
         nn.Parameter(torch.zeros(3)),
         torch.zeros(3, dtype=torch.complex64).conj().imag,
+        torch.zeros(5000)[:3],
+        torch.zeros(3).to_sparse(),
     ],
-    ids=["large", "float64", "bfloat16", "meta", "parameter", "negative"],
+    ids=["large", "float64", "bfloat16", "meta", "parameter", "negative", "view", "sparse"],
 )
 def test_what_does_not_wait(x):
     slot = Slot("layer", Reading(Site("input"), Norm()))
@@ -242,3 +244,116 @@ def test_a_chain_of_thousands_of_probes_is_instrumented():
     probed(torch.ones(2, requires_grad=True)).sum().backward()
     probed.monitor.track(0)
     assert len(probed.monitor.records) == 1500
+
+
+class Narrowed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.act = nn.Linear(4, 4), nn.Tanh()
+
+    def forward(self, x, width):
+        return self.act(self.before(x)[:, :width])
+
+
+def test_what_does_not_merge_is_told_and_ends_no_backward():
+    probed = taiyi_fx.instrument(Narrowed(), {"Tanh": ["OutputGradCovCondition"]})
+    for width in (4, 3):
+        probed(torch.randn(6, 4), width).square().sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="Sizes of tensors must match"):
+        probed.monitor.track(0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_tensors_do_not_wait():
+    probed = taiyi_fx.instrument(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), CFG)
+    y = probed(torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(3, 8)]))
+    torch.nested.to_padded_tensor(y, 0.0).sum().backward()
+    assert not probed.monitor._table.board.waiting._tensors
+
+
+def test_the_graph_does_not_wait_with_a_tensor():
+    probed = taiyi_fx.instrument(deep(), {"Linear": ["InputSndNorm"]})
+    probed(torch.randn(5, 8))
+    waiting = probed.monitor._table.board.waiting._tensors
+    assert len(waiting) == 5
+    assert all(x.grad_fn is None for x in waiting)
+
+
+def test_all_is_measured_when_a_backward_is_done_again_after_it_failed():
+    model = deep()
+    probed = taiyi_fx.instrument(model, CFG)
+    loss = probed(torch.randn(5, 8)).square().sum()
+
+    def refuse(g):
+        raise ArithmeticError("enough")
+
+    handle = model[2].weight.register_hook(refuse)
+    with pytest.raises(ArithmeticError):
+        loss.backward(retain_graph=True)
+    handle.remove()
+    loss.backward()
+    assert not probed.monitor._table.board.waiting._tensors
+
+
+class Sequence(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.rnn(x)[0]
+
+
+@pytest.mark.parametrize("change", [lambda g: g * 3, lambda g: g.mul_(3)])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.Identity()), "0"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0)), "0"),
+        (Sequence(), "rnn"),
+    ],
+    ids=["identity", "dropout", "part"],
+)
+def test_a_hook_comes_first_on_an_output_that_is_handed_through(model, name, change):
+    cfg = {name: ["OutputGradSndNorm"]}
+    probed = taiyi_fx.instrument(model, cfg)
+    output = probed(torch.randn(3, 2, 4))
+    output.register_hook(change)
+    (output * torch.ones(3, 2, 4)).sum().backward()
+    probed.monitor.track(0)
+    norm = 3 * output.numel() ** 0.5
+    assert recorded(probed.monitor)[name, "OutputGradSndNorm"] == pytest.approx(norm)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of the compiler, about what it goes through
+def test_compiled_autograd():
+    probed, x = taiyi_fx.instrument(deep(), CFG), torch.randn(5, 8)
+    probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        probed(x).square().sum().backward()
+    probed.monitor.track(1)
+    assert recorded(probed.monitor, 1) == pytest.approx(recorded(probed.monitor, 0), rel=2e-6)
+
+
+class Added(nn.Module):
+    """A sum, whose node hands one gradient on to all that were added."""
+
+    def __init__(self):
+        super().__init__()
+        self.act = nn.Tanh()
+
+    def forward(self, x):
+        return self.act(x) + DoubledGradient.apply(x)
+
+
+def test_gradients_that_others_are_given_too_are_read_at_once():
+    model, x = nn.Sequential(nn.Linear(4, 4), Added(), nn.Tanh()), torch.randn(3, 4)
+    norms = []
+    y = model[1](model[0](x))
+    y.register_hook(lambda g: norms.append(g.norm().item()))
+    model[2](y).sum().backward()
+    probed = taiyi_fx.instrument(model, {"Added": ["OutputGradSndNorm"]})
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    assert list(recorded(probed.monitor).values()) == pytest.approx(norms, rel=1e-6)
