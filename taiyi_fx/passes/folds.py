@@ -98,6 +98,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._tensors: list[Tensor] = []
+        self._shapes: list[torch.Size] = []
         self._versions: list[int] = []
         self._groups: list[tuple[SlotGroup, ...]] = []
         self._ends_with = _NONE
@@ -110,13 +111,18 @@ class Waiting:
         """Lets a tensor wait if it is small."""
         if x.numel() > _SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
             return False
-        if not x.is_cpu or x.is_neg() or x.is_inference() or x.is_nested:
+        if not x.is_cpu or x.is_neg() or x.layout is not torch.strided:
             return False
-        if x.layout is not torch.strided or x.untyped_storage().nbytes() > _LARGEST:
+        if x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
             return False
+        try:
+            shape, version = x.shape, x._version
+        except RuntimeError:  # a nested tensor has no shape, one of inference mode no version
+            return False
+        self._shapes.append(shape)
+        self._versions.append(version)
         # Its graph, which may hold much more than a megabyte, does not wait with it.
         self._tensors.append(x.detach() if x.requires_grad else x)
-        self._versions.append(x._version)
         self._groups.append(groups)
         if len(self._tensors) >= _MOST:
             self.measure()
@@ -137,21 +143,24 @@ class Waiting:
         self._ends_with = _NONE
         if not self._tensors:
             return
-        tensors, versions, groups = self._tensors, self._versions, self._groups
+        tensors, shapes = self._tensors, self._shapes
+        versions, groups = self._versions, self._groups
         self.clear()
         if [x._version for x in tensors] != versions:
             tensors, groups = _unchanged(tensors, versions, groups)
+            shapes = [x.shape for x in tensors]
         with torch.no_grad():
-            for alike in self._arrange(tensors, groups):
+            for alike in self._arrange(shapes, groups):
                 _fold_alike(alike, [tensors[i] for i in alike.places])
 
     def clear(self) -> None:
         """Lets all go."""
-        self._tensors, self._versions, self._groups = [], [], []
+        self._tensors, self._shapes, self._versions, self._groups = [], [], [], []
         self._ends_with = _NONE
 
-    def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[_Alike]:
-        shapes = [x.shape for x in tensors]
+    def _arrange(
+        self, shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]
+    ) -> list[_Alike]:
         if groups != self._arranged_groups or shapes != self._arranged_shapes:
             found: dict[tuple[int, torch.Size], _Alike] = {}
             for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
