@@ -56,8 +56,13 @@ class Watch:
         self._fold = functools.partial(_fold_gradient, groups)
         room = waiting_room(groups) if may_wait else None
         self._take = self._fold if room is None else functools.partial(_let_wait, room, groups)
-        self._hooks = torch.empty(0)
-        self._hooks._backward_hooks = {0: self._take}
+
+    @functools.cached_property
+    def _hooks(self) -> Tensor:
+        """A tensor that has the hooks."""
+        owner = torch.empty(0)
+        owner._backward_hooks = {0: self._take}
+        return owner
 
     def at(self, node: Node, output: int, *, is_inside: bool) -> None:
         """Reads the gradient of an output of a node.

@@ -239,6 +239,7 @@ class SlotTable:
 
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
+        self.board.waiting.clear()
         for slot in self._every():
             slot.found = None
             slot.keep_in((), None)

@@ -19,8 +19,8 @@ from taiyi_fx.reductions.rows import accumulated
 _BLOCK = 2**13
 """So many squares, added by BLAS in float32, leave an error of 1e-6 of constants, else of 1e-7."""
 _ROW = 1024
-"""Rows of so many leave the same; one call takes all."""
-SMALL = 4096
+"""Rows of so many leave the same; one call takes all, and they are joined in float64."""
+_SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
@@ -40,7 +40,7 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     Exact for constants, whose deviations must be zero and not the rounding of a sum; precise where
     the mean is large beside the spread, and where the first element is far from the others.
     """
-    if x.dtype == torch.float64 or (x.numel() > SMALL and _is_fast(x)):
+    if x.dtype == torch.float64 or (x.numel() > _SMALL and _is_fast(x)):
         return _centred_around_itself(x, axes)
     mean = x.mean(axes, keepdim=True, dtype=wide(x.device))
     about = mean.to(x.dtype)
@@ -101,7 +101,8 @@ def _square_sum(flat: Tensor) -> float:
     if n <= _BLOCK:
         return torch.dot(flat, flat).item()
     in_rows = n - n % _ROW
-    square = _square_sum(torch.linalg.vector_norm(flat[:in_rows].view(-1, _ROW), dim=1))
+    rows = torch.linalg.vector_norm(flat[:in_rows].view(-1, _ROW), dim=1)
+    square = torch.linalg.vector_norm(rows, dtype=torch.float64).item() ** 2
     if in_rows < n:
         rest = flat[in_rows:]
         square += torch.dot(rest, rest).item()
@@ -130,7 +131,7 @@ def norms(tensors: Sequence[Tensor]) -> Tensor:
         else:
             rest.append(i)
     for shape, places in alike.items():
-        size = _TOGETHER if shape.numel() <= SMALL else 1
+        size = _TOGETHER if shape.numel() <= _SMALL else 1
         for at in range(0, len(places), size):
             some = places[at : at + size]
             for i, norm_of_i in zip(some, _norms_of([tensors[i] for i in some]), strict=True):

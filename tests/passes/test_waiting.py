@@ -357,3 +357,11 @@ def test_gradients_that_others_are_given_too_are_read_at_once():
     probed(x).sum().backward()
     probed.monitor.track(0)
     assert list(recorded(probed.monitor).values()) == pytest.approx(norms, rel=1e-6)
+
+
+def test_what_waits_is_given_up_with_all_else_when_the_model_moves():
+    probed = taiyi_fx.instrument(deep(), CFG)
+    probed(torch.randn(5, 8))
+    assert probed.monitor._table.board.waiting._tensors
+    probed.monitor._table.drop()
+    assert not probed.monitor._table.board.waiting._tensors
