@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 import weakref
+from collections import Counter
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.testing import check_faithful, models
-from taiyi_fx.testing.blocks import BLOCKS, Chain, D
+from taiyi_fx.testing.blocks import BLOCKS, Chain, D, Heads, Residual, Views
 from taiyi_fx.testing.check_faithful import total
 from tests.models import Case, cases
 
@@ -87,6 +88,39 @@ def test_each_block_alone_is_bit_equal_with_every_module_probed(block):
     twin = Chain(block())
     twin.load_state_dict(plain.state_dict())
     assert_same_bits(run(plain, batches), run(instrumented(twin, everything), batches))
+
+
+def autograd_nodes(output):
+    """How often each kind of node is in autograd's graph."""
+    found, waiting = {}, [y.grad_fn for y in leaves(output)]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in found:
+            found[node] = node.name()
+            waiting += [before for before, _ in node.next_functions]
+    return Counter(found.values())
+
+
+@pytest.mark.parametrize(
+    "block", [b for b in BLOCKS if b not in (Residual, Views)], ids=lambda b: b.__name__
+)
+def test_autograd_records_what_it_records_of_the_plain_model(block):
+    # But for the two, whose views are changed in place: behind a tap they are views of its output.
+    plain, batch = Chain(block()), torch.randn(4, 4, D)
+    probed = instrumented(plain, {nn.Module: ["InputSndNorm", "OutputGradSndNorm"]})
+    torch.manual_seed(0)
+    nodes = autograd_nodes(plain(batch))
+    torch.manual_seed(0)
+    of_probed = autograd_nodes(probed(batch))
+    del of_probed["EagerTapBackward"]
+    assert of_probed == nodes
+
+
+def test_no_function_stands_in_the_path_of_what_stays_inside():
+    model = nn.Sequential(nn.Linear(D, D), Heads(), nn.Linear(D, D))
+    probed = instrumented(model, {nn.Linear: ["OutputGradSndNorm"]})
+    nodes = autograd_nodes(probed(torch.randn(4, 4, D)))
+    assert nodes["EagerTapBackward"] == 1  # what is returned may be changed in place
 
 
 def watched(model, batch):

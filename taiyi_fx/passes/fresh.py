@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import fx, nn
 
+from taiyi_fx.passes.proxies import items_of
 from taiyi_fx.passes.stand import Stand
 
 _FRESH = (
@@ -38,13 +39,15 @@ def is_torchs(module: nn.Module) -> bool:
 
 
 def is_torchs_call(node: fx.Node) -> bool:
-    """Whether a node is a method of a tensor, an operator or a function that torch has in C."""
+    """Whether a node is a method of a tensor, or Python's or torch's own operation."""
     if node.op == "call_method":
         return "hook" not in str(node.target)
     owner = getattr(node.target, "__module__", None) or ""
     is_builtin = type(node.target).__name__.startswith("builtin")
     return node.op == "call_function" and (
-        is_builtin or owner in ("_operator", "torch", "torch.nn.functional")
+        is_builtin
+        or node.target is items_of
+        or owner in ("_operator", "torch", "torch.nn.functional")
     )
 
 

@@ -13,7 +13,7 @@ from taiyi_fx.passes.insert_probes import is_probe, set_slots
 from taiyi_fx.passes.ir import VALUE_PORTS
 from taiyi_fx.passes.marks import pack, unpack
 from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
+from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS, items_of
 from taiyi_fx.passes.slots import Slot
 
 
@@ -122,7 +122,8 @@ def _may_change_inputs(node: fx.Node, module: nn.Module | None) -> bool:
         return getattr(module, "inplace", False) or holds_others or not is_torchs(module)
     if node.op == "call_method":
         return str(node.target).endswith("_") and not str(node.target).endswith("__")
-    if node.op != "call_function" or node.target in (pack, unpack, getattr, operator.getitem):
+    harmless = (pack, unpack, items_of, getattr, operator.getitem)
+    if node.op != "call_function" or node.target in harmless:
         return False
     return _function_changes(node)
 

@@ -103,8 +103,8 @@ class Probe:
         leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
         # A view that is changed in place leaves its node, but not a Function behind it. Hooks on
         # the tensor belong to who put them there, and would come before one on the node.
-        stays = not (is_view and self.is_fresh) and not tensor._backward_hooks
-        if self.taps_output and node is not None and stays:
+        may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
+        if self.taps_output and node is not None and not (may_leave or tensor._backward_hooks):
             watch.at(node, tensor.output_nr, is_inside=self.is_inside)
             return value
         return tap(value, tensor, groups, self._way(value, tensor, given))

@@ -19,7 +19,7 @@ from taiyi_fx.reductions.rows import accumulated
 _BLOCK = 2**13
 """So many squares, added by BLAS in float32, leave an error of 1e-6 of constants, else of 1e-7."""
 _ROW = 1024
-"""Rows of so many leave the same; one call takes all, and they are joined in float64."""
+"""Rows of so many leave the same; one call takes all, and Python joins them in float64."""
 _SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
@@ -84,10 +84,9 @@ def norm_in_python(x: Tensor) -> float | None:
     # Most of what watching comes down to, where each call of torch costs more than the sum itself.
     if not _is_quick(x):
         return None
-    x = accumulated(x)
-    square = _square_sum(x.reshape(-1))
-    if _LOW**2 < square < _HIGH**2:
-        return math.sqrt(square)
+    size = _size_of(accumulated(x))
+    if _LOW < size < _HIGH:
+        return size
     return None if x.any() else 0.0
 
 
@@ -96,22 +95,26 @@ def _is_quick(x: Tensor) -> bool:
     return x.dtype in _QUICK and x.is_cpu and not x.is_neg()
 
 
-def _square_sum(flat: Tensor) -> float:
-    n = flat.numel()
+def _size_of(x: Tensor) -> float:
+    n = x.numel()
     if n <= _BLOCK:
-        return torch.dot(flat, flat).item()
-    in_rows = n - n % _ROW
-    rows = torch.linalg.vector_norm(flat[:in_rows].view(-1, _ROW), dim=1)
-    square = torch.linalg.vector_norm(rows, dtype=torch.float64).item() ** 2
-    if in_rows < n:
-        rest = flat[in_rows:]
-        square += torch.dot(rest, rest).item()
-    return square
+        flat = x.reshape(-1)
+        return math.sqrt(torch.dot(flat, flat).item())
+    over = n % _ROW
+    if not over:
+        return math.hypot(*_of_rows(x))
+    flat = x.reshape(-1)
+    rest = flat[n - over :]
+    return math.hypot(*_of_rows(flat[: n - over]), math.sqrt(torch.dot(rest, rest).item()))
+
+
+def _of_rows(x: Tensor) -> list[float]:
+    return torch.linalg.vector_norm(x.reshape(-1, _ROW), dim=1).tolist()
 
 
 def norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
     """The Euclidean norms of some small tensors of one shape, each quick."""
-    rows = accumulated(torch.stack(list(tensors))).reshape(len(tensors), -1)
+    rows = accumulated(torch.stack(list(tensors))).reshape(len(tensors), tensors[0].numel())
     found = torch.linalg.vector_norm(rows, dim=1).tolist()
     if not (min(found) > _LOW and max(found) < _HIGH):
         for i, size in enumerate(found):
@@ -122,36 +125,27 @@ def norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
 
 def norms(tensors: Sequence[Tensor]) -> Tensor:
     """The Euclidean norm of each of many tensors, as a vector in float64."""
-    found: list[float | Tensor] = [0.0] * len(tensors)
-    alike: dict[torch.Size, list[int]] = {}
-    rest: list[int] = []
+    found: list[float | Tensor | None] = [None] * len(tensors)
+    small: dict[torch.Size, list[int]] = {}
     for i, x in enumerate(tensors):
-        if _is_quick(x):
-            alike.setdefault(x.shape, []).append(i)
-        else:
-            rest.append(i)
-    for shape, places in alike.items():
-        size = _TOGETHER if shape.numel() <= _SMALL else 1
-        for at in range(0, len(places), size):
-            some = places[at : at + size]
-            for i, norm_of_i in zip(some, _norms_of([tensors[i] for i in some]), strict=True):
-                found[i] = norm_of_i
+        if x.numel() > _SMALL:
+            found[i] = norm_in_python(x)
+        elif _is_quick(x):
+            small.setdefault(x.shape, []).append(i)
+    for places in small.values():
+        for at in range(0, len(places), _TOGETHER):
+            some = places[at : at + _TOGETHER]
+            for i, size in zip(some, norms_of_alike([tensors[i] for i in some]), strict=True):
+                found[i] = size
+    rest = [i for i, size in enumerate(found) if size is None]
     if not rest:
         return torch.tensor(found, dtype=torch.float64)
     others = [accumulated(tensors[i]) for i in rest]
     kind = wide(others[0].device)
     of_others = torch._foreach_norm(others, 2, dtype=kind)  # pyright: ignore[reportPrivateImportUsage]
-    for i, norm_of_i in zip(rest, of_others, strict=True):
-        found[i] = norm_of_i
+    for i, size in zip(rest, of_others, strict=True):
+        found[i] = size
     return torch.stack([torch.as_tensor(x, dtype=kind) for x in found])
-
-
-def _norms_of(tensors: Sequence[Tensor]) -> list[float]:
-    if len(tensors) > 1:
-        return norms_of_alike(tensors)
-    (x,) = tensors
-    found = norm_in_python(x)
-    return [norm(x).item() if found is None else found]
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -86,6 +86,20 @@ class Attention(nn.Module):
         return x + self.attention(query=x, key=x, value=x, need_weights=False)[0]
 
 
+class Heads(nn.Module):
+    """Attention written out, whose queries, keys and values are unpacked from one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, 2, D // 2).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(mixed.transpose(1, 2).reshape(x.shape))
+
+
 class Encoder(nn.Module):
     """Torch's own encoder layer, with dropout."""
 
@@ -218,7 +232,7 @@ class Counted(nn.Module):
 
 
 BLOCKS: tuple[type[nn.Module], ...] = (
-    Residual, InPlace, Convolution, Image, Recurrent, Attention, Encoder, Tokens, Dropouts,
+    Residual, InPlace, Convolution, Image, Recurrent, Attention, Heads, Encoder, Tokens, Dropouts,
     OnlyInTraining, Shared, Branch, WithoutGradient, Keywords, Views, Counted,
 )  # fmt: skip
 """All blocks there are."""

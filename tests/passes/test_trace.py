@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import fx, nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 from taiyi_fx.passes.conditions import Condition
 from taiyi_fx.passes.factories import FACTORIES
 from taiyi_fx.passes.marks import enter, leave
+from taiyi_fx.passes.proxies import items_of
 from taiyi_fx.passes.trace import trace
 from taiyi_fx.passes.tracer import Wanted
 from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
@@ -294,6 +295,53 @@ STAY = {
     makes_a_tensor_by_its_class: "hands what flows in to a call that cannot be traced (",
     iterates: "iterates over a tensor",
 }
+
+
+class Unpacks(nn.Module):
+    """Takes what comes in apart."""
+
+    def forward(self, value):
+        """The sum of three, with weights."""
+        a, b, c = value
+        return a + 2 * b + 3 * c
+
+
+@pytest.mark.parametrize(
+    "value",
+    [torch.randn(3, 4), (torch.ones(2), torch.zeros(2), torch.ones(2)), {1.0: 0, 2.0: 0, 3.0: 0},
+     torch.return_types.svd((torch.eye(2), torch.ones(2), torch.eye(2)))],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_value_is_unpacked_as_python_does_it(value):
+    graph = traced(Unpacks(), []).graphs[""][0].graph
+    values = list(value)
+    made = fx.GraphModule(nn.Module(), graph)(value)
+    assert torch.equal(torch.as_tensor(made), torch.as_tensor(Unpacks()(values)))
+
+
+@pytest.mark.parametrize("value", [torch.randn(4, 2), (1.0, 2.0), "ab", [1, 2, 3, 4, 5]])
+def test_too_many_or_too_few_to_unpack_say_what_python_says(value):
+    graph = traced(Unpacks(), []).graphs[""][0].graph
+    with pytest.raises(ValueError, match="values to unpack") as plain:
+        Unpacks()(value)
+    with pytest.raises(ValueError, match="values to unpack") as traced_too:
+        fx.GraphModule(nn.Module(), graph)(value)
+    assert str(plain.value).startswith(str(traced_too.value)[:-1])
+
+
+def test_a_size_and_what_torch_splits_are_taken_apart_by_their_items():
+    class Splits(nn.Module):
+        """Splits in several ways."""
+
+        def forward(self, x):
+            """Of the same shape as one half."""
+            rows, columns = x.shape
+            a, b = x.chunk(2, -1)
+            c, d = torch.split(x, columns // 2, -1)
+            return a + b + c + d + rows
+
+    graph = traced(Splits(), []).graphs[""][0].graph
+    assert not [node for node in graph.nodes if node.target is items_of]
 
 
 @pytest.mark.parametrize("forward", STAY, ids=lambda f: f.__name__)
