@@ -22,6 +22,7 @@ from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.flow import Flow
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.marks import pack, unpack
+from taiyi_fx.passes.proxies import items_of
 
 Scope = tuple[str, ...]
 """The modules, with their calls, that something stands in: from the outside in."""
@@ -82,7 +83,7 @@ class Drawing:
                 continue
             ends = self._draw_node(node, part, scope, (entry, leaving))
             sources = list(_sources((node.args, node.kwargs)))
-            shapes = shapes_passed(seen, node, sources)
+            shapes = shapes_passed(seen, _taker(node), sources)
             for source in dict.fromkeys(sources):
                 self._connect(ids[source], ends[0], shapes.get(source, ""))
             ids[node] = ends[1]
@@ -257,7 +258,17 @@ def _summary(module: nn.Module) -> str:
 
 
 def _is_ours(node: fx.Node) -> bool:
-    return is_probe(node) or is_edit(node) or node.target in (pack, unpack)
+    return _hands_on(node) or node.target in (pack, unpack)
+
+
+def _taker(node: fx.Node) -> fx.Node:
+    """Which node was given what a drawn one comes from."""
+    given = node.args[0] if node.args else None
+    return given if isinstance(given, fx.Node) and given.target is items_of else node
+
+
+def _hands_on(node: fx.Node) -> bool:
+    return is_probe(node) or is_edit(node) or node.target is items_of
 
 
 def _is_unused_input(node: fx.Node) -> bool:
@@ -275,7 +286,7 @@ def _operation_name(node: fx.Node) -> str:
 def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
     """The drawn nodes that a value comes from, through probes and what stands around them."""
     if isinstance(value, fx.Node):
-        if is_probe(value) or is_edit(value):
+        if _hands_on(value):
             yield from _sources(value.args[0], path)
         elif value.target is unpack:
             inner, outer = cast(tuple[Any, tuple[Any, ...]], value.args)

@@ -10,10 +10,10 @@ from taiyi_fx.outline.items import Item
 from taiyi_fx.outline.parts import Part, grouped
 
 _REARRANGING = frozenset(
-    "reshape view transpose permute getitem items_of contiguous chunk split unbind unsqueeze "
-    "squeeze expand flatten unflatten to type_as movedim moveaxis swapaxes t T mT H narrow "
-    "select clone detach expand_as view_as reshape_as repeat repeat_interleave float half "
-    "bfloat16 setitem roll data indices values".split()
+    "reshape view transpose permute getitem contiguous chunk split unbind unsqueeze squeeze expand "
+    "flatten unflatten to type_as movedim moveaxis swapaxes t T mT H narrow select clone detach "
+    "expand_as view_as reshape_as repeat repeat_interleave float half bfloat16 setitem roll data "
+    "indices values".split()
 )
 
 

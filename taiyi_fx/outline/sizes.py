@@ -7,9 +7,7 @@ import networkx as nx
 from taiyi_fx.outline.items import Item
 
 _SIZES = frozenset("size shape dim ndim numel len dtype device is_floating_point".split())
-_OF_SIZES = frozenset(
-    "getitem items_of add sub mul floordiv truediv mod neg pow int float max min".split()
-)
+_OF_SIZES = frozenset("getitem add sub mul floordiv truediv mod neg pow int float max min".split())
 
 
 def without_sizes(graph: nx.DiGraph) -> nx.DiGraph:

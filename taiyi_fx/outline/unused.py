@@ -6,9 +6,7 @@ import networkx as nx
 
 from taiyi_fx.outline.items import Item
 
-_TAKING = frozenset(
-    "getitem items_of chunk split unbind narrow select view reshape transpose".split()
-)
+_TAKING = frozenset("getitem chunk split unbind narrow select view reshape transpose".split())
 
 
 def without_unused(graph: nx.DiGraph) -> nx.DiGraph:
