@@ -55,12 +55,10 @@ def pack(cells: State, count: Tensor, state: State) -> None:
     """Writes a statistic into its cells."""
     numbers, *large = cells
     small = [part for part in state if _is_small(part.shape)]
-    if len(small) == 1:  # a vector made first takes longer to run
-        numbers[0].copy_(count)
-        _at(numbers, 1, small[0].shape).copy_(small[0])
-    else:  # and many small writes take the compiler longer
-        parts = [part.reshape(-1).to(numbers.dtype) for part in (count, *small)]
-        numbers.copy_(torch.cat(parts))
+    # All at once: of numbers written one by one, inductor of torch 2.6 may write the count before
+    # others have read it (https://github.com/pytorch/pytorch/pull/162316).
+    parts = [part.reshape(-1).to(numbers.dtype) for part in (count, *small)]
+    numbers.copy_(torch.cat(parts))
     remaining = iter(large)
     for part in state:
         if not _is_small(part.shape):

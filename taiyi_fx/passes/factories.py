@@ -1,6 +1,7 @@
 """Lets a trace record tensors that are made of sizes that flow in, such as ``torch.ones(t, t)``.
 
-torch itself refuses a proxy as the first of several sizes, before a trace can see the call.
+torch itself refuses a proxy as the first of several sizes, before a trace can see the call; torch
+2.6 refuses it as any argument of a factory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import torch
 from torch import fx
 from torch.fx.node import map_aggregate
 
-FACTORIES = ("ones", "zeros", "empty", "rand", "randn", "tensor", "as_tensor")
+FACTORIES = (
+    *("ones", "zeros", "empty", "rand", "randn", "tensor", "as_tensor"),
+    *("full", "arange", "linspace", "logspace", "eye", "randint", "randperm"),
+)
 
 
 @contextmanager

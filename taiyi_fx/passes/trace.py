@@ -242,7 +242,7 @@ def _inside_torch(modules: dict[str, nn.Module], wanted: Wanted) -> dict[str, st
 def _untraceable(tracer: MarkingTracer, error: Exception) -> Unfaithful:
     message = (str(error).strip().splitlines() or [type(error).__name__])[0]
     said = (words for text, words in _IN_WORDS.items() if text in message)
-    reason = next(said, _of_torch(error, message) or f"cannot be traced: {message}")
+    reason = _of_torch(error, message) or next(said, f"cannot be traced: {message}")
     return Unfaithful(tracer.deepest, f"{reason}{_place(error)}")
 
 

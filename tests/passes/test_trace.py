@@ -454,6 +454,11 @@ def by_a_tensor_of_the_size(scores):
     return torch.arange(t).expand(t, t) > torch.tensor([t, t]).max() // 2
 
 
+def of_other_factories(scores):
+    t = scores.shape[-1]
+    return torch.eye(t) + torch.full((t, t), 0.0) == torch.linspace(0, 1, t)
+
+
 def of_random_numbers(scores):
     t = scores.shape[-1]
     return torch.rand(t, t) < 0.5
@@ -464,6 +469,7 @@ MASKS = (
     with_a_type,
     of_zeros_written_to,
     by_a_tensor_of_the_size,
+    of_other_factories,
     of_random_numbers,
 )
 
