@@ -346,6 +346,37 @@ def test_parts_compiled_one_by_one_give_the_eager_values(part, how):
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
+@pytest.mark.skipif(torch.__version__ < "2.13", reason="it cannot be told what may change")
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("quantity", ["OutputGradSndNorm", "GradientNoiseScale"])
+def test_cells_may_be_written_between_a_forward_and_its_backward(quantity, backend):
+    cfg = {nn.Linear: [quantity]}
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    a, b, c = torch.randn(3, 6, 4)
+    for each, run in (
+        (eager, eager),
+        (compiled, torch.compile(compiled, fullgraph=True, backend=backend)),
+    ):
+        (run(a) - run(b)).square().mean().backward()  # one after the other
+        loss = run(c).square().mean()
+        each.monitor.track(0)
+        loss.backward()
+        each.monitor.track(1)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+@pytest.mark.parametrize("quantity", ["InputCovMaxEig", "Kurtosis", "OutputGradCovMaxEig"])
+def test_sizes_that_are_left_open_stay_so(quantity):
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": [quantity]})
+    counters.clear()
+    run = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+    for step, n in enumerate((6, 9, 12, 15)):
+        run(torch.randn(n, 4)).square().sum().backward()
+        model.monitor.track(step)
+    assert counters["stats"]["unique_graphs"] <= 2
+
+
 def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
     cfg = {"0": ["InputCovMaxEig", "OutputGradCovMaxEig"]}

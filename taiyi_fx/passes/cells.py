@@ -57,8 +57,11 @@ def pack(cells: State, count: Tensor, state: State) -> None:
     small = [part for part in state if _is_small(part.shape)]
     # All at once: of numbers written one by one, inductor of torch 2.6 may write the count before
     # others have read it (https://github.com/pytorch/pytorch/pull/162316).
-    parts = [part.reshape(-1).to(numbers.dtype) for part in (count, *small)]
-    numbers.copy_(torch.cat(parts))
+    parts = [part.to(numbers.dtype) for part in (count, *small)]
+    if any(part.shape for part in small):
+        numbers.copy_(torch.cat([part.reshape(-1) for part in parts]))
+    else:
+        numbers.copy_(torch.stack(parts))
     remaining = iter(large)
     for part in state:
         if not _is_small(part.shape):

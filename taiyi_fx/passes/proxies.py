@@ -19,7 +19,8 @@ IN_PLACE_OPERATORS = frozenset(getattr(operator, name) for name in _IN_PLACE.spl
 
 
 _IN_TUPLES = frozenset("chunk size split tensor_split unbind".split())
-"""What these return is taken apart by its items."""
+"""What these calls return is taken apart by its items."""
+_CALLS = ("call_function", "call_method")
 
 
 def items_of(value: Iterable[Any], count: int) -> tuple[Any, ...]:
@@ -59,7 +60,7 @@ class InPlaceProxy(fx.Proxy):
         if count is None:
             return self.tracer.iter(self)
         parts: Any = self
-        if getattr(self.node.target, "__name__", self.node.target) not in _IN_TUPLES:
+        if not _is_in_tuple(self.node):
             parts = self.tracer.create_proxy("call_function", items_of, (self, count), {})
         return (parts[i] for i in range(count))
 
@@ -68,6 +69,13 @@ class InPlaceAttribute(Attribute):
     """An attribute of such a proxy."""
 
     __str__ = __format__ = __hash__ = _refuse
+    __iter__ = InPlaceProxy.__iter__
+
+
+def _is_in_tuple(node: fx.Node) -> bool:
+    if node.target is getattr:
+        return node.args[1] == "shape"
+    return node.op in _CALLS and getattr(node.target, "__name__", node.target) in _IN_TUPLES
 
 
 def _unpacks_into(frame: FrameType) -> int | None:

@@ -329,6 +329,36 @@ def test_too_many_or_too_few_to_unpack_say_what_python_says(value):
     assert str(plain.value).startswith(str(traced_too.value)[:-1])
 
 
+def test_an_input_may_have_the_name_of_a_call():
+    class Takes(nn.Module):
+        """Adds two."""
+
+        def forward(self, size):
+            """Their sum."""
+            a, b = size
+            return a + 2 * b
+
+    graph = traced(Takes(), []).graphs[""][0].graph
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        fx.GraphModule(nn.Module(), graph)(torch.randn(3, 4))
+
+
+def test_an_attribute_is_unpacked_as_python_does_it():
+    class Transposes(nn.Module):
+        """Adds two columns."""
+
+        def forward(self, x):
+            """Their sum."""
+            a, b = x.T
+            return a + 2 * b
+
+    graph = traced(Transposes(), []).graphs[""][0].graph
+    x = torch.randn(4, 2)
+    assert torch.equal(fx.GraphModule(nn.Module(), graph)(x), Transposes()(x))
+    with pytest.raises(ValueError, match="too many values to unpack"):
+        fx.GraphModule(nn.Module(), graph)(torch.randn(4, 3))
+
+
 def test_a_size_and_what_torch_splits_are_taken_apart_by_their_items():
     class Splits(nn.Module):
         """Splits in several ways."""
