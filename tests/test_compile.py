@@ -366,6 +366,25 @@ def test_cells_may_be_written_between_a_forward_and_its_backward(quantity, backe
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
+@pytest.mark.parametrize("quantity", ["OutputGradSndNorm", "GradientNoiseScale"])
+def test_compiled_autograd_goes_on_without_gradients_and_says_so(quantity):
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["InputSndNorm", quantity]})
+    run = torch.compile(model, backend="aot_eager")
+
+    @torch.compile(backend="aot_eager")
+    def step(x):
+        run(x).square().mean().backward()
+
+    x = torch.randn(3, 4)
+    with torch._dynamo.config.patch(compiled_autograd=True):
+        step(x)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="compiled autograd"):
+        model.monitor.track(0)
+    (record,) = model.monitor.records
+    assert record.value == pytest.approx(x.norm().item())
+    assert model.weight.grad is not None
+
+
 @pytest.mark.parametrize("quantity", ["InputCovMaxEig", "Kurtosis", "OutputGradCovMaxEig"])
 def test_sizes_that_are_left_open_stay_so(quantity):
     model = taiyi_fx.instrument(nn.Linear(4, 4), {"": [quantity]})

@@ -21,6 +21,11 @@ NamedGroup = tuple[str, tuple[str, ...]]
 Steps = tuple[tuple[What, Pick, tuple[NamedGroup, ...]], ...]
 """What a probe reads, of which tensor."""
 
+BACKWARD_IS_COMPILED = (
+    "compiled autograd cannot write what is kept of gradients: read them with "
+    "torch._dynamo.config.compiled_autograd switched off"
+)
+
 
 class CompiledProbes:
     """Every probe of compiled code: the code says by constants what is to be read.
@@ -70,6 +75,9 @@ class CompiledProbes:
             return value
         if not tensor.requires_grad or not torch.is_grad_enabled():
             return value
+        if _is_backward_compiled():
+            self._leave(groups, BACKWARD_IS_COMPILED)
+            return value
         if value is not tensor and not stands_in(value, tensor):
             why = "the tensor there is held by another: read its gradient without compiling"
             self._leave(groups, why)
@@ -82,6 +90,9 @@ class CompiledProbes:
         self, value: Any, tensor: Tensor, x: Tensor, groups: tuple[NamedGroup, ...]
     ) -> Any:
         if not tensor.requires_grad or not torch.is_grad_enabled():
+            return value
+        if _is_backward_compiled():
+            self._leave(groups, BACKWARD_IS_COMPILED)
             return value
         reductions, cells = self._cells_of_all(
             groups, lambda reduction: reduction.measure_pair(x, tensor)
@@ -116,6 +127,12 @@ class CompiledProbes:
 
     def _each(self, groups: tuple[NamedGroup, ...]) -> list[tuple[Any, str]]:
         return [(getattr(self.board, name), slot) for name, slots in groups for slot in slots]
+
+
+@torch.compiler.assume_constant_result
+def _is_backward_compiled() -> bool:
+    # It takes the cells for saved tensors, which they are not, and the backward pass would end.
+    return bool(torch._dynamo.config.compiled_autograd)
 
 
 class CompiledTap(torch.autograd.Function):
