@@ -73,10 +73,7 @@ class CompiledProbes:
         if isinstance(tensor, Parameter):
             self._leave(groups, PARAMETER)
             return value
-        if not tensor.requires_grad or not torch.is_grad_enabled():
-            return value
-        if _is_backward_compiled():
-            self._leave(groups, BACKWARD_IS_COMPILED)
+        if not self._expects_gradient(tensor, groups):
             return value
         if value is not tensor and not stands_in(value, tensor):
             why = "the tensor there is held by another: read its gradient without compiling"
@@ -89,15 +86,20 @@ class CompiledProbes:
     def _with_pair_read(
         self, value: Any, tensor: Tensor, x: Tensor, groups: tuple[NamedGroup, ...]
     ) -> Any:
-        if not tensor.requires_grad or not torch.is_grad_enabled():
-            return value
-        if _is_backward_compiled():
-            self._leave(groups, BACKWARD_IS_COMPILED)
+        if not self._expects_gradient(tensor, groups):
             return value
         reductions, cells = self._cells_of_all(
             groups, lambda reduction: reduction.measure_pair(x, tensor)
         )
         return replace_tensor(value, tensor, CompiledPairTap.apply(tensor, x, reductions, *cells))
+
+    def _expects_gradient(self, tensor: Tensor, groups: tuple[NamedGroup, ...]) -> bool:
+        if not tensor.requires_grad or not torch.is_grad_enabled():
+            return False
+        if _is_backward_compiled():
+            self._leave(groups, BACKWARD_IS_COMPILED)
+            return False
+        return True
 
     def _cells_of_all(
         self, groups: tuple[NamedGroup, ...], measure: Callable[[Any], State]

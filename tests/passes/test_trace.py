@@ -329,34 +329,30 @@ def test_too_many_or_too_few_to_unpack_say_what_python_says(value):
     assert str(plain.value).startswith(str(traced_too.value)[:-1])
 
 
-def test_an_input_may_have_the_name_of_a_call():
-    class Takes(nn.Module):
-        """Adds two."""
+def unpacks_an_input_with_the_name_of_a_call(self, size):
+    a, b = size
+    return a + 2 * b
 
-        def forward(self, size):
-            """Their sum."""
-            a, b = size
-            return a + 2 * b
 
-    graph = traced(Takes(), []).graphs[""][0].graph
+def unpacks_an_attribute(self, x):
+    a, b = x.T
+    return a + 2 * b
+
+
+@pytest.mark.parametrize(
+    ("forward", "fits", "too_many"),
+    [
+        (unpacks_an_input_with_the_name_of_a_call, torch.randn(2, 4), torch.randn(3, 4)),
+        (unpacks_an_attribute, torch.randn(4, 2), torch.randn(4, 3)),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_inputs_and_attributes_are_unpacked_as_python_does_it(forward, fits, too_many):
+    model = made(forward)
+    in_graph = fx.GraphModule(nn.Module(), traced(model, []).graphs[""][0].graph)
+    assert torch.equal(in_graph(fits), model(fits))
     with pytest.raises(ValueError, match="too many values to unpack"):
-        fx.GraphModule(nn.Module(), graph)(torch.randn(3, 4))
-
-
-def test_an_attribute_is_unpacked_as_python_does_it():
-    class Transposes(nn.Module):
-        """Adds two columns."""
-
-        def forward(self, x):
-            """Their sum."""
-            a, b = x.T
-            return a + 2 * b
-
-    graph = traced(Transposes(), []).graphs[""][0].graph
-    x = torch.randn(4, 2)
-    assert torch.equal(fx.GraphModule(nn.Module(), graph)(x), Transposes()(x))
-    with pytest.raises(ValueError, match="too many values to unpack"):
-        fx.GraphModule(nn.Module(), graph)(torch.randn(4, 3))
+        in_graph(too_many)
 
 
 def test_a_size_and_what_torch_splits_are_taken_apart_by_their_items():
