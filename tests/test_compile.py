@@ -1,6 +1,9 @@
 """Compiled with fullgraph=True: no breaks, the eager values, one graph for each due set."""
 
+import contextlib
 import copy
+import dataclasses
+import warnings
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ from torch._dynamo.utils import counters
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
+from taiyi_fx.quantity import quantity_names
 
 
 class Transformer(nn.Module):
@@ -385,15 +389,126 @@ def test_compiled_autograd_goes_on_without_gradients_and_says_so(quantity):
     assert model.weight.grad is not None
 
 
-@pytest.mark.parametrize("quantity", ["InputCovMaxEig", "Kurtosis", "OutputGradCovMaxEig"])
-def test_sizes_that_are_left_open_stay_so(quantity):
-    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": [quantity]})
+MODULES = {
+    "linear": (lambda: nn.Linear(4, 4), (4,)),
+    "convolution": (lambda: nn.Conv2d(3, 4, 3), (3, 5, 5)),
+    "norm": (lambda: nn.BatchNorm2d(3), (3, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_sizes_that_are_left_open_stay_so(kind):
+    make, shape = MODULES[kind]
+    model = taiyi_fx.instrument(make(), {"": [*quantities_of(make())]})
     counters.clear()
     run = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
-    for step, n in enumerate((6, 9, 12, 15)):
-        run(torch.randn(n, 4)).square().sum().backward()
-        model.monitor.track(step)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        for step, n in enumerate((6, 9, 12, 15)):
+            run(torch.randn(n, *shape, requires_grad=True)).square().sum().backward()
+            model.monitor.track(step)
     assert counters["stats"]["unique_graphs"] <= 2
+
+
+def quantities_of(module):
+    for name in quantity_names():
+        with contextlib.suppress(ValueError):
+            taiyi_fx.instrument(module, {"": [name]})
+            yield name
+
+
+@dataclasses.dataclass(frozen=True)
+class NotOfEight:
+    def measure(self, x):
+        if x.shape[-1] == 8:
+            raise ValueError("not of eight")
+        return (x.sum(),)
+
+    def merge(self, a, b):
+        return (a[0] + b[0],)
+
+    def scale(self, state, factor):
+        return (state[0] * factor,)
+
+    def finish(self, state):
+        return state[0]
+
+
+class MergesOther(NotOfEight):
+    def measure(self, x):
+        return (x.sum(0),)
+
+    def merge(self, a, b):
+        return (torch.cat([a[0], b[0]]),)
+
+
+class Asks(NotOfEight):
+    def measure(self, x):
+        return (x.sum() if x.sum() > 0 else -x.sum(),)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("place", [taiyi_fx.input, taiyi_fx.output_grad])
+@pytest.mark.parametrize("reduction", [NotOfEight, MergesOther])
+def test_a_reduction_that_fails_does_not_end_a_compiled_training(reduction, place, backend):
+    name = f"{reduction.__name__}_{place.port}_{backend}"
+    failing = taiyi_fx.quantity(name, n=place.reduce(reduction))(last)
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(8, 8)), {"0": [failing, "InputSndNorm"]})
+    run = torch.compile(model, fullgraph=True, backend=backend)
+    for step in range(2):
+        x = torch.randn(3, 8)
+        run(x).sum().backward()
+        with pytest.warns(taiyi_fx.MonitorWarning, match=name) if not step else nothing():
+            model.monitor.track(step)
+        assert model.monitor.missing["0", name].startswith("ValueError: ")
+        output = model.monitor.get_output()["0"]
+        assert output["InputSndNorm"][step] == pytest.approx(x.norm().item())
+        assert name not in output
+
+
+def test_a_reduction_that_fails_ends_a_strict_compiled_training():
+    failing = taiyi_fx.quantity("strictly_not", n=taiyi_fx.input.reduce(NotOfEight))(last)
+    model = taiyi_fx.instrument(nn.Linear(8, 8), {"": [failing]}, strict=True)
+    torch.compile(model, fullgraph=True, backend="aot_eager")(torch.randn(3, 8)).sum().backward()
+    with pytest.raises(ValueError, match="not of eight"):
+        model.monitor.track(0)
+
+
+def test_a_reduction_that_asks_for_a_value_says_so_where_one_graph_is_asked_for():
+    asking = taiyi_fx.quantity("asking", n=taiyi_fx.input.reduce(Asks))(last)
+    model = taiyi_fx.instrument(nn.Linear(8, 8), {"": [asking]})
+    x = torch.ones(3, 8)
+    with pytest.raises(RuntimeError, match="Asks decides by the values of a tensor"):
+        torch.compile(model, fullgraph=True, backend="aot_eager")(x)
+    torch.compiler.reset()
+    torch.compile(model, backend="aot_eager")(x).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="asking of 'the model'"):
+        model.monitor.track(0)
+
+
+def last(n):
+    """The number."""
+    return n
+
+
+def test_a_gradient_may_lie_otherwise_than_the_compiler_believes():
+    """It takes what dropout hands back for contiguous, which it is not here."""
+    model = Permuted()
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), CFG) for _ in range(2))
+    run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
+    xs = [torch.randn(3, 4, 5, requires_grad=True) for _ in range(2)]
+    for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+class Permuted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tanh, self.dropout, self.last = nn.Tanh(), nn.Dropout(1e-9), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.last(self.dropout(self.tanh(x)).permute(0, 2, 1))
 
 
 def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from taiyi_fx.passes.cells import cells_in, kinds_of, pack, unpacked
+from taiyi_fx.passes.cells import kinds_of
 from taiyi_fx.passes.eager_taps import PARAMETER
-from taiyi_fx.passes.ir import Pick, Reduction, State, has_fixed_shape
-from taiyi_fx.passes.slots import Board, allocate, cell_name, come_next, where
+from taiyi_fx.passes.ir import Pick
+from taiyi_fx.passes.operators import OPERATORS
+from taiyi_fx.passes.slots import Board, allocate, come_next, take_refusal
 from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in
 
 What = Literal["value", "gradient", "pair"]
-NamedGroup = tuple[str, tuple[str, ...]]
-"""By their names on the board, one reduction and the slots that it serves."""
-Steps = tuple[tuple[What, Pick, tuple[NamedGroup, ...]], ...]
+Into = tuple[str, bool, str]
+"""A reduction's address, whether its states have a fixed shape, and the slot to fold into."""
+Steps = tuple[tuple[What, Pick, tuple[Into, ...]], ...]
 """What a probe reads, of which tensor."""
 
 BACKWARD_IS_COMPILED = (
@@ -44,91 +44,84 @@ class CompiledProbes:
 
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
         """Does what a probe does, for a value and what the call was given."""
-        for what, pick, groups in steps:
+        for what, pick, into in steps:
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
                 continue
             if what == "value":
-                self._read(tensor.detach(), groups)
+                self._read(tensor.detach(), into)
             elif what == "gradient":
-                value = self._with_gradient_read(value, tensor, groups)
+                value = self._with_gradient_read(value, tensor, into)
             else:
                 x = find_tensor(given, pick)
-                if x is not None:
-                    value = self._with_pair_read(value, tensor, x.detach(), groups)
+                if x is not None and self._expects_gradient(tensor, into):
+                    tapped = self._tapped(tensor, x.detach(), into)
+                    value = replace_tensor(value, tensor, tapped)
         return value
 
-    def _read(self, x: Tensor, groups: tuple[NamedGroup, ...]) -> None:
-        for reduction, slot in self._each(groups):
-            measured = reduction.measure(x)
-            if has_fixed_shape(reduction):
-                _fold_cells(reduction, self._cells(slot, measured), measured)
-            else:
+    def _read(self, x: Tensor, into: tuple[Into, ...]) -> None:
+        for reduction, has_fixed_shape, slot in into:
+            measured = self._measured(x, None, reduction, slot)
+            if not has_fixed_shape and measured:
                 come_next(slot)
-                getattr(self.board, slot).fold(measured)
+                getattr(self.board, slot).fold(tuple(measured))
+            elif measured:
+                OPERATORS.fold(self._cells(slot, measured), measured, reduction)
 
-    def _with_gradient_read(
-        self, value: Any, tensor: Tensor, groups: tuple[NamedGroup, ...]
-    ) -> Any:
+    def _with_gradient_read(self, value: Any, tensor: Tensor, into: tuple[Into, ...]) -> Any:
         if isinstance(tensor, Parameter):
-            self._leave(groups, PARAMETER)
+            self._leave(into, PARAMETER)
             return value
-        if not self._expects_gradient(tensor, groups):
+        if not self._expects_gradient(tensor, into):
             return value
         if value is not tensor and not stands_in(value, tensor):
             why = "the tensor there is held by another: read its gradient without compiling"
-            self._leave(groups, why)
+            self._leave(into, why)
             return value
-        x = tensor.detach()
-        reductions, cells = self._cells_of_all(groups, lambda reduction: reduction.measure(x))
-        return replace_tensor(value, tensor, CompiledTap.apply(tensor, reductions, *cells))
+        return replace_tensor(value, tensor, self._tapped(tensor, None, into))
 
-    def _with_pair_read(
-        self, value: Any, tensor: Tensor, x: Tensor, groups: tuple[NamedGroup, ...]
-    ) -> Any:
-        if not self._expects_gradient(tensor, groups):
-            return value
-        reductions, cells = self._cells_of_all(
-            groups, lambda reduction: reduction.measure_pair(x, tensor)
-        )
-        return replace_tensor(value, tensor, CompiledPairTap.apply(tensor, x, reductions, *cells))
-
-    def _expects_gradient(self, tensor: Tensor, groups: tuple[NamedGroup, ...]) -> bool:
+    def _expects_gradient(self, tensor: Tensor, into: tuple[Into, ...]) -> bool:
         if not tensor.requires_grad or not torch.is_grad_enabled():
             return False
         if _is_backward_compiled():
-            self._leave(groups, BACKWARD_IS_COMPILED)
+            self._leave(into, BACKWARD_IS_COMPILED)
             return False
         return True
 
-    def _cells_of_all(
-        self, groups: tuple[NamedGroup, ...], measure: Callable[[Any], State]
-    ) -> tuple[tuple[Reduction, ...], list[Tensor]]:
-        """The reductions that can fold gradients here, and the cells of each in turn."""
-        reductions: list[Reduction] = []
+    def _tapped(self, y: Tensor, x: Tensor | None, into: tuple[Into, ...]) -> Tensor:
+        """``y``, with its gradient read, beside ``x`` if that is given."""
+        reductions: list[str] = []
         cells: list[Tensor] = []
-        for reduction, slot in self._each(groups):
-            if has_fixed_shape(reduction):
-                reductions.append(reduction)
-                cells.extend(self._cells(slot, measure(reduction)))
-            else:
+        like = y.detach()
+        for reduction, has_fixed_shape, slot in into:
+            if not has_fixed_shape:
                 why = "gradients themselves are not kept in compiled code, only statistics"
                 getattr(self.board, slot).note = why
-        return tuple(reductions), cells
+                continue
+            # Only the shapes of the measurement are used: the compiler drops its arithmetic.
+            first, second = (like, None) if x is None else (x, like)
+            measured = self._measured(first, second, reduction, slot)
+            if measured:
+                reductions.append(reduction)
+                cells += self._cells(slot, measured)
+        return CompiledTap.apply(y, x, reductions, *cells) if cells else y
 
-    def _cells(self, slot: str, measured: State) -> State:
-        come_next(slot)
-        # For gradients only the shapes of the measurement are used: the compiler drops its
-        # arithmetic.
-        allocate(slot, kinds_of(measured), measured[0].device)
-        return tuple(getattr(self.board, cell_name(slot, i)) for i in range(cells_in(measured)))
+    def _measured(
+        self, x: Tensor, gradient: Tensor | None, reduction: str, slot: str
+    ) -> list[Tensor]:
+        measured = OPERATORS.measure(x, gradient, reduction)
+        if not measured:
+            take_refusal(slot, reduction)
+            getattr(self.board, slot).fail_as_refused()
+        return measured
 
-    def _leave(self, groups: tuple[NamedGroup, ...], why: str) -> None:
-        for _, slot in self._each(groups):
+    def _cells(self, slot: str, measured: list[Tensor]) -> list[Tensor]:
+        names = allocate(slot, kinds_of(tuple(measured)), measured[0].device)
+        return [getattr(self.board, name) for name in names]
+
+    def _leave(self, into: tuple[Into, ...], why: str) -> None:
+        for _, _, slot in into:
             getattr(self.board, slot).leave(why)
-
-    def _each(self, groups: tuple[NamedGroup, ...]) -> list[tuple[Any, str]]:
-        return [(getattr(self.board, name), slot) for name, slots in groups for slot in slots]
 
 
 @torch.compiler.assume_constant_result
@@ -138,30 +131,13 @@ def _is_backward_compiled() -> bool:
 
 
 class CompiledTap(torch.autograd.Function):
-    """The identity; its backward folds the gradient into cells, in place, for compiled code."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, reductions: tuple[Reduction, ...], *cells: Tensor) -> Tensor:
-        """``x``; ``cells`` are those of each reduction in turn."""
-        ctx.reductions, ctx.cells = reductions, cells
-        return x.detach()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
-        """The gradient as it came."""
-        (g,) = grads
-        _fold_all(ctx.reductions, ctx.cells, g, lambda reduction: reduction.measure(g))
-        return g, None, *(None for _ in ctx.cells)
-
-
-class CompiledPairTap(torch.autograd.Function):
-    """The same for reductions of a call's input and its output's gradient together."""
+    """The identity; its backward folds the gradient into cells, in place."""
 
     @staticmethod
     def forward(
-        ctx: Any, y: Tensor, x: Tensor, reductions: tuple[Any, ...], *cells: Tensor
+        ctx: Any, y: Tensor, x: Tensor | None, reductions: list[str], *cells: Tensor
     ) -> Tensor:
-        """``y``; ``cells`` are those of each reduction in turn."""
+        """``y``; ``cells`` are those of each reduction in turn, which may ask for ``x``, too."""
         ctx.save_for_backward(x)
         ctx.reductions, ctx.cells = reductions, cells
         return y.detach()
@@ -170,31 +146,5 @@ class CompiledPairTap(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         """The gradient as it came."""
         (g,), (x,) = grads, ctx.saved_tensors
-        _fold_all(ctx.reductions, ctx.cells, g, lambda reduction: reduction.measure_pair(x, g))
+        OPERATORS.fold_gradient(ctx.cells, g, x, ctx.reductions)
         return g, None, None, *(None for _ in ctx.cells)
-
-
-def _fold_all(
-    reductions: tuple[Any, ...],
-    cells: tuple[Tensor, ...],
-    g: Tensor,
-    measure: Callable[[Any], State],
-) -> None:
-    # The compiler moves what does not depend on the gradient, such as a count of its elements,
-    # into the forward, where the cells are read too early: so what is read of them depends on it.
-    none = g.reshape(-1)[:0].any()
-    start = 0
-    for reduction in reductions:
-        measured = measure(reduction)
-        end = start + cells_in(measured)
-        _fold_cells(reduction, cells[start:end], measured, none)
-        start = end
-
-
-def _fold_cells(
-    reduction: Reduction, cells: State, measured: State, none: Tensor | None = None
-) -> None:
-    found = cells if none is None else tuple(cell + none for cell in cells)
-    count, before = unpacked(found, [(part.shape, part.dtype) for part in measured])
-    merged = reduction.merge(before, measured)
-    pack(cells, count + 1, where(count > 0, merged, measured))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.compiled_taps import NamedGroup, Steps
+from taiyi_fx.passes.compiled_taps import Into, Steps
 from taiyi_fx.passes.eager_taps import (
     NOT_REACHED,
     NOT_REACHED_OF_VIEW,
@@ -19,7 +19,7 @@ from taiyi_fx.passes.eager_taps import (
     tap,
 )
 from taiyi_fx.passes.folds import SlotGroup, fold, leave, waiting_room
-from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
+from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port, has_fixed_shape
 from taiyi_fx.passes.parts import is_spread, whole
 from taiyi_fx.passes.slots import Slot
 from taiyi_fx.passes.structure import find_tensor, stands_in, tensors_in
@@ -123,16 +123,17 @@ class Probe:
     def steps(self) -> Steps:
         """What it does, in constants that compiled code can hold."""
         return (
-            *(("value", pick, _named(groups)) for pick, groups in self.value_slots),
-            *(("gradient", pick, _named(groups)) for pick, groups in self.gradient_slots),
-            *(("pair", pick, _named(groups)) for pick, groups in self.pair_slots),
+            *(("value", pick, _into(groups)) for pick, groups in self.value_slots),
+            *(("gradient", pick, _into(groups)) for pick, groups in self.gradient_slots),
+            *(("pair", pick, _into(groups)) for pick, groups in self.pair_slots),
         )
 
 
-def _named(groups: tuple[SlotGroup, ...]) -> tuple[NamedGroup, ...]:
+def _into(groups: tuple[SlotGroup, ...]) -> tuple[Into, ...]:
     return tuple(
-        (slots[0].board.name_of(reduction), tuple(slot.key for slot in slots))
+        (slot.board.address_of(reduction), has_fixed_shape(reduction), slot.key)
         for reduction, slots in groups
+        for slot in slots
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
@@ -16,7 +17,11 @@ from taiyi_fx.passes.folds import CLOCK, Waiting
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Numbers, Plan, Reading, State
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
+_BOARDS: weakref.WeakValueDictionary[str, Board] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
+# Compiled code that is kept on disk is found again by its texts, which say nothing of what a
+# reduction does: so those of each process are its own.
+_PROCESS = uuid.uuid4().hex
 
 _TYPES = {int: torch.int64, float: torch.float64}
 
@@ -24,31 +29,63 @@ _TYPES = {int: torch.int64, float: torch.float64}
 class Board:
     """What the slots of a model have in common.
 
-    Compiled code finds all it needs here, by names that are texts in the code: the slots, their
-    reductions and cells are attributes. The compiler checks at each call every object that it went
-    through, so the way is short; and it sees an attribute that was set while it traced, but not a
-    new entry of a dictionary that it has read before.
+    Compiled code finds slots and their cells here, by names that are texts in the code. The
+    compiler checks at each call every object that it went through, so the way is short; and it sees
+    an attribute that was set while it traced, but not a new entry of a dictionary that it has read
+    before.
 
     Attributes:
         touched: The slots that a step has left something in, by their keys.
         waiting: The small tensors that are still to be folded.
+        reductions: Those of its slots, each once.
+        refusals: Why some of them, by their places, could not be taken in compiled code.
     """
 
     def __init__(self) -> None:
         self.touched: dict[str, Slot] = {}
         self.waiting = Waiting()
-        self._reductions: dict[Any, str] = {}
-
-    def name_of(self, reduction: Any) -> str:
-        """The name that a reduction, and every equal one, has here."""
-        if reduction not in self._reductions:
-            self._reductions[reduction] = name = f"reduction_{len(self._reductions)}"
-            setattr(self, name, reduction)
-        return self._reductions[reduction]
+        self.reductions: list[Any] = []
+        self.refusals: dict[int, Exception] = {}
+        self._places: dict[Any, int] = {}
+        self._key = f"{_PROCESS}_{next(_KEYS)}"
+        _BOARDS[self._key] = self
 
     def one_of(self, reduction: Any) -> Any:
         """One and the same object for all equal reductions."""
-        return getattr(self, self.name_of(reduction))
+        return self.reductions[self._place(reduction)]
+
+    def address_of(self, reduction: Any) -> str:
+        """A text by which `reduction_at` finds a reduction, or an equal one."""
+        return f"{self._key}.{self._place(reduction)}"
+
+    def _place(self, reduction: Any) -> int:
+        if reduction not in self._places:
+            self._places[reduction] = len(self.reductions)
+            self.reductions.append(reduction)
+        return self._places[reduction]
+
+
+def reduction_at(address: str) -> Any:
+    """The reduction that a board has the address of."""
+    board, place = _at(address)
+    return board.reductions[place]
+
+
+def refuse(address: str, error: Exception) -> None:
+    """Keeps why a reduction last could not be taken in compiled code."""
+    board, place = _at(address)
+    board.refusals[place] = _without_frames(error)
+
+
+def _at(address: str) -> tuple[Board, int]:
+    key, _, place = address.partition(".")
+    return _BOARDS[key], int(place)
+
+
+def _without_frames(error: Exception) -> Exception:
+    # A traceback would keep the tensors of its frames alive.
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)
 
 
 class Slot:
@@ -65,6 +102,7 @@ class Slot:
         shape: The shape first seen.
         module: The module's name.
         failure: Why a fold did not succeed in this step, or None.
+        refusal: Why none can in compiled code, or None.
         handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
@@ -90,6 +128,7 @@ class Slot:
         self.kinds: tuple[Kind, ...] = ()
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
+        self.refusal: Exception | None = None
         self.note: str | None = None
         self.order = 0
         self.is_joined = is_joined
@@ -118,9 +157,12 @@ class Slot:
 
     def fail(self, error: Exception) -> None:
         """Takes in that a fold did not succeed: the step's statistic would not be whole."""
-        # A traceback would keep the tensors of its frames alive.
-        error.__context__ = error.__cause__ = None
-        self.failure, self.found = error.with_traceback(None), None
+        self.failure, self.found = _without_frames(error), None
+        self._touched[self.key] = self
+
+    def fail_as_refused(self) -> None:
+        """The same for compiled code, where what it would fold cannot be measured."""
+        self.failure = self.refusal
         self._touched[self.key] = self
 
     def leave(self, note: str) -> None:
@@ -282,10 +324,19 @@ def come_next(key: str) -> bool:
 
 
 @torch.compiler.assume_constant_result
-def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> bool:
-    """Gives a slot its cells, likewise."""
+def take_refusal(key: str, address: str) -> bool:
+    """Tells a slot why its reduction could not be taken, likewise."""
+    board, place = _at(address)
+    _SLOTS[key].refusal = board.refusals[place]
+    return True
+
+
+@torch.compiler.assume_constant_result
+def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> tuple[str, ...]:
+    """Gives a slot its cells, likewise, behind all others; returns their names on the board."""
+    come_next(key)
     slot = _SLOTS[key]
     if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
         slot.keep_in(kinds, new_cells(kinds, device))
         _Allocations.count += 1
-    return True
+    return tuple(cell_name(key, i) for i in range(len(slot.cells or ())))

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.passes.ir import Numbers, State
 from taiyi_fx.reductions.rows import accumulated, count
 from taiyi_fx.reductions.sums import norm, norm_in_python, norms, norms_of_alike, square_sums, wide
@@ -134,11 +135,11 @@ class SampleNorms:
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
-        samples = x.reshape(len(x) if x.ndim else 1, -1) if x.numel() else x.new_empty(0, 1)
+        samples = x.reshape(x.shape[0] if x.ndim else 1, -1) if x.numel() else x.new_empty(0, 1)
         found = square_sums(samples, (1,)).sqrt()
         if self.normalize:
             found = found / samples.shape[1] ** 0.5
-        return count(len(samples), x), found.sum()
+        return count(samples.shape[0], x), found.sum()
 
     def merge(self, a: State, b: State) -> State:
         return a[0] + b[0], a[1] + b[1]
@@ -227,7 +228,7 @@ class Scalar:
     def measure(self, x: Tensor) -> State:
         if x.numel() == 1:
             return count(1, x), accumulated(x).reshape(()).to(wide(x.device), copy=True)
-        if torch.compiler.is_compiling():  # where nothing can be raised that would be told
+        if is_compiling():  # where nothing can be raised that would be told
             return count(1, x), torch.full((), torch.nan, dtype=wide(x.device), device=x.device)
         raise ValueError(f"a scalar is read here, but the tensor has the shape {tuple(x.shape)}")
 

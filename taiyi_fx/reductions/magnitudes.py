@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import accumulated
 
@@ -199,7 +200,7 @@ def _as_float32(x: Tensor) -> Tensor:
 
 
 def _counts(index: Tensor, bins: int) -> Tensor:
-    if index.device.type == "cpu" and not torch.compiler.is_compiling():
+    if index.device.type == "cpu" and not is_compiling():
         return torch.bincount(index, minlength=bins)
     # Elsewhere bincount waits for the device, and its shape depends on the data.
     index = index.to(torch.int64)

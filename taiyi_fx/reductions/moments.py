@@ -103,14 +103,14 @@ class FourthMoment:
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x).reshape(-1)
-        if len(x) == 0:
+        if x.shape[0] == 0:
             zero = x.sum().to(wide(x.device))
             return count(0, x), zero, zero, zero, zero
         mean, deviations = centred(x, (0,))
         # In float32 the powers of what is left are in range: none is larger than 2.
         size = power_of_two(deviations)
         u = deviations / size
-        size, n = size.to(mean.dtype), len(x)
+        size, n = size.to(mean.dtype), x.shape[0]
         m2, m3, m4 = ((u**k).sum().to(wide(x.device)) for k in (2, 3, 4))
         return count(n, x), mean, m2 * size**2, m3 * size**3, m4 * size**4
 

@@ -44,10 +44,10 @@ class PerSample:
     def measure_pair(self, x: Tensor, g: Tensor) -> State:
         norms = _shares(self.layer, x, g, with_total=False).square_norms.sqrt()
         if self.reduce == "none":
-            return count(len(norms), norms), norms
+            return count(norms.shape[0], norms), norms
         if self.reduce == "mean":
-            return count(len(norms), norms), norms.sum()
-        return count(len(norms), norms), norms.amax() if len(norms) else norms.sum()
+            return count(norms.shape[0], norms), norms.sum()
+        return count(norms.shape[0], norms), norms.amax() if norms.shape[0] else norms.sum()
 
     def merge(self, a: State, b: State) -> State:
         if self.reduce == "none":
@@ -91,7 +91,7 @@ class Noise:
 
     def measure_pair(self, x: Tensor, g: Tensor) -> State:
         squares, total, unit = _shares(self.layer, x, g, with_total=True)
-        return count(len(squares), squares), squares.sum(), unit, total
+        return count(squares.shape[0], squares), squares.sum(), unit, total
 
     def merge(self, a: State, b: State) -> State:
         (n_a, squares_a, unit_a, total_a), (n_b, squares_b, unit_b, total_b) = a, b
@@ -113,7 +113,7 @@ def _shares(layer: WeightGradient | None, x: Tensor, g: Tensor, *, with_total: b
     with torch.autocast(g.device.type, enabled=False):
         g = accumulated(g)
         x = accumulated(x).to(g.dtype) if x.dtype.is_floating_point else x
-        if g.ndim and len(g) == 0:  # no sample: the shapes are those of one of zeros
+        if g.ndim and g.shape[0] == 0:  # no sample: the shapes are those of one of zeros
             one = [t.new_zeros(1, *t.shape[1:]) for t in (x, g)]
             of_one = layer.shares(*one, with_total=with_total)
             return of_one._replace(square_norms=of_one.square_norms[:0])

@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from taiyi_fx.passes.compiling import is_compiling
+
 _REAL = (torch.float32, torch.float64)
 
 FeatureAxis = int | Literal["auto"]
@@ -20,7 +22,7 @@ def accumulated(x: Tensor) -> Tensor:
     complex numbers are replaced by their absolute value.
     """
     # Nearly always there is nothing to do; the compiler takes no such question.
-    if x.dtype in _REAL and not torch.compiler.is_compiling() and not x.is_neg():
+    if x.dtype in _REAL and not is_compiling() and not x.is_neg():
         return x
     # Asked of its type: of the tensor, the compiler of torch 2.6 takes no such question backwards.
     if x.dtype.is_complex:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
@@ -112,7 +113,7 @@ class Spectrum:
         rows = as_matrix(accumulated(x), self.feature_axis)
         n, c = rows.shape
         # Compiled code needs a state of one shape, whatever the size of the batch.
-        if not torch.compiler.is_compiling() and _stays_rows(n, c):
+        if not is_compiling() and _stays_rows(n, c):
             nothing, one = rows.new_empty(0), rows.new_ones((), dtype=wide(x.device))
             return count(n, x), nothing, one, nothing, rows.clone()  # no view of the tensor itself
         return count(n, x), *self._product(rows), rows.new_empty(0, c)
@@ -134,7 +135,7 @@ class Spectrum:
         """The mean of some rows, a unit, and the product of their deviations in it."""
         with torch.autocast(rows.device.type, enabled=False):
             mean = torch.zeros(rows.shape[1], dtype=wide(rows.device), device=rows.device)
-            if self.centered and len(rows):
+            if self.centered and rows.shape[0]:
                 mean, rows = centred(rows, (0,))
             rows, unit = in_unit(rows)
             return mean, unit.to(mean.dtype), rows.T @ rows
@@ -259,12 +260,11 @@ class Singular:
 
     def _kept(self, rows: Tensor) -> Tensor:
         n, c = rows.shape
-        is_compiling = torch.compiler.is_compiling()
-        if n > (c if is_compiling else 4 * c):
+        if n > (c if is_compiling() else 4 * c):
             # LAPACK may return garbage, or nothing, for NaN: it goes through as NaN everywhere.
             safe, broken = _guarded(rows)
             rows = _factor(safe).masked_fill(broken, torch.nan)
-        if not is_compiling:
+        if not is_compiling():
             return rows.clone()
         # Compiled code needs a state of one shape: rows of zeros change no singular value but 0.
         padded = rows.new_zeros(c, c)
@@ -293,7 +293,7 @@ class MatrixSingular:
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
-        return (x.reshape(len(x) if x.ndim else 1, -1).clone(),)
+        return (x.reshape(x.shape[0] if x.ndim else 1, -1).clone(),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.cat([a[0], b[0]]),)

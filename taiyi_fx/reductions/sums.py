@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.reductions.rows import accumulated
 
 _BLOCK = 2**13
@@ -40,7 +41,7 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     Exact for constants, whose deviations must be zero and not the rounding of a sum; precise where
     the mean is large beside the spread, and where the first element is far from the others.
     """
-    if x.dtype == torch.float64 or (x.numel() > _SMALL and _is_fast(x)):
+    if x.dtype == torch.float64 or (_is_fast(x) and x.numel() > _SMALL):
         return _centred_around_itself(x, axes)
     mean = x.mean(axes, keepdim=True, dtype=wide(x.device))
     about = mean.to(x.dtype)
@@ -72,7 +73,7 @@ def ratio(part: Tensor, whole: Tensor | int) -> Tensor:
 
 def norm(x: Tensor) -> Tensor:
     """The Euclidean norm of all elements of a tensor of any type, as a scalar in `wide`."""
-    found = None if torch.compiler.is_compiling() else norm_in_python(x)
+    found = None if is_compiling() else norm_in_python(x)
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)
     x = accumulated(x)
@@ -207,7 +208,7 @@ def _power_at_or_below(largest: Tensor) -> Tensor:
 
 
 def _is_fast(x: Tensor) -> bool:
-    if torch.compiler.is_compiling():
+    if is_compiling():
         return False
     # On other devices a look at the result would wait for it.
     return x.dtype is torch.float32 and x.is_cpu and not x.is_neg()

@@ -42,7 +42,7 @@ class Dense:
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
         """What each sample contributes; N x ... x in and N x ... x out."""
         (x, g), unit = _in_units(x, g)
-        n = len(x) if x.ndim > 1 else 1
+        n = x.shape[0] if x.ndim > 1 else 1
         x, g = (t.reshape(n, 1, -1, t.shape[-1]) for t in (x, g))
         return _of_products(x, g, unit, with_total)
 
@@ -81,7 +81,7 @@ class Convolution:
             # The output of a transpose may be padded by more than its last patch.
             x = x.narrow(i, 0, (g.shape[i] - 1) * stride + (size - 1) * dilation + 1)
         patches = self._patches(x)
-        of_positions = g.reshape(len(g), self.groups, g.shape[1] // self.groups, -1).mT
+        of_positions = g.reshape(g.shape[0], self.groups, g.shape[1] // self.groups, -1).mT
         return _of_products(patches, of_positions, unit, with_total)
 
     def _steps(self) -> Iterable[tuple[int, int, int]]:
@@ -116,7 +116,7 @@ class Lookup:
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
         """What each sample contributes; ``x`` holds N x ... indices, ``g`` N x ... x D."""
         (g,), unit = _in_units(g)
-        n = len(x) if x.ndim else 1
+        n = x.shape[0] if x.ndim else 1
         x, g = x.reshape(n, -1), g.reshape(n, -1 if g.numel() else 0, g.shape[-1])
         if self.padding_idx is not None:
             g = g * (x != self.padding_idx).unsqueeze(2)

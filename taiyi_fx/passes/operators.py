@@ -1,0 +1,98 @@
+"""Operators: all that compiled code has to call to read a tensor.
+
+The compiler interprets Python at some milliseconds an operation, a Function at tens. An operator is
+one operation to it, whatever a reduction does. What the operator is made of comes up where the
+compiler has torch itself run the graph: there it costs little, and is compiled as if it had stood
+in the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from taiyi_fx.passes.cells import cells_in, pack, unpacked
+from taiyi_fx.passes.compiling import for_compiled_code
+from taiyi_fx.passes.ir import State, has_fixed_shape
+from taiyi_fx.passes.slots import reduction_at, refuse, where
+
+# A measurement that does not succeed has no tensors; its reduction's board then knows why.
+_SCHEMAS = (
+    "measure(Tensor x, Tensor? gradient, str reduction) -> Tensor[]",
+    "fold(Tensor(a!)[] cells, Tensor[] measured, str reduction) -> ()",
+    "fold_gradient(Tensor(a!)[] cells, Tensor g, Tensor? x, str[] reductions) -> ()",
+)
+_LIBRARY = torch.library.Library("taiyi_fx", "DEF")
+
+
+def _measure(x: Tensor, gradient: Tensor | None, reduction: str) -> list[Tensor]:
+    found = reduction_at(reduction)
+    try:
+        state = _measured(found, x, gradient)
+        if has_fixed_shape(found):
+            _check_merged(_merged(found, state, state), state)
+    except GuardOnDataDependentSymNode as error:
+        kind = type(found).__qualname__
+        raise TypeError(
+            f"{kind} decides by the values of a tensor, which one graph (fullgraph=True) cannot"
+        ) from error
+    except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+        refuse(reduction, error)
+        return []
+    return list(state)
+
+
+def _measured(reduction: Any, x: Tensor, g: Tensor | None = None) -> State:
+    with for_compiled_code():
+        return reduction.measure(x) if g is None else reduction.measure_pair(x, g)
+
+
+def _merged(reduction: Any, a: State, b: State) -> State:
+    with for_compiled_code():
+        return reduction.merge(a, b)
+
+
+def _check_merged(merged: State, state: State) -> None:
+    seen, had = ([tuple(part.shape) for part in parts] for parts in (merged, state))
+    if seen != had:
+        raise ValueError(f"merging states of the shapes {had} gave {seen}")
+
+
+def _fold(cells: Sequence[Tensor], measured: Sequence[Tensor], reduction: str) -> None:
+    _fold_cells(reduction_at(reduction), tuple(cells), tuple(measured))
+
+
+def _fold_cells(reduction: Any, cells: State, measured: State, none: Tensor | None = None) -> None:
+    found = cells if none is None else tuple(cell + none for cell in cells)
+    count, before = unpacked(found, [(part.shape, part.dtype) for part in measured])
+    merged = _merged(reduction, before, measured)
+    pack(cells, count + 1, where(count > 0, merged, measured))
+
+
+def _fold_gradient(
+    cells: Sequence[Tensor], g: Tensor, x: Tensor | None, reductions: Sequence[str]
+) -> None:
+    if g.is_contiguous():
+        # So the compiler believes; but what dropout hands back, for one, may lie otherwise, and a
+        # view would fail. This makes it true, and inductor takes it out again.
+        g = g.clone(memory_format=torch.contiguous_format)
+    # The compiler moves what does not depend on the gradient, such as a count of its elements, into
+    # the forward, where the cells are read too early: so what is read of them depends on it.
+    none = g.unsqueeze(0)[:0].any()
+    start = 0
+    for reduction in map(reduction_at, reductions):
+        measured = _measured(reduction, g) if x is None else _measured(reduction, x, g)
+        end = start + cells_in(measured)
+        _fold_cells(reduction, tuple(cells[start:end]), measured, none)
+        start = end
+
+
+for _schema, _function in zip(_SCHEMAS, (_measure, _fold, _fold_gradient), strict=True):
+    _LIBRARY.define(_schema)
+    _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")
+
+OPERATORS = torch.ops.taiyi_fx
