@@ -7,7 +7,8 @@ be recorded with the value that a hook reads. The time of `instrument` is told b
 be: three forwards and a second.
 
 With ``--compile`` models are compiled as one graph instead, plain and instrumented; where the plain
-model compiles, the instrumented one has to, and to record what it records in eager code.
+model compiles, the instrumented one has to, and to record what it records in eager code, or to say
+why not.
 
 Run it from the root of the repository, in an environment with the models' libraries (``make zoo``
 makes one):
@@ -83,12 +84,21 @@ def _compile(options: argparse.Namespace) -> int:
 
 def _compiled_line(result: Compiled) -> str:
     said = "; ".join(result.problems) or f"{result.same}/{result.values} values"
+    said += f", {result.told} told to be missing" if result.told else ""
     said = f"excluded: {result.excluded}" if result.excluded else said
     seconds = f"{result.plain_seconds:5.1f} {result.seconds:5.1f} s"
     return f"{result.name:<60} {seconds}  {'FAILS: ' if result.problems else ''}{said}"
 
 
-_COMPILED_HEAD = ("compiled", "models", "plain compiles", "instrumented too", "values", "seconds")
+_COMPILED_HEAD = (
+    "compiled",
+    "models",
+    "plain compiles",
+    "instrumented too",
+    "values",
+    "told",
+    "seconds",
+)
 
 
 def _compiled_row(
@@ -100,6 +110,7 @@ def _compiled_row(
         str(len(judged)),
         str(sum(not r.problems for r in judged)),
         f"{sum(r.same for r in judged)}/{sum(r.values for r in judged)}",
+        str(sum(r.told for r in judged)),
         f"{sum(r.plain_seconds for r in judged):.0f} {sum(r.seconds for r in judged):.0f}",
     )
 

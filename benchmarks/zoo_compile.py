@@ -31,6 +31,7 @@ class Compiled:
         problems: Everything that falls short.
         values: How many values eager code recorded.
         same: How many of them compiled code recorded too.
+        told: How many others it said it would not, and why.
         plain_seconds: What the plain model's first step took, compiling included.
         seconds: The same of the instrumented one.
     """
@@ -40,6 +41,7 @@ class Compiled:
     problems: list[str] = field(default_factory=list)
     values: int = 0
     same: int = 0
+    told: int = 0
     plain_seconds: float = 0.0
     seconds: float = 0.0
 
@@ -77,13 +79,14 @@ def _check(result: Compiled, case: Case) -> None:
     same = [key for key in values if key in others and _is_close(values[key], others[key])]
     result.values, result.same = len(values), len(same)
     wrong = [key for key in values if key in others and key not in same]
-    missing = [key for key in values if key not in others]
+    result.told = sum(key in said for key in values if key not in others)
+    missing = [key for key in values if key not in others and key not in said]
     if wrong:
         lines = [f"{q} of {m!r}: {others[m, q]:.6g}, not {values[m, q]:.6g}" for m, q in wrong]
         result.problems.append(f"{len(wrong)} other values: {listed(lines)}")
     if missing:
-        lines = [f"{q} of {m!r} ({said.get((m, q), 'nothing is said')})" for m, q in missing]
-        result.problems.append(f"{len(missing)} values missing: {listed(lines)}")
+        lines = [f"{q} of {m!r}" for m, q in missing]
+        result.problems.append(f"{len(missing)} values missing without a word: {listed(lines)}")
     if invented := [key for key in others if key not in values and others[key]]:
         lines = [f"{q} of {m!r}" for m, q in invented]
         result.problems.append(f"{len(invented)} values that eager code has not: {listed(lines)}")
@@ -93,7 +96,9 @@ def _step_compiled(model: nn.Module, case: Case) -> tuple[Phase, float]:
     torch.compiler.reset()
     started = time.process_time()
     model.compile(backend=BACKEND, fullgraph=True)
-    phase = train_step(model, case, 0)
+    # One graph takes no checkpoint with probes inside without this: docs/explanation/limits.md.
+    with torch._dynamo.config.patch(skip_fwd_side_effects_in_bwd_under_checkpoint=True):
+        phase = train_step(model, case, 0)
     return phase, time.process_time() - started
 
 

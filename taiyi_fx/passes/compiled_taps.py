@@ -13,9 +13,9 @@ from taiyi_fx.passes.eager_taps import PARAMETER
 from taiyi_fx.passes.ir import Pick
 from taiyi_fx.passes.operators import OPERATORS
 from taiyi_fx.passes.slots import Board, allocate, come_next, take_refusal
-from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in
+from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in, tensors_in
 
-What = Literal["value", "gradient", "pair"]
+What = Literal["value", "gradient", "gradient of what was made", "pair"]
 Into = tuple[str, bool, str]
 """A reduction's address, whether its states have a fixed shape, and the slot to fold into."""
 Steps = tuple[tuple[What, Pick, tuple[Into, ...]], ...]
@@ -24,6 +24,10 @@ Steps = tuple[tuple[What, Pick, tuple[Into, ...]], ...]
 BACKWARD_IS_COMPILED = (
     "compiled autograd cannot write what is kept of gradients: read them with "
     "torch._dynamo.config.compiled_autograd switched off"
+)
+HANDED_ON = (
+    "the module hands on its input, whose other uses compiled code does not see: read its gradient "
+    "without compiling"
 )
 
 
@@ -50,7 +54,9 @@ class CompiledProbes:
                 continue
             if what == "value":
                 self._read(tensor.detach(), into)
-            elif what == "gradient":
+            elif what == "gradient of what was made" and _is_among(tensor, given):
+                self._leave(into, HANDED_ON)
+            elif what != "pair":
                 value = self._with_gradient_read(value, tensor, into)
             else:
                 x = find_tensor(given, pick)
@@ -122,6 +128,10 @@ class CompiledProbes:
     def _leave(self, into: tuple[Into, ...], why: str) -> None:
         for _, _, slot in into:
             getattr(self.board, slot).leave(why)
+
+
+def _is_among(tensor: Tensor, given: Any) -> bool:
+    return any(tensor is other for other in tensors_in(given))
 
 
 @torch.compiler.assume_constant_result

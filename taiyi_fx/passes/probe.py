@@ -122,9 +122,11 @@ class Probe:
 
     def steps(self) -> Steps:
         """What it does, in constants that compiled code can hold."""
+        may_be_given = any(slot.module in slot.board.handing_on for slot in self.slots)
+        gradient = "gradient of what was made" if may_be_given else "gradient"
         return (
             *(("value", pick, _into(groups)) for pick, groups in self.value_slots),
-            *(("gradient", pick, _into(groups)) for pick, groups in self.gradient_slots),
+            *((gradient, pick, _into(groups)) for pick, groups in self.gradient_slots),
             *(("pair", pick, _into(groups)) for pick, groups in self.pair_slots),
         )
 

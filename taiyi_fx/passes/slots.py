@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import uuid
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -39,6 +39,7 @@ class Board:
         waiting: The small tensors that are still to be folded.
         reductions: Those of its slots, each once.
         refusals: Why some of them, by their places, could not be taken in compiled code.
+        handing_on: The modules that return their very input.
     """
 
     def __init__(self) -> None:
@@ -46,6 +47,7 @@ class Board:
         self.waiting = Waiting()
         self.reductions: list[Any] = []
         self.refusals: dict[int, Exception] = {}
+        self.handing_on: Collection[str] = ()
         self._places: dict[Any, int] = {}
         self._key = f"{_PROCESS}_{next(_KEYS)}"
         _BOARDS[self._key] = self
@@ -178,6 +180,8 @@ class Slot:
             # The compiler then takes it for a constant, and checks only that it is the same one.
             # Besides, CUDA graphs are given up where they would write into what may move.
             torch._dynamo.mark_static_address(cell, guard=True)
+            # Else dynamic=True leaves its size open, and takes it for that of a batch which has it.
+            torch._dynamo.mark_static(cell)
             setattr(self.board, cell_name(self.key, i), cell)
         self.kinds, self.cells = kinds, cells
 

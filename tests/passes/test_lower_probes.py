@@ -36,7 +36,7 @@ def test_a_lowered_probe_is_a_call_of_constants():
     calls = [n for n in graph.nodes if n.op == "call_function"]
     assert len(calls) == 4
     assert len({id(n.target) for n in calls}) == 1
-    assert {type(c) for n in calls for c in constants_in(n.args[1:])} == {str, type(None)}
+    assert {type(c) for n in calls for c in constants_in(n.args[1:])} == {str, bool, type(None)}
 
 
 def test_what_equal_reductions_read_lands_in_the_cells_of_each_slot():
