@@ -401,11 +401,13 @@ def test_sizes_that_are_left_open_stay_so(kind):
     make, shape = MODULES[kind]
     model = taiyi_fx.instrument(make(), {"": [*quantities_of(make())]})
     counters.clear()
-    run = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+    run = torch.compile(model, fullgraph=True, backend="aot_eager")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
         for step, n in enumerate((6, 9, 12, 15)):
-            run(torch.randn(n, *shape, requires_grad=True)).square().sum().backward()
+            x = torch.randn(n, *shape, requires_grad=True)
+            torch._dynamo.mark_dynamic(x, 0)
+            run(x).square().sum().backward()
             model.monitor.track(step)
     assert counters["stats"]["unique_graphs"] == 1
 

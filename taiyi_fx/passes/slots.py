@@ -180,8 +180,6 @@ class Slot:
             # The compiler then takes it for a constant, and checks only that it is the same one.
             # Besides, CUDA graphs are given up where they would write into what may move.
             torch._dynamo.mark_static_address(cell, guard=True)
-            # Else dynamic=True leaves its size open, and takes it for that of a batch which has it.
-            torch._dynamo.mark_static(cell)
             setattr(self.board, cell_name(self.key, i), cell)
         self.kinds, self.cells = kinds, cells
 
