@@ -3,6 +3,9 @@
 import contextlib
 import copy
 import dataclasses
+import gc
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -444,9 +447,42 @@ class MergesOther(NotOfEight):
         return (torch.cat([a[0], b[0]]),)
 
 
-class Asks(NotOfEight):
+class Decides(NotOfEight):
     def measure(self, x):
         return (x.sum() if x.sum() > 0 else -x.sum(),)
+
+
+class Masks(NotOfEight):
+    def measure(self, x):
+        return (x[x > 0].sum(),)
+
+
+class Reads(NotOfEight):
+    def measure(self, x):
+        return (x.sum() * x.sum().item(),)
+
+
+class Empty(NotOfEight):
+    def measure(self, x):
+        return ()
+
+
+class Complex(NotOfEight):
+    def measure(self, x):
+        return (torch.complex(x.sum(), x.abs().sum()),)
+
+    def finish(self, state):
+        return state[0].imag
+
+
+class Sums(NotOfEight):
+    def measure(self, x):
+        return (x.double().sum(),)
+
+
+class Sizes(NotOfEight):
+    def measure(self, x):
+        return (x.double().abs().sum() * 100,)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
@@ -476,16 +512,103 @@ def test_a_reduction_that_fails_ends_a_strict_compiled_training():
         model.monitor.track(0)
 
 
-def test_a_reduction_that_asks_for_a_value_says_so_where_one_graph_is_asked_for():
-    asking = taiyi_fx.quantity("asking", n=taiyi_fx.input.reduce(Asks))(last)
-    model = taiyi_fx.instrument(nn.Linear(8, 8), {"": [asking]})
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("place", [taiyi_fx.input, taiyi_fx.output_grad])
+@pytest.mark.parametrize("reduction", [Decides, Masks, Reads])
+def test_a_reduction_that_asks_for_values_is_left_out_and_told(reduction, place, fullgraph):
+    name = f"{reduction.__name__}_{place.port}_{fullgraph}"
+    asking = taiyi_fx.quantity(name, n=place.reduce(reduction))(last)
+    model = taiyi_fx.instrument(nn.Linear(8, 8), {"": [asking, "InputSndNorm"]})
     x = torch.ones(3, 8)
-    with pytest.raises(RuntimeError, match="Asks decides by the values of a tensor"):
-        torch.compile(model, fullgraph=True, backend="aot_eager")(x)
-    torch.compiler.reset()
-    torch.compile(model, backend="aot_eager")(x).sum().backward()
-    with pytest.warns(taiyi_fx.MonitorWarning, match="asking of 'the model'"):
+    torch.compile(model, backend="aot_eager", fullgraph=fullgraph)(x).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match=f"{name} of 'the model'.*values of a tensor"):
         model.monitor.track(0)
+    assert model.monitor.get_output()[""]["InputSndNorm"][0] == pytest.approx(x.norm().item())
+
+
+def test_a_state_without_parts_is_told_in_compiled_code():
+    empty = taiyi_fx.quantity("empty_state", n=taiyi_fx.input.reduce(Empty))(last)
+    model = taiyi_fx.instrument(nn.Linear(8, 8), {"": [empty]})
+    torch.compile(model, backend="aot_eager", fullgraph=True)(torch.ones(3, 8)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="no parts"):
+        model.monitor.track(0)
+
+
+@pytest.mark.parametrize("place", [taiyi_fx.input, taiyi_fx.output_grad])
+def test_a_complex_state_keeps_both_its_parts_in_compiled_code(place):
+    name = f"imaginary_{place.port}"
+    quantity = taiyi_fx.quantity(name, n=place.reduce(Complex))(last)
+    model = nn.Linear(4, 4)
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), {"": [quantity]}) for _ in "ab")
+    xs = [torch.randn(3, 4) for _ in range(2)]
+    train(eager, eager, xs)
+    train(compiled, torch.compile(compiled, backend="aot_eager", fullgraph=True), xs)
+    assert_same_records(eager.monitor.records, compiled.monitor.records)
+    assert all(record.value for record in compiled.monitor.records)
+
+
+def test_a_step_of_two_widths_is_told_in_compiled_code_too():
+    model = taiyi_fx.instrument(nn.Tanh(), {"": ["InputCovMaxEig"]})
+    run = torch.compile(model, backend="aot_eager")
+    for step in range(2):
+        run(torch.randn(4, 8))
+        run(torch.randn(4, 20))
+        with pytest.warns(taiyi_fx.MonitorWarning, match="merged") if not step else nothing():
+            model.monitor.track(step)
+    assert not list(model.monitor.records)
+
+
+def test_a_backward_may_come_when_its_model_is_gone():
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["InputSndNorm", "OutputGradSndNorm"]})
+    x = torch.randn(3, 4, requires_grad=True)
+    loss = torch.compile(model, backend="eager", fullgraph=True)(x).sum()
+    del model
+    torch._dynamo.reset()
+    gc.collect()
+    loss.backward()
+    assert x.grad is not None
+
+
+def test_an_exported_program_holds_no_readings(tmp_path):
+    model = taiyi_fx.instrument(
+        nn.Sequential(nn.Linear(4, 4)), {"0": ["InputRMS", "OutputGradRMS"]}
+    )
+    x = torch.randn(3, 4)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    program = torch.export.load(tmp_path / "model.pt2")
+    assert not [node for node in program.graph.nodes if "taiyi_fx" in str(node.target)]
+    assert torch.equal(program.module()(x), model(x))
+
+
+def test_a_compiled_transform_is_not_read_as_in_eager_code():
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["InputSndNorm"]})
+    x = torch.randn(3, 5, 4)
+    run = torch.compile(lambda x: torch.func.vmap(model)(x), backend="aot_eager")
+    assert torch.allclose(run(x), model(x))
+
+
+def test_forked_processes_do_not_take_each_others_compiled_code():
+    code = """
+import multiprocessing, os, sys
+import torch, taiyi_fx
+from torch import nn
+from tests.test_compile import last, Sums, Sizes
+
+quantities = [taiyi_fx.quantity(k.__name__, n=taiyi_fx.input.reduce(k))(last) for k in (Sums, Sizes)]
+
+def child(quantity):
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": [quantity]})
+    torch.compile(model)(torch.ones(2, 4)).sum().backward()
+    model.monitor.track(0)
+    print(*(record.value for record in model.monitor.records), flush=True)
+
+for quantity in quantities:
+    process = multiprocessing.get_context("fork").Process(target=child, args=(quantity,))
+    process.start()
+    process.join()
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["8.0", "800.0"], ran.stderr
 
 
 def last(n):

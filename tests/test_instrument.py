@@ -5,6 +5,7 @@ import io
 import pickle
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -372,3 +373,16 @@ def test_a_part_whose_targets_have_schedules_of_their_own_is_compiled_once_for_e
         model.monitor.track(step)
     (standin,) = model._instrumented.compiled.installation.dispatchers["a"].standins
     assert list(standin.probed) == [("train", ())]
+
+
+def test_models_can_be_instrumented_in_several_threads():
+    def instrument(_):
+        layers = [layer for _ in range(20) for layer in (nn.Linear(4, 4), nn.ReLU())]
+        return taiyi_fx.instrument(nn.Sequential(*layers), {nn.Linear: ["InputSndNorm"]})
+
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(instrument, range(12)))
+    for model in (*models, instrument(None)):
+        model(torch.ones(2, 4))
+        model.monitor.track(0)
+        assert len(model.monitor.records) == 20

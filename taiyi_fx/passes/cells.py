@@ -28,11 +28,11 @@ def kinds_of(state: State) -> tuple[Kind, ...]:
 
 def new_cells(kinds: Sequence[Kind], device: torch.device) -> State:
     """Cells without any fold."""
-    numbers = sum(math.prod(shape) for shape, _ in kinds if _is_small(shape))
+    numbers = sum(math.prod(shape) for shape, dtype in kinds if _is_small(shape, dtype))
     wide = torch.float32 if device.type == "mps" else torch.float64
     # Never without an axis: compiled code takes such a float64 for a Python number, and loses what
     # is written into it.
-    large = (torch.zeros(s, dtype=d, device=device) for s, d in kinds if not _is_small(s))
+    large = (torch.zeros(s, dtype=d, device=device) for s, d in kinds if not _is_small(s, d))
     return torch.zeros(1 + numbers, dtype=wide, device=device), *large
 
 
@@ -42,7 +42,7 @@ def unpacked(cells: State, kinds: Sequence[Kind]) -> tuple[Tensor, State]:
     remaining, at = iter(large), 1
     state: list[Tensor] = []
     for shape, dtype in kinds:
-        if _is_small(shape):
+        if _is_small(shape, dtype):
             part = _at(numbers, at, shape)
             state.append(part if dtype == numbers.dtype else part.to(dtype))
             at += math.prod(shape)
@@ -54,7 +54,7 @@ def unpacked(cells: State, kinds: Sequence[Kind]) -> tuple[Tensor, State]:
 def pack(cells: State, count: Tensor, state: State) -> None:
     """Writes a statistic into its cells."""
     numbers, *large = cells
-    small = [part for part in state if _is_small(part.shape)]
+    small = [part for part in state if _is_small(part.shape, part.dtype)]
     # All at once: of numbers written one by one, inductor of torch 2.6 may write the count before
     # others have read it (https://github.com/pytorch/pytorch/pull/162316).
     parts = [part.to(numbers.dtype) for part in (count, *small)]
@@ -64,13 +64,13 @@ def pack(cells: State, count: Tensor, state: State) -> None:
         numbers.copy_(torch.stack(parts))
     remaining = iter(large)
     for part in state:
-        if not _is_small(part.shape):
+        if not _is_small(part.shape, part.dtype):
             next(remaining).copy_(part)
 
 
 def cells_in(state: State) -> int:
     """How many cells a statistic takes."""
-    return 1 + sum(not _is_small(part.shape) for part in state)
+    return 1 + sum(not _is_small(part.shape, part.dtype) for part in state)
 
 
 def _at(numbers: Tensor, start: int, shape: Sequence[int]) -> Tensor:
@@ -78,5 +78,5 @@ def _at(numbers: Tensor, start: int, shape: Sequence[int]) -> Tensor:
     return numbers[start : start + math.prod(shape)].view(shape) if shape else numbers[start]
 
 
-def _is_small(shape: Sequence[int]) -> bool:
-    return math.prod(shape) <= _SMALL
+def _is_small(shape: Sequence[int], dtype: torch.dtype) -> bool:
+    return not dtype.is_complex and math.prod(shape) <= _SMALL

@@ -102,7 +102,7 @@ class CompiledProbes:
         for reduction, has_fixed_shape, slot in into:
             if not has_fixed_shape:
                 why = "gradients themselves are not kept in compiled code, only statistics"
-                getattr(self.board, slot).note = why
+                getattr(self.board, slot).leave(why)
                 continue
             # Only the shapes of the measurement are used: the compiler drops its arithmetic.
             first, second = (like, None) if x is None else (x, like)

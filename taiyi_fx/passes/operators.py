@@ -8,18 +8,30 @@ in the code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from taiyi_fx.passes.addresses import reduction_at, refuse
 from taiyi_fx.passes.cells import cells_in, pack, unpacked
 from taiyi_fx.passes.compiling import for_compiled_code
 from taiyi_fx.passes.ir import State, has_fixed_shape
-from taiyi_fx.passes.slots import reduction_at, refuse, where
+from taiyi_fx.passes.slots import where
 
+_NEED_VALUES = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
 # A measurement that does not succeed has no tensors; its reduction's board then knows why.
 _SCHEMAS = (
     "measure(Tensor x, Tensor? gradient, str reduction) -> Tensor[]",
@@ -32,18 +44,38 @@ _LIBRARY = torch.library.Library("taiyi_fx", "DEF")
 def _measure(x: Tensor, gradient: Tensor | None, reduction: str) -> list[Tensor]:
     found = reduction_at(reduction)
     try:
-        state = _measured(found, x, gradient)
-        if has_fixed_shape(found):
-            _check_merged(_merged(found, state, state), state)
-    except GuardOnDataDependentSymNode as error:
-        kind = type(found).__qualname__
-        raise TypeError(
-            f"{kind} decides by the values of a tensor, which one graph (fullgraph=True) cannot"
-        ) from error
+        with _without_values(x):
+            state = tuple(_measured(found, x, gradient))
+            if not state:
+                raise ValueError("the state that measure returned has no parts")
+            if has_fixed_shape(found):
+                _check_merged(_merged(found, state, state), state)
     except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
         refuse(reduction, error)
         return []
     return list(state)
+
+
+@contextmanager
+def _without_values(x: Tensor) -> Iterator[None]:
+    """Refuses what needs the values of tensors: compiled code is made before there are any."""
+    mode = detect_fake_mode((x,))
+    unknown = (
+        []
+        if mode is None or mode.shape_env is None
+        else mode.shape_env.pending_fresh_unbacked_symbols
+    )
+    before = len(unknown)
+    needs = "it asks for values of a tensor (.item(), a mask, an if), which compiled code lacks"
+    try:
+        yield
+    except _NEED_VALUES as error:
+        raise ValueError(needs) from error
+    finally:
+        made = unknown[before:]
+        del unknown[before:]  # they would have to be in what the operator returns
+    if made:
+        raise ValueError(needs)
 
 
 def _measured(reduction: Any, x: Tensor, g: Tensor | None = None) -> State:

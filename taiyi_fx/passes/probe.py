@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from taiyi_fx.passes.addresses import address_of
 from taiyi_fx.passes.compiled_taps import Into, Steps
 from taiyi_fx.passes.eager_taps import (
     NOT_REACHED,
@@ -133,7 +134,7 @@ class Probe:
 
 def _into(groups: tuple[SlotGroup, ...]) -> tuple[Into, ...]:
     return tuple(
-        (slot.board.address_of(reduction), has_fixed_shape(reduction), slot.key)
+        (address_of(reduction), has_fixed_shape(reduction), slot.key)
         for reduction, slots in groups
         for slot in slots
     )

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from taiyi_fx.passes.flow import Observer
 
 _NOTHING_DUE = "due0"
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # not there in torch 2.6
 
 
 class Calls:
@@ -57,11 +58,13 @@ class Run:
 
         A forward counts that builds a graph in training. One that runs inside backward is the
         second run of an activation checkpoint and does not; nor does one in a transform of
-        ``torch.func``.
+        ``torch.func``. An exported program leaves no readings behind.
         """
         if self.due_key == _NOTHING_DUE:
             return None
         if torch.compiler.is_compiling():
+            if _is_exporting() or _is_transform_active():
+                return None
             return self.mode if self.inside else self._mode_of_forward(module)
         if torch._C._are_functorch_transforms_active():
             return None  # what is there then are no tensors that could be kept
@@ -75,3 +78,8 @@ class Run:
         if module.training:
             return "train" if torch.is_grad_enabled() else None
         return "eval" if self.record_eval else None
+
+
+@torch.compiler.assume_constant_result
+def _is_transform_active() -> bool:
+    return torch._C._are_functorch_transforms_active()

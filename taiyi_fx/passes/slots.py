@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import uuid
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, cast
@@ -12,16 +11,13 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
+from taiyi_fx.passes.addresses import refusal_of, without_frames
 from taiyi_fx.passes.cells import Kind, new_cells, unpacked
 from taiyi_fx.passes.folds import CLOCK, Waiting
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Numbers, Plan, Reading, State
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
-_BOARDS: weakref.WeakValueDictionary[str, Board] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-# Compiled code that is kept on disk is found again by its texts, which say nothing of what a
-# reduction does: so those of each process are its own.
-_PROCESS = uuid.uuid4().hex
 
 _TYPES = {int: torch.int64, float: torch.float64}
 
@@ -37,57 +33,18 @@ class Board:
     Attributes:
         touched: The slots that a step has left something in, by their keys.
         waiting: The small tensors that are still to be folded.
-        reductions: Those of its slots, each once.
-        refusals: Why some of them, by their places, could not be taken in compiled code.
         handing_on: The modules that return their very input.
     """
 
     def __init__(self) -> None:
         self.touched: dict[str, Slot] = {}
         self.waiting = Waiting()
-        self.reductions: list[Any] = []
-        self.refusals: dict[int, Exception] = {}
         self.handing_on: Collection[str] = ()
-        self._places: dict[Any, int] = {}
-        self._key = f"{_PROCESS}_{next(_KEYS)}"
-        _BOARDS[self._key] = self
+        self._reductions: dict[Any, Any] = {}
 
     def one_of(self, reduction: Any) -> Any:
         """One and the same object for all equal reductions."""
-        return self.reductions[self._place(reduction)]
-
-    def address_of(self, reduction: Any) -> str:
-        """A text by which `reduction_at` finds a reduction, or an equal one."""
-        return f"{self._key}.{self._place(reduction)}"
-
-    def _place(self, reduction: Any) -> int:
-        if reduction not in self._places:
-            self._places[reduction] = len(self.reductions)
-            self.reductions.append(reduction)
-        return self._places[reduction]
-
-
-def reduction_at(address: str) -> Any:
-    """The reduction that a board has the address of."""
-    board, place = _at(address)
-    return board.reductions[place]
-
-
-def refuse(address: str, error: Exception) -> None:
-    """Keeps why a reduction last could not be taken in compiled code."""
-    board, place = _at(address)
-    board.refusals[place] = _without_frames(error)
-
-
-def _at(address: str) -> tuple[Board, int]:
-    key, _, place = address.partition(".")
-    return _BOARDS[key], int(place)
-
-
-def _without_frames(error: Exception) -> Exception:
-    # A traceback would keep the tensors of its frames alive.
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)
+        return self._reductions.setdefault(reduction, reduction)
 
 
 class Slot:
@@ -159,7 +116,7 @@ class Slot:
 
     def fail(self, error: Exception) -> None:
         """Takes in that a fold did not succeed: the step's statistic would not be whole."""
-        self.failure, self.found = _without_frames(error), None
+        self.failure, self.found = without_frames(error), None
         self._touched[self.key] = self
 
     def fail_as_refused(self) -> None:
@@ -328,8 +285,7 @@ def come_next(key: str) -> bool:
 @torch.compiler.assume_constant_result
 def take_refusal(key: str, address: str) -> bool:
     """Tells a slot why its reduction could not be taken, likewise."""
-    board, place = _at(address)
-    _SLOTS[key].refusal = board.refusals[place]
+    _SLOTS[key].refusal = refusal_of(address)
     return True
 
 
@@ -339,6 +295,8 @@ def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> tuple[s
     come_next(key)
     slot = _SLOTS[key]
     if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
+        if slot.cells is not None and slot.cells[0][0] > 0:
+            slot.fail(ValueError(f"{slot.kinds} of one step cannot be merged with {kinds}"))
         slot.keep_in(kinds, new_cells(kinds, device))
         _Allocations.count += 1
     return tuple(cell_name(key, i) for i in range(len(slot.cells or ())))

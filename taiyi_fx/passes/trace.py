@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -96,11 +97,16 @@ def trace(model: nn.Module, wanted: Wanted) -> Capture:
     """Traces a model with torch.fx: the whole of it, or the largest parts that can be graphs.
 
     A forward that no graph can stand in for stays Python, and its parts are traced on their own.
-    The model is left as it was: tracing runs on clones, with random states restored.
+    The model is left as it was: tracing runs on clones, with random states restored. One thread
+    traces at a time.
     """
     capture = Capture()
-    _Parts(model, wanted, capture).trace("")
+    with _ALONE:
+        _Parts(model, wanted, capture).trace("")
     return capture
+
+
+_ALONE = threading.RLock()  # while torch.fx traces, its patches hold in all threads
 
 
 class _Parts:
