@@ -32,7 +32,7 @@ _NEED_VALUES = (
     DynamicOutputShapeException,
     GuardOnDataDependentSymNode,
 )
-# A measurement that does not succeed has no tensors; its reduction's board then knows why.
+# A measurement that does not succeed has no tensors; `refusal_of` then knows why.
 _SCHEMAS = (
     "measure(Tensor x, Tensor? gradient, str reduction) -> Tensor[]",
     "fold(Tensor(a!)[] cells, Tensor[] measured, str reduction) -> ()",
@@ -60,11 +60,8 @@ def _measure(x: Tensor, gradient: Tensor | None, reduction: str) -> list[Tensor]
 def _without_values(x: Tensor) -> Iterator[None]:
     """Refuses what needs the values of tensors: compiled code is made before there are any."""
     mode = detect_fake_mode((x,))
-    unknown = (
-        []
-        if mode is None or mode.shape_env is None
-        else mode.shape_env.pending_fresh_unbacked_symbols
-    )
+    shapes = None if mode is None else mode.shape_env
+    unknown = [] if shapes is None else shapes.pending_fresh_unbacked_symbols
     before = len(unknown)
     needs = "it asks for values of a tensor (.item(), a mask, an if), which compiled code lacks"
     try:
