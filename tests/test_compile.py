@@ -661,6 +661,56 @@ class Permuted(nn.Module):
         return self.last(self.dropout(self.tanh(x)).permute(0, 2, 1))
 
 
+class Gated(nn.Module):
+    """Has, by its setting, no layer of the name that its forward spells."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.has_norm = nn.Linear(8, 8), False
+
+    def forward(self, x):
+        return self.norm(self.fc(x)) if self.has_norm else self.scaled(self.fc(x))
+
+    def scaled(self, x):
+        return 2 * x
+
+
+class Remembering(nn.Module):
+    """Stays Python, and changes a dictionary before it calls its part."""
+
+    def __init__(self):
+        super().__init__()
+        self.part, self.seen = Gated(), {"calls": 0}
+
+    def forward(self, x):
+        self.seen["width"] = x.shape[1]
+        return self.part(x)
+
+
+def test_a_class_is_asked_for_its_names_behind_a_changed_dictionary():
+    torch.manual_seed(0)
+    model = taiyi_fx.instrument(
+        Remembering(), {"Linear": ["OutputGradSndNorm"], "Gated": ["InputSndNorm"]}
+    )
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    for step in range(2):
+        compiled(torch.ones(4, 8)).sum().backward()
+        model.monitor.track(step)
+    assert len(model.monitor.records) == 4
+    assert not model.monitor.missing
+
+
+def test_a_method_that_is_replaced_in_the_class_is_compiled_anew(monkeypatch):
+    model = taiyi_fx.instrument(Remembering(), {"Linear": ["OutputGradSndNorm"]})
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    x = torch.ones(4, 8)
+    before = compiled(x)
+    monkeypatch.setattr(Gated, "scaled", lambda self, x: 3 * x)
+    assert compiled(x).allclose(1.5 * before)
+    monkeypatch.setattr(Gated, "scaled", lambda self, x: 4 * x)
+    assert model(x).allclose(2 * before)
+
+
 def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
     cfg = {"0": ["InputCovMaxEig", "OutputGradCovMaxEig"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -18,26 +19,20 @@ class Condition:
     """A plain value that a trace relied on.
 
     Attributes:
-        owner: The name of the module that holds it, or the namespace that does.
+        owner: The name of the module that holds it, the class or Python module that answers for it,
+            or the global variables of a function.
         name: Its name there.
         value: What it was; `MISSING` if the name was not there.
     """
 
-    owner: str | Mapping[str, Any]
+    owner: str | type | ModuleType | Mapping[str, Any]
     name: str
     value: Any
 
     @property
     def key(self) -> tuple[Any, str]:
         """The same for two conditions on one value."""
-        return self.owner if isinstance(self.owner, str) else id(self.owner), self.name
+        return id(self.owner) if isinstance(self.owner, Mapping) else self.owner, self.name
 
 
 Conditions = dict[tuple[Any, str], Condition]
-
-
-def namespace(holder: Any, name: str) -> Mapping[str, Any]:
-    """The dictionary in which Python finds a name of a Python module or class."""
-    if isinstance(holder, type):
-        holder = next((c for c in holder.__mro__ if name in vars(c)), holder)
-    return vars(holder)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition, Conditions, namespace
+from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition, Conditions
 from taiyi_fx.passes.syntax import (
     Function,
     Refusal,
@@ -203,12 +203,10 @@ class _Scan:
             if not _is_simple(value):
                 kept = isinstance(value, (list, dict, set)) or not callable(value)
                 return f"reads the setting `{ast.unparse(node)}`" if kept else None
-            self._rely_on(namespace(holder, attr), attr)
+            self._rely_on(holder, attr, value)
         return None
 
-    def _rely_on(self, owner: str | Mapping[str, Any], name: str, value: Any = MISSING) -> None:
-        if not isinstance(owner, str):
-            value = owner.get(name, MISSING)
+    def _rely_on(self, owner: Any, name: str, value: Any) -> None:
         condition = Condition(owner, name, value)
         self.conditions[condition.key] = condition
 
@@ -229,10 +227,7 @@ class _Scan:
             return "reads an attribute whose value may change"
         self._rely_on(self.names[owner], attr, vars(owner).get(attr, MISSING))
         if attr not in vars(owner):
-            for kind in type(owner).__mro__:
-                self._rely_on(vars(kind), attr)
-                if attr in vars(kind):
-                    break
+            self._rely_on(type(owner), attr, getattr(type(owner), attr, MISSING))
         return None
 
     def _global(self, node: ast.Name) -> str | None:
@@ -247,7 +242,7 @@ class _Scan:
             isinstance(value.__self__, ModuleType) or (value.__module__ or "").startswith("torch")
         )
         if _is_simple(value) or is_builtin or _home_of(value) in _LIBRARIES:
-            self._rely_on(self.globals, node.id)
+            self._rely_on(self.globals, node.id, value)
             return None
         return f"reads the global variable {node.id!r}"
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.nn.modules import module as torch_module
 
-from taiyi_fx.passes.conditions import MISSING, SIMPLE
+from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition
 from taiyi_fx.passes.emit import Wrap, emit
 from taiyi_fx.passes.flow import ObservedForward, Observer
 from taiyi_fx.passes.ir import Mode
@@ -67,10 +67,7 @@ class Standin:
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
         self.modules = {name: modules[name] for name in called}
         self.forwards = {name: module.forward for name, module in self.modules.items()}
-        self.values = [
-            (vars(root.get_submodule(c.owner)) if isinstance(c.owner, str) else c.owner, c)
-            for c in captured.conditions
-        ]
+        self.values, self.answers = _sources(captured.conditions, root)
         inlined = [root.get_submodule(name) for name in captured.seen.inlined]
         containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
         parents = [m for m in modules.values() if m._modules or isinstance(m, containers)]
@@ -90,6 +87,10 @@ class Standin:
         """Whether running the graph is, now, the same as running the model's Python."""
         for owner, condition in self.values:
             found, value = owner.get(condition.name, MISSING), condition.value
+            if found is not value and not _are_equal(found, value):
+                return False
+        for condition in self.answers:
+            found, value = getattr(condition.owner, condition.name, MISSING), condition.value
             if found is not value and not _are_equal(found, value):
                 return False
         for parts, expected in self.parts:
@@ -202,6 +203,23 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
 @torch.compiler.assume_constant_result
 def _ran_the_same(key: str) -> bool:
     return _STANDINS[key].runs_the_same()
+
+
+def _sources(
+    conditions: Iterable[Condition], root: nn.Module
+) -> tuple[list[tuple[Mapping[str, Any], Condition]], list[Condition]]:
+    """The conditions on what dictionaries hold, with these, and those on what others answer."""
+    held, answered = [], []
+    for condition in conditions:
+        owner = condition.owner
+        if isinstance(owner, str):
+            held.append((vars(root.get_submodule(owner)), condition))
+        elif isinstance(owner, Mapping):
+            held.append((owner, condition))
+        else:
+            # The compiler takes no namespace of a class once it has seen a dictionary change.
+            answered.append(condition)
+    return held, answered
 
 
 def _are_equal(found: Any, value: Any) -> bool:
