@@ -618,17 +618,41 @@ def last(n):
     return n
 
 
-def test_what_an_identity_hands_on_is_not_read_for_its_own_in_compiled_code():
-    """In eager code that very tensor is read, all its uses together; here they are not seen."""
-    cfg = {nn.Identity: ["OutputGradSndNorm", "InputSndNorm"], "fc": ["OutputGradSndNorm"]}
-    model = taiyi_fx.instrument(BesideIdentity(), cfg)
-    run = torch.compile(model, fullgraph=True, backend="aot_eager")
-    run(torch.randn(3, 4)).square().sum().backward()
-    with pytest.warns(taiyi_fx.MonitorWarning, match="hands on its input"):
-        model.monitor.track(0)
-    output = model.monitor.get_output()
-    assert set(output["identity"]) == {"InputSndNorm"}
-    assert set(output["fc"]) == {"OutputGradSndNorm"}
+def assert_trained_alike(model, cfg, shape, backend="aot_eager"):
+    """Plain, probed and compiled: the same outputs and gradients, and the same records or a word."""
+    plain, eager, compiled = (copy.deepcopy(model) for _ in range(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        eager, compiled = taiyi_fx.instrument(eager, cfg), taiyi_fx.instrument(compiled, cfg)
+    run = torch.compile(compiled, fullgraph=True, backend=backend)
+    x = torch.randn(shape)
+    results = []
+    for each, call in ((plain, plain), (eager, eager), (compiled, run)):
+        given = x.clone().requires_grad_()
+        made = call(given)
+        made = made if isinstance(made, tuple) else (made,)
+        weights = [torch.linspace(1, 2, y.numel()).reshape(y.shape) for y in made]
+        sum((y * w).sum() for y, w in zip(made, weights, strict=True)).backward()
+        gradients = [p.grad for p in each.parameters() if p.grad is not None]
+        results.append([*(y.detach() for y in made), given.grad, *gradients])
+    for of_plain, of_eager, of_compiled in zip(*results, strict=True):
+        assert torch.equal(of_plain, of_eager)
+        assert torch.allclose(of_plain, of_compiled, rtol=1e-5, atol=1e-6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        eager.monitor.track(0)
+        compiled.monitor.track(0)
+    told = compiled.monitor.missing
+    expected = [r for r in eager.monitor.records if (r.module, r.quantity) not in told]
+    assert_same_records(expected, compiled.monitor.records)
+    return compiled.monitor.get_output()
+
+
+def test_a_tensor_that_is_handed_on_is_read_with_all_its_uses_in_compiled_code_too():
+    torch.manual_seed(0)
+    cfg = {name: ["InputSndNorm", "OutputGradSndNorm"] for name in ("", "identity", "fc")}
+    found = assert_trained_alike(BesideIdentity(), cfg, (3, 4))
+    assert found["identity"]["OutputGradSndNorm"] == found["fc"]["OutputGradSndNorm"]
 
 
 class BesideIdentity(nn.Module):
@@ -639,6 +663,100 @@ class BesideIdentity(nn.Module):
     def forward(self, x):
         x = self.fc(x)
         return self.identity(x) * 2 + x
+
+
+class Shares(nn.Module):
+    """Returns, changes in place or uses what shares memory with the output of a part."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.fc, self.flatten, self.act = nn.Linear(4, 4), nn.Flatten(), nn.ReLU(inplace=True)
+        self.way = way
+
+    def forward(self, x):
+        y = self.fc(x)
+        if self.way == "a view beside it":
+            return y, y[:, 0]
+        if self.way == "two views":
+            return y[:, 0], y[:, 1]
+        if self.way == "twice":
+            return y, y
+        if self.way == "a view of it, changed":
+            first = y[:, 0]
+            first *= 3
+            return (y,)
+        flat = self.flatten(y)
+        if self.way == "a part's view, changed":
+            self.act(flat)
+            return (y,)
+        if self.way == "what a part made a view of, changed":
+            y *= 3
+            return (flat,)
+        return flat, y
+
+
+SHARED = ["a view beside it", "two views", "twice", "a view of it, changed", "a part's view, changed",
+          "what a part made a view of, changed", "a part's view beside it"]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("way", SHARED)
+def test_memory_that_outputs_share_is_shared_when_compiled(way, backend):
+    torch.manual_seed(0)
+    cfg = {"fc": ["OutputGradSndNorm", "InputSndNorm"]}
+    found = assert_trained_alike(Shares(way), cfg, (2, 3, 4), backend)
+    assert found["fc"]["OutputGradSndNorm"]
+
+
+@pytest.mark.parametrize("way", SHARED)
+def test_an_edit_stays_where_memory_is_shared_when_compiled(way):
+    torch.manual_seed(0)
+    doubled = taiyi_fx.instrument(Shares(way), {"fc": [taiyi_fx.edit(grad=lambda g: 2 * g)]})
+    compiled = copy.deepcopy(doubled)
+    x = torch.randn(2, 3, 4)
+    for run in (doubled, torch.compile(compiled, fullgraph=True, backend="aot_eager")):
+        sum(y.sum() for y in run(x)).backward()
+    assert torch.allclose(doubled.fc.weight.grad, compiled.fc.weight.grad)
+
+
+@pytest.mark.parametrize("way", SHARED)
+def test_the_gradients_stay_where_a_parts_view_is_watched_and_changed(way):
+    torch.manual_seed(0)
+    model = Shares(way)
+    if "part" not in way:
+        model.fc = nn.Sequential(model.fc, model.flatten, nn.Unflatten(1, (3, 4)))
+    assert_trained_alike(model, {nn.Flatten: ["OutputGradSndNorm"]}, (2, 3, 4))
+
+
+@taiyi_fx.quantity("norm_of_input_gradient_in_test", norm=taiyi_fx.input_grad.norm)
+def norm_of_input_gradient(norm):
+    return norm
+
+
+class ChangesInput(nn.Module):
+    """Its part changes in place what it is given; what that returns is not used."""
+
+    class Part(nn.Module):
+        def forward(self, x, way):
+            return x[:, 0].mul_(3) if way == "a view" else x.relu_()
+
+    def __init__(self, way):
+        super().__init__()
+        self.fc, self.part, self.way = nn.Linear(4, 4), self.Part(), way
+
+    def forward(self, x):
+        y = self.fc(x)
+        result = self.part(y, self.way)
+        return (result if self.way == "what is returned" else y,)
+
+
+@pytest.mark.parametrize("way", ["a view", "all of it", "what is returned"])
+def test_a_part_that_changes_its_input_still_trains_alike(way):
+    """The gradient of such an input is not read, and that is said."""
+    torch.manual_seed(0)
+    cfg = {"part": [norm_of_input_gradient], "fc": [norm_of_input_gradient]}
+    found = assert_trained_alike(ChangesInput(way), cfg, (2, 4))
+    assert set(found) == {"fc"}
 
 
 def test_a_gradient_may_lie_otherwise_than_the_compiler_believes():

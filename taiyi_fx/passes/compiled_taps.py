@@ -13,21 +13,19 @@ from taiyi_fx.passes.eager_taps import PARAMETER
 from taiyi_fx.passes.ir import Pick
 from taiyi_fx.passes.operators import OPERATORS
 from taiyi_fx.passes.slots import Board, allocate, come_next, take_refusal
-from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in, tensors_in
+from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in
 
-What = Literal["value", "gradient", "gradient of what was made", "pair"]
+What = Literal["value", "gradient", "pair"]
+Place = Literal["made here", "shared", "given"]
+"""Whether nobody else knows the tensor, or anybody may; or it is what a module is given."""
 Into = tuple[str, bool, str]
 """A reduction's address, whether its states have a fixed shape, and the slot to fold into."""
-Steps = tuple[tuple[What, Pick, tuple[Into, ...]], ...]
+Steps = tuple[tuple[What, Place, Pick, tuple[Into, ...]], ...]
 """What a probe reads, of which tensor."""
 
 BACKWARD_IS_COMPILED = (
     "compiled autograd cannot write what is kept of gradients: read them with "
     "torch._dynamo.config.compiled_autograd switched off"
-)
-HANDED_ON = (
-    "the module hands on its input, whose other uses compiled code does not see: read its gradient "
-    "without compiling"
 )
 
 
@@ -48,21 +46,16 @@ class CompiledProbes:
 
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
         """Does what a probe does, for a value and what the call was given."""
-        for what, pick, into in steps:
+        for what, place, pick, into in steps:
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
                 continue
             if what == "value":
                 self._read(tensor.detach(), into)
-            elif what == "gradient of what was made" and _is_among(tensor, given):
-                self._leave(into, HANDED_ON)
-            elif what != "pair":
-                value = self._with_gradient_read(value, tensor, into)
-            else:
-                x = find_tensor(given, pick)
-                if x is not None and self._expects_gradient(tensor, into):
-                    tapped = self._tapped(tensor, x.detach(), into)
-                    value = replace_tensor(value, tensor, tapped)
+            elif what == "gradient":
+                value = self._with_gradient_read(value, tensor, None, place, into)
+            elif (x := find_tensor(given, pick)) is not None:
+                value = self._with_gradient_read(value, tensor, x.detach(), place, into)
         return value
 
     def _read(self, x: Tensor, into: tuple[Into, ...]) -> None:
@@ -74,28 +67,42 @@ class CompiledProbes:
             elif measured:
                 OPERATORS.fold(self._cells(slot, measured), measured, reduction)
 
-    def _with_gradient_read(self, value: Any, tensor: Tensor, into: tuple[Into, ...]) -> Any:
-        if isinstance(tensor, Parameter):
-            self._leave(into, PARAMETER)
-            return value
-        if not self._expects_gradient(tensor, into):
-            return value
-        if value is not tensor and not stands_in(value, tensor):
-            why = "the tensor there is held by another: read its gradient without compiling"
+    def _with_gradient_read(
+        self, value: Any, y: Tensor, x: Tensor | None, place: Place, into: tuple[Into, ...]
+    ) -> Any:
+        """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
+        why = self._why_not(value, y, place)
+        if why is not None:
             self._leave(into, why)
+        if why is not None or not y.requires_grad or not torch.is_grad_enabled():
             return value
-        return replace_tensor(value, tensor, self._tapped(tensor, None, into))
+        reductions, cells = self._allocated(y, x, into)
+        if not cells:
+            return value
+        # A view of what is given: a change of it in place reaches all who know it. A hook on itself
+        # would see the gradient of its other uses, too.
+        alias = y.view_as(y) if place == "given" else y
+        tapped = CompiledTap.apply(alias, x, reductions, *cells)
+        if place == "made here":
+            return replace_tensor(value, y, tapped)
+        # A Function would part the tensor from its other names: were it then changed in place and
+        # used under these, gradients would be wrong without a word.
+        OPERATORS.watch(alias, tapped, x, cells, reductions)
+        return value if alias is y else replace_tensor(value, y, alias)
 
-    def _expects_gradient(self, tensor: Tensor, into: tuple[Into, ...]) -> bool:
-        if not tensor.requires_grad or not torch.is_grad_enabled():
-            return False
-        if _is_backward_compiled():
-            self._leave(into, BACKWARD_IS_COMPILED)
-            return False
-        return True
+    def _why_not(self, value: Any, y: Tensor, place: Place) -> str | None:
+        if isinstance(y, Parameter):
+            return PARAMETER
+        if y.requires_grad and torch.is_grad_enabled() and _is_backward_compiled():
+            return BACKWARD_IS_COMPILED
+        if place != "shared" and value is not y and not stands_in(value, y):
+            return "the tensor there is held by another: read its gradient without compiling"
+        return None
 
-    def _tapped(self, y: Tensor, x: Tensor | None, into: tuple[Into, ...]) -> Tensor:
-        """``y``, with its gradient read, beside ``x`` if that is given."""
+    def _allocated(
+        self, y: Tensor, x: Tensor | None, into: tuple[Into, ...]
+    ) -> tuple[list[str], list[Tensor]]:
+        """The reductions that can be taken of a gradient, and the cells of all of them."""
         reductions: list[str] = []
         cells: list[Tensor] = []
         like = y.detach()
@@ -110,7 +117,7 @@ class CompiledProbes:
             if measured:
                 reductions.append(reduction)
                 cells += self._cells(slot, measured)
-        return CompiledTap.apply(y, x, reductions, *cells) if cells else y
+        return reductions, cells
 
     def _measured(
         self, x: Tensor, gradient: Tensor | None, reduction: str, slot: str
@@ -130,10 +137,6 @@ class CompiledProbes:
             getattr(self.board, slot).leave(why)
 
 
-def _is_among(tensor: Tensor, given: Any) -> bool:
-    return any(tensor is other for other in tensors_in(given))
-
-
 @torch.compiler.assume_constant_result
 def _is_backward_compiled() -> bool:
     # It takes the cells for saved tensors, which they are not, and the backward pass would end.
@@ -150,7 +153,9 @@ class CompiledTap(torch.autograd.Function):
         """``y``; ``cells`` are those of each reduction in turn, which may ask for ``x``, too."""
         ctx.save_for_backward(x)
         ctx.reductions, ctx.cells = reductions, cells
-        return y.detach()
+        # Of what `detach` returns, AOTAutograd mixes up outputs that share memory: their gradients
+        # would go past this, or nowhere.
+        return torch.ops.aten._unsafe_view(y, y.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:

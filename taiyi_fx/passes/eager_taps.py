@@ -19,11 +19,12 @@ from taiyi_fx.passes.folds import SlotGroup, Waiting, fold, leave, waiting_room
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.structure import replace_tensor
 
-Way = Literal["made here", "view", "handed through", "held by another"]
+Way = Literal["made here", "given", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
 
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
 NOT_REACHED = "no gradient reached it"
+NOT_REACHED_OF_INPUT = "no gradient reached it, or the module changed it in place"
 NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
 
 
@@ -110,6 +111,12 @@ def _is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
 
 def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:
     """Reads the gradient of this use of a tensor: the value with a Function in its path."""
+    if way == "given" and tensor.layout is torch.strided and not tensor.is_nested:
+        # As a view it takes changes in place to all who know the tensor, at the price of this
+        # reading. A hook on the tensor would see the gradient of its other uses, too.
+        alias = tensor.view_as(tensor)
+        alias.register_hook(functools.partial(_fold_gradient, groups))
+        return alias if value is tensor else replace_tensor(value, tensor, alias)
     if way != "made here":
         # A Function would part the tensor from its other name: were it then changed in place
         # and used again under that, gradients would be wrong without a word. A hook on the tensor

@@ -33,11 +33,6 @@ def is_fresh(module: nn.Module) -> bool:
     return is_own and _FORWARDS.get(type(module)) is type(module).forward
 
 
-def hands_on(module: nn.Module) -> bool:
-    """Whether what a module returns is known to be its very input."""
-    return type(module) is nn.Identity
-
-
 def is_torchs(module: nn.Module) -> bool:
     """Whether a module is of one of torch's own classes."""
     return type(module) in _OWN

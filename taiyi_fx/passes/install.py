@@ -15,7 +15,7 @@ from torch import nn
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.compiled_taps import CompiledProbes, Steps
 from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
-from taiyi_fx.passes.fresh import hands_on, is_fresh
+from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.insert_probes import PORTS, before_edit, edit_at, probe_name
 from taiyi_fx.passes.ir import Due, Mode
 from taiyi_fx.passes.marks import enter, leave
@@ -286,7 +286,6 @@ class Installation:
         at_calls = {name for name, target in table.plan.items() if target.is_at_calls}
         self._edited = {name for name, target in table.plan.items() if target.changes}
         probes = CompiledProbes(table.board)
-        table.board.handing_on = {name for name, m in modules.items() if hands_on(m)}
         self._islands = {
             name: Island(name, modules[name], table, self.run, probes)
             for name in sorted(at_calls.intersection(modules))

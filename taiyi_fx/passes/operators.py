@@ -37,6 +37,7 @@ _SCHEMAS = (
     "measure(Tensor x, Tensor? gradient, str reduction) -> Tensor[]",
     "fold(Tensor(a!)[] cells, Tensor[] measured, str reduction) -> ()",
     "fold_gradient(Tensor(a!)[] cells, Tensor g, Tensor? x, str[] reductions) -> ()",
+    "watch(Tensor y, Tensor tapped, Tensor? x, Tensor(a!)[] cells, str[] reductions) -> ()",
 )
 _LIBRARY = torch.library.Library("taiyi_fx", "DEF")
 
@@ -120,7 +121,22 @@ def _fold_gradient(
         start = end
 
 
-for _schema, _function in zip(_SCHEMAS, (_measure, _fold, _fold_gradient), strict=True):
+def _watch(
+    y: Tensor, tapped: Tensor, x: Tensor | None, cells: Sequence[Tensor], reductions: Sequence[str]
+) -> None:
+    """Reads the gradient of all uses of ``y``, and leaves its place in autograd's graph as it is.
+
+    The compiler runs autograd on what it compiles, so that what a hook does becomes part of the
+    backward. ``tapped`` says that cells may change between forward and backward, and nothing else.
+    """
+    if y.requires_grad:  # there are runs of the same without autograd
+        kept, names = list(cells), list(reductions)
+        _ = y.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
+        y.register_hook(lambda g: _fold_gradient(kept, g.detach(), x, names))
+
+
+_FUNCTIONS = (_measure, _fold, _fold_gradient, _watch)
+for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):
     _LIBRARY.define(_schema)
     _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")
 

@@ -12,6 +12,7 @@ from taiyi_fx.passes.addresses import address_of
 from taiyi_fx.passes.compiled_taps import Into, Steps
 from taiyi_fx.passes.eager_taps import (
     NOT_REACHED,
+    NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
     Watch,
     Way,
@@ -101,7 +102,10 @@ class Probe:
         if node is None and not expects_gradient(tensor, groups):
             return value
         is_view = tensor._is_view()
-        leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
+        if not self.taps_output:
+            leave(groups, NOT_REACHED_OF_INPUT)
+        else:
+            leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
         # A view that is changed in place leaves its node, but not a Function behind it. Hooks on
         # the tensor belong to who put them there, and would come before one on the node.
         may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
@@ -117,18 +121,15 @@ class Probe:
             return "made here"
         if any(tensor is other for other in tensors_in(given)):
             return "handed through"
-        if self.taps_output:
-            return "held by another"  # as far as anyone can tell
-        return "view" if tensor._is_view() else "made here"
+        return "held by another" if self.taps_output else "given"  # as far as anyone can tell
 
     def steps(self) -> Steps:
         """What it does, in constants that compiled code can hold."""
-        may_be_given = any(slot.module in slot.board.handing_on for slot in self.slots)
-        gradient = "gradient of what was made" if may_be_given else "gradient"
+        place = "made here" if self.is_fresh else "shared" if self.taps_output else "given"
         return (
-            *(("value", pick, _into(groups)) for pick, groups in self.value_slots),
-            *((gradient, pick, _into(groups)) for pick, groups in self.gradient_slots),
-            *(("pair", pick, _into(groups)) for pick, groups in self.pair_slots),
+            *(("value", place, pick, _into(groups)) for pick, groups in self.value_slots),
+            *(("gradient", place, pick, _into(groups)) for pick, groups in self.gradient_slots),
+            *(("pair", place, pick, _into(groups)) for pick, groups in self.pair_slots),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -33,13 +33,11 @@ class Board:
     Attributes:
         touched: The slots that a step has left something in, by their keys.
         waiting: The small tensors that are still to be folded.
-        handing_on: The modules that return their very input.
     """
 
     def __init__(self) -> None:
         self.touched: dict[str, Slot] = {}
         self.waiting = Waiting()
-        self.handing_on: Collection[str] = ()
         self._reductions: dict[Any, Any] = {}
 
     def one_of(self, reduction: Any) -> Any:
