@@ -177,11 +177,13 @@ def test_programs_train_as_the_plain_ones(data):
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_compiled_programs_train_as_the_plain_ones_and_are_read_as_in_eager_code(data):
     plain = data.draw(programs())
     cfg = data.draw(configurations(plain))
     assume(cfg)
+    # The compiler takes some programs that torch itself does not.
+    assume(trained_or_not(plain, plain) is not None)
     eager, compiled = (taiyi_fx.instrument(copy.deepcopy(plain), cfg) for _ in range(2))
     expected = trained_or_not(plain, torch.compile(plain, backend="aot_eager"))
     assume(expected is not None)
