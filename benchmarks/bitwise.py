@@ -42,8 +42,19 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def kept(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by path, with tensors copied, so that later changes do not reach them."""
-    return {path: v.detach().clone() if isinstance(v, Tensor) else v for path, v in values}
+    """Values by path, with tensors copied, so that later changes do not reach them; and strides."""
+    found = dict(values)
+    copies = {path: v.detach().clone() if isinstance(v, Tensor) else v for path, v in found.items()}
+    return copies | strides(found)
+
+
+def strides(values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """How the tensors among values lie in memory, which the next layer may act upon."""
+    return {
+        f"strides of {path}": v.stride()
+        for path, v in values.items()
+        if isinstance(v, Tensor) and v.layout is torch.strided and not v.is_nested
+    }
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:

@@ -53,27 +53,29 @@ def check_compiled(case: Case) -> Compiled:
         warnings.simplefilter("ignore")
         try:
             expected = train_step(build(case), case, 0)
-            found, result.plain_seconds = _step_compiled(build(case), case)
+            plain, result.plain_seconds = _step_compiled(build(case), case)
         except Exception as error:  # noqa: BLE001 - a model that does not compile is named
             result.excluded = f"the plain model does not compile: {_first_line(error)}"
             return result
-        if apart := _apart(expected, found):
+        if apart := _apart(expected, plain):
             result.excluded = f"compiling changes the plain model: {listed(apart)}"
             return result
         try:
-            _check(result, case)
+            _check(result, case, plain)
         except Exception as error:  # noqa: BLE001 - one model must not end the run
             result.problems.append(told(error))
     return result
 
 
-def _check(result: Compiled, case: Case) -> None:
+def _check(result: Compiled, case: Case, plain: Phase) -> None:
     eager = taiyi_fx.instrument(build(case), {is_leaf: QUANTITIES})
     compiled = taiyi_fx.instrument(build(case), {is_leaf: QUANTITIES})
     expected = train_step(eager, case, 0)
     found, result.seconds = _step_compiled(compiled, case)
     if apart := _apart(expected, found):
         result.problems.append(f"other results: {listed(apart)}")
+    if moved := _moved(plain, found):
+        result.problems.append(f"{len(moved)} other strides: {listed(moved)}")
     values, others = _values(eager), _values(compiled)
     said = compiled.monitor.missing
     same = [key for key in values if key in others and _is_close(values[key], others[key])]
@@ -113,6 +115,16 @@ def _apart(expected: Phase, found: Phase) -> list[str]:
     """The tensors of two phases that are not the same up to rounding."""
     tensors = {path: a for path, a in expected.state.items() if isinstance(a, torch.Tensor)}
     return [path for path, a in tensors.items() if not _is_same(a, found.state.get(path))]
+
+
+def _moved(plain: Phase, found: Phase) -> list[str]:
+    """How tensors of the compiled models lie in memory otherwise than the plain one's."""
+    expected = {path: a for path, a in plain.state.items() if path.startswith("strides of ")}
+    return [
+        f"{p}: {found.state.get(p)}, not {a}"
+        for p, a in expected.items()
+        if a != found.state.get(p)
+    ]
 
 
 def _is_same(a: torch.Tensor, b: Any) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.bitwise import kept, leaves
+from benchmarks.bitwise import kept, leaves, strides
 from benchmarks.zoo_models.case import Batch, Case
 
 TRAIN_SIZES = (2, 3)
@@ -70,7 +70,8 @@ def train_step(model: nn.Module, case: Case, step: int) -> Phase:
     # The next step lets go of these tensors: they need no copy.
     gradients = {f"gradient of {name}": p.grad for name, p in model.named_parameters()}
     has_gradient = any(g is not None and bool(g.any()) for g in gradients.values())
-    return Phase({**made, **gradients, **_buffers(model)}, seconds, has_gradient)
+    state = {**made, **gradients, **strides(gradients), **_buffers(model)}
+    return Phase(state, seconds, has_gradient)
 
 
 def _evaluate(model: nn.Module, case: Case) -> Phase:

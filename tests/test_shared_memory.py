@@ -73,6 +73,10 @@ STATEMENTS = {
 }
 
 
+VIEWS = {"transposed", "view", "a pair"}
+CHANGES = {name for name in (*PARTS, *STATEMENTS) if "in place" in name or "changes" in name}
+
+
 @dataclass(frozen=True)
 class Line:
     does: str
@@ -117,14 +121,25 @@ def programs(draw):
 
 
 @st.composite
-def configurations(draw, program):
-    cfg = {}
+def programs_to_probe(draw):
+    program, cfg = draw(programs()), {}
     for i, line in enumerate(program.lines):
         if line.does in PARTS:
             asked = ["InputSndNorm", "OutputGradSndNorm"]
             asked += [norm_of_input_gradient] if line.does != "relu in place" else []
             cfg[f"parts.{i}"] = draw(st.lists(st.sampled_from(asked), min_size=1, unique_by=str))
-    return cfg
+    assume(cfg)
+    return program, cfg
+
+
+def may_sum_in_another_order(program, cfg):
+    """Whether the exceptions to bit-equality that the documentation names may apply."""
+    asked = {each for quantities in cfg.values() for each in quantities}
+    does = {line.does for line in program.lines}
+    is_changed_as_a_view = bool(does & VIEWS and does & CHANGES)
+    return norm_of_input_gradient in asked or (
+        "OutputGradSndNorm" in asked and is_changed_as_a_view
+    )
 
 
 def trained(model, call):
@@ -149,6 +164,7 @@ def trained_or_not(model, call):
 def assert_alike(expected, found):
     for a, b in zip(expected, found, strict=True):
         assert torch.allclose(a, b, rtol=1e-5, atol=1e-6)
+        assert a.stride() == b.stride()
 
 
 def records(monitor):
@@ -157,31 +173,25 @@ def records(monitor):
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-@given(st.data())
+@given(programs_to_probe())
 @settings(max_examples=300)
-def test_programs_train_as_the_plain_ones(data):
-    plain = data.draw(programs())
-    cfg = data.draw(configurations(plain))
-    assume(cfg)
+def test_programs_train_as_the_plain_ones(program):
+    plain, cfg = program
     probed = taiyi_fx.instrument(copy.deepcopy(plain), cfg)
     expected = trained_or_not(plain, plain)
     assume(expected is not None)
     assert_alike(expected, trained(probed, probed))  # the first forward is looked at, too
     again = trained(plain, plain), trained(probed, probed)
-    # The gradient of an input that is used several times changes the order of sums.
-    if any(norm_of_input_gradient in asked for asked in cfg.values()):
-        assert_alike(*again)
-    else:
+    assert_alike(*again)
+    if not may_sum_in_another_order(plain, cfg):
         assert all(torch.equal(a, b) for a, b in zip(*again, strict=True))
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-@given(st.data())
-@settings(max_examples=12)
-def test_compiled_programs_train_as_the_plain_ones_and_are_read_as_in_eager_code(data):
-    plain = data.draw(programs())
-    cfg = data.draw(configurations(plain))
-    assume(cfg)
+@given(programs_to_probe())
+@settings(max_examples=25)
+def test_compiled_programs_train_as_the_plain_ones_and_are_read_as_in_eager_code(program):
+    plain, cfg = program
     # The compiler takes some programs that torch itself does not.
     assume(trained_or_not(plain, plain) is not None)
     eager, compiled = (taiyi_fx.instrument(copy.deepcopy(plain), cfg) for _ in range(2))

@@ -13,7 +13,7 @@ from taiyi_fx.passes.eager_taps import PARAMETER
 from taiyi_fx.passes.ir import Pick
 from taiyi_fx.passes.operators import OPERATORS
 from taiyi_fx.passes.slots import Board, allocate, come_next, take_refusal
-from taiyi_fx.passes.structure import find_tensor, replace_tensor, stands_in
+from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
 
 What = Literal["value", "gradient", "pair"]
 Place = Literal["made here", "shared", "given"]
@@ -81,7 +81,7 @@ class CompiledProbes:
             return value
         # A view of what is given: a change of it in place reaches all who know it. A hook on itself
         # would see the gradient of its other uses, too.
-        alias = y.view_as(y) if place == "given" else y
+        alias = alias_of(y) if place == "given" else y
         tapped = CompiledTap.apply(alias, x, reductions, *cells)
         if place == "made here":
             return replace_tensor(value, y, tapped)
@@ -153,9 +153,7 @@ class CompiledTap(torch.autograd.Function):
         """``y``; ``cells`` are those of each reduction in turn, which may ask for ``x``, too."""
         ctx.save_for_backward(x)
         ctx.reductions, ctx.cells = reductions, cells
-        # Of what `detach` returns, AOTAutograd mixes up outputs that share memory: their gradients
-        # would go past this, or nowhere.
-        return torch.ops.aten._unsafe_view(y, y.shape)
+        return OPERATORS.same(y)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from torch.utils.hooks import RemovableHandle
 from taiyi_fx.passes.edited import has_edit, hook_first
 from taiyi_fx.passes.folds import SlotGroup, Waiting, fold, leave, waiting_room
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.structure import replace_tensor
+from taiyi_fx.passes.structure import alias_of, replace_tensor
 
 Way = Literal["made here", "given", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
@@ -114,7 +114,7 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
     if way == "given" and tensor.layout is torch.strided and not tensor.is_nested:
         # As a view it takes changes in place to all who know the tensor, at the price of this
         # reading. A hook on the tensor would see the gradient of its other uses, too.
-        alias = tensor.view_as(tensor)
+        alias = alias_of(tensor)
         alias.register_hook(functools.partial(_fold_gradient, groups))
         return alias if value is tensor else replace_tensor(value, tensor, alias)
     if way != "made here":
@@ -176,4 +176,4 @@ class EagerTap(torch.autograd.Function):
     @staticmethod
     def jvp(ctx: Any, *tangents: Any) -> Tensor:
         """The tangent as it came, a view as the output is one."""
-        return tangents[0].view_as(tangents[0])
+        return alias_of(tangents[0])

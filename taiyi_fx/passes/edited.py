@@ -11,8 +11,10 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Change
 from taiyi_fx.passes.note import add_note
+from taiyi_fx.passes.operators import OPERATORS
 from taiyi_fx.passes.structure import (
     Call,
+    alias_of,
     find_tensor,
     replace_picked,
     replace_tensor,
@@ -101,7 +103,7 @@ class Edited:
             return value
         # In-place operations on a view reach all names. A hook on an input itself would see the
         # gradient of its other uses too, and one on a leaf would outlive the step.
-        alias = tensor.view_as(tensor)
+        alias = alias_of(tensor)
         hook_first(alias, edit)
         return replace_tensor(value, tensor, alias)
 
@@ -276,7 +278,7 @@ class CompiledEdit(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
         """``x``, as a compiled probe returns it."""
         ctx.edit = edit
-        return torch.ops.aten._unsafe_view(x, x.shape)
+        return OPERATORS.same(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

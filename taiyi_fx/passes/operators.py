@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -19,7 +20,10 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    statically_known_true,
+)
 
 from taiyi_fx.passes.addresses import reduction_at, refuse
 from taiyi_fx.passes.cells import cells_in, pack, unpacked
@@ -37,6 +41,7 @@ _SCHEMAS = (
     "measure(Tensor x, Tensor? gradient, str reduction) -> Tensor[]",
     "fold(Tensor(a!)[] cells, Tensor[] measured, str reduction) -> ()",
     "fold_gradient(Tensor(a!)[] cells, Tensor g, Tensor? x, str[] reductions) -> ()",
+    "same(Tensor x) -> Tensor",
     "watch(Tensor y, Tensor tapped, Tensor? x, Tensor(a!)[] cells, str[] reductions) -> ()",
 )
 _LIBRARY = torch.library.Library("taiyi_fx", "DEF")
@@ -135,7 +140,34 @@ def _watch(
         y.register_hook(lambda g: _fold_gradient(kept, g.detach(), x, names))
 
 
-_FUNCTIONS = (_measure, _fold, _fold_gradient, _watch)
+def _same(x: Tensor) -> Tensor:
+    """What a Function returns of what it was given: the same, as memory of its own.
+
+    Of what ``detach`` returns, AOTAutograd mixes up outputs that share memory: their gradients
+    would go past the Function, or nowhere.
+    """
+    if not _views_keep_strides(x):
+        copy = x.clone()
+        if copy.stride() == x.stride():
+            return copy
+    return torch.ops.aten._unsafe_view(x, x.shape)
+
+
+def _views_keep_strides(x: Tensor) -> bool:
+    """Whether a view of the same shape has the same strides, as the compiler believes of all.
+
+    Kernels lay axes of size 1 around what lies within them, whatever their strides were. By these a
+    convolution may have told its memory format.
+    """
+    axes = list(zip(x.shape, x.stride(), strict=True))
+    return all(
+        stride == inner_size * inner_stride
+        for (size, stride), (inner_size, inner_stride) in pairwise(axes)
+        if statically_known_true(size == 1)
+    )
+
+
+_FUNCTIONS = (_measure, _fold, _fold_gradient, _same, _watch)
 for _schema, _function in zip(_SCHEMAS, _FUNCTIONS, strict=True):
     _LIBRARY.define(_schema)
     _LIBRARY.impl(_schema.partition("(")[0], _function, "CompositeImplicitAutograd")

@@ -12,6 +12,14 @@ from torch import Tensor, nn
 from taiyi_fx.passes.ir import Pick
 
 
+def alias_of(x: Tensor) -> Tensor:
+    """A view of all of a tensor, in its very strides: a change of either in place reaches both.
+
+    ``view_as`` would give axes of size 1 other strides, and so a convolution another memory format.
+    """
+    return x.view_as(x) if x.is_nested else x[...]  # jagged tensors have no such index
+
+
 def find_tensor(value: Any, pick: Pick) -> Tensor | None:
     """The tensor picked from a value: the first one for None, else by position or key."""
     if isinstance(pick, tuple) and not isinstance(value, Call):  # a call's only argument

@@ -89,7 +89,8 @@ def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_L
     """Fails where an instrumented model is not bit-equal to a plain one.
 
     Both train for one step on each batch and are evaluated on the first. Compared are outputs,
-    losses, the gradients of parameters and inputs, parameters, buffers, and the random state.
+    losses, the gradients of parameters and inputs, parameters, buffers, and the random state: the
+    numbers, and the strides of what holds them.
 
     Args:
         model: The model; copies are used, and it stays as it was.
@@ -118,8 +119,8 @@ def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None
     finally:
         torch.set_rng_state(state)
     for (what, a), (_, b) in zip(expected, found, strict=True):
-        if not _same_bits(a, b):
-            return f"{what} differs: {_apart(a, b)}"
+        if how := _apart(a, b):
+            return f"{what} differs: {how}"
     return None
 
 
@@ -185,18 +186,17 @@ def _descend(model: nn.Module) -> None:
             parameter -= 0.01 * parameter.grad
 
 
-def _same_bits(a: Tensor | None, b: Tensor | None) -> bool:
+def _apart(a: Tensor | None, b: Tensor | None) -> str | None:
     if a is None or b is None:
-        return a is b
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    bits = (t.contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
-    return torch.equal(*bits)
-
-
-def _apart(a: Tensor | None, b: Tensor | None) -> str:
-    if a is None or b is None:
-        return "only one of them is there"
+        return None if a is b else "only one of them is there"
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{tuple(a.shape)} of {a.dtype} and {tuple(b.shape)} of {b.dtype}"
-    return f"by up to {(a.double() - b.double()).abs().max().item():.3g}"
+    if not torch.equal(_bits(a), _bits(b)):
+        return f"by up to {(a.double() - b.double()).abs().max().item():.3g}"
+    if a.stride() != b.stride():
+        return f"of the same numbers, one has the strides {a.stride()}, one {b.stride()}"
+    return None
+
+
+def _bits(x: Tensor) -> Tensor:
+    return x.contiguous().reshape(-1).view(torch.uint8)

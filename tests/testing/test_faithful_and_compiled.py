@@ -94,6 +94,18 @@ def test_a_model_with_several_inputs_is_compared_by_hand():
     assert_faithful(Two(), batches, {"": ["InputMean"]})
 
 
+def test_the_same_numbers_in_other_strides_are_a_difference():
+    class Transposed(nn.Module):
+        def forward(self, x):
+            return x.transpose(1, 2)
+
+    batches = [torch.randn(n, 3, 4) for n in (3, 2)]
+    assert_faithful(Transposed(), batches, {"": ["InputMean"]})
+    cfg = {"": [taiyi_fx.edit(value=torch.Tensor.contiguous)]}
+    with pytest.raises(AssertionError, match=r"one has the strides \(12, 1, 4\), one \(12, 3, 1\)"):
+        assert_faithful(Transposed(), batches, cfg)
+
+
 def test_a_quantity_is_the_same_in_compiled_code():
     check_compiled(wrong.right_mean, floor=wrong.mean_floor, max_examples=3)
 
