@@ -31,7 +31,7 @@ def report(times: Mapping[tuple[str, str], Found], facts: Mapping[tuple[str, str
         counted = {model: found for (w, model), found in facts.items() if w == name}
         if of_work:
             parts += [f"## {work.title}", *_tables_of_time(work, of_work)]
-            parts += [_titled("Largest relative difference from float64", of_work, _value)]
+            parts += [_titled(_DIFFERENCE, of_work, _value)]
             parts += _reasons(of_work)
         if counted:
             parts.append(_titled(_FACTS, counted, _fact))
@@ -98,6 +98,12 @@ def _reasons(times: Mapping[str, Found]) -> Iterator[str]:
 
 
 _FACTS = "Held between steps, more at the peak of a due step, copies to the host; graphs, breaks"
+
+
+_DIFFERENCE = (
+    "Largest relative difference from float64, of what the eager model computes: the gradients of "
+    "a compiled one are themselves rounded otherwise"
+)
 
 
 def _fact(found: Found, tool: str) -> str:
