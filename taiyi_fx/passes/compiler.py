@@ -61,7 +61,7 @@ def compile_probes(
         if dispatcher.standins
     }
     graph = probed.get("") or _python_graph()
-    findings = verify_probes(probed, plan, capture.python)
+    findings = verify_probes(model, probed, plan, capture.python)
     return Instrumented(root, table, installation, capture, graph, probed, findings)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
 
 from networkx.utils import UnionFind
 from torch import fx, nn
 
-from taiyi_fx.passes.fresh import is_fresh, is_torchs
+from taiyi_fx.passes.changes import may_change_inputs
+from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.insert_probes import is_probe, set_slots
 from taiyi_fx.passes.ir import VALUE_PORTS
-from taiyi_fx.passes.marks import pack, unpack
+from taiyi_fx.passes.marks import pack
 from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS, items_of
 from taiyi_fx.passes.slots import Slot
 
 
@@ -69,7 +68,7 @@ class _Memory:
         self._changes: dict[fx.Node, list[int]] = defaultdict(list)
         for node, at in self.order.items():
             module = modules[node.target] if node.op == "call_module" else None
-            if _may_change_inputs(node, module):
+            if may_change_inputs(node, module):
                 for block in {self._shared[source] for source in node.all_input_nodes}:
                     self._changes[block].append(at)
 
@@ -112,31 +111,3 @@ def _may_move(slot: Slot, sole_use: bool) -> bool:
     if site.port == "pair":
         return False  # it needs the input of its own call
     return site.pick is None and (sole_use or site.port in VALUE_PORTS)
-
-
-def _may_change_inputs(node: fx.Node, module: nn.Module | None) -> bool:
-    if is_probe(node):
-        return False
-    if module is not None:
-        holds_others = next(module.children(), None) is not None
-        return getattr(module, "inplace", False) or holds_others or not is_torchs(module)
-    if node.op == "call_method":
-        return str(node.target).endswith("_") and not str(node.target).endswith("__")
-    harmless = (pack, unpack, items_of, getattr, operator.getitem)
-    if node.op != "call_function" or node.target in harmless:
-        return False
-    return _function_changes(node)
-
-
-def _function_changes(node: fx.Node) -> bool:
-    assert callable(node.target)
-    owner = getattr(node.target, "__module__", None) or ""
-    name = getattr(node.target, "__name__", "")
-    if owner == "_operator":
-        return node.target in IN_PLACE_OPERATORS or node.target in (
-            operator.setitem,
-            operator.delitem,
-        )
-    is_torch = owner.startswith("torch") or type(node.target).__name__.startswith("builtin")
-    asks = any(a is True for a in node.args) or node.kwargs.get("inplace") or "out" in node.kwargs
-    return not is_torch or name.endswith("_") or bool(asks)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import networkx as nx
-from torch import fx
+from torch import fx, nn
 from torch.fx.node import map_arg
 
+from taiyi_fx.passes.changes import may_change_inputs
 from taiyi_fx.passes.edited import Edited, is_edit
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, Plan
 from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
 
 _STOPS = frozenset("detach detach_ argmax argmin item tolist".split())
 
@@ -37,20 +36,21 @@ def _nodes_in(value: Any) -> list[fx.Node]:
 
 
 def verify_probes(
-    parts: Mapping[str, fx.Graph], plan: Plan, python: Mapping[str, str]
+    model: nn.Module, parts: Mapping[str, fx.Graph], plan: Plan, python: Mapping[str, str]
 ) -> dict[str, str]:
     """Says, by module, what its probes will never see.
 
     Modules below a forward that stayed Python are left out: only a run can tell.
 
     Args:
+        model: The model.
         parts: The probed graphs, by the name of the part that each stands in for.
         plan: What is to be read.
         python: Modules whose forwards stayed Python.
     """
     findings = dict(_never_called(parts[""], plan, python)) if "" in parts else {}
-    for graph in parts.values():
-        findings.update(_gradient_cannot_come(graph))
+    for name, graph in parts.items():
+        findings.update(_gradient_cannot_come(graph, model.get_submodule(name)))
     return findings
 
 
@@ -65,17 +65,27 @@ def _never_called(
             yield name, "the model's forward never calls this module"
 
 
-def _gradient_cannot_come(graph: fx.Graph) -> Iterator[tuple[str, str]]:
+def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[str, str]]:
     flow = data_flow(graph)
     flow.remove_edges_from([edge for edge in flow.edges if _stops(edge[0])])
     (output,) = (node for node in graph.nodes if node.op == "output")
-    # What is written in place may be read under another name.
-    flow.add_edges_from((node, output) for node in graph.nodes if _writes(node))
+    modules = dict(part.named_modules(remove_duplicate=False))
+    for node in graph.nodes:
+        module = modules[node.target] if node.op == "call_module" else None
+        if may_change_inputs(node, module):  # what it returns may go on under another name
+            flow.add_edges_from((each, output) for each in (node, *_that_read(node)))
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
         if node not in reaching:
             for module in _awaiting_gradient(node):
                 yield module, "no gradient can come: nothing leads to the output"
+
+
+def _that_read(node: fx.Node) -> Iterator[fx.Node]:
+    for user in node.users:
+        if is_probe(user) or is_edit(user):
+            yield user
+            yield from _that_read(user)
 
 
 def _awaiting_gradient(node: fx.Node) -> Iterator[str]:
@@ -85,12 +95,6 @@ def _awaiting_gradient(node: fx.Node) -> Iterator[str]:
                 yield slot.module
     if isinstance(node.target, Edited) and node.target.gradient_changes:
         yield node.target.module
-
-
-def _writes(node: fx.Node) -> bool:
-    if node.op == "call_method":
-        return str(node.target).endswith("_")
-    return node.target in (*IN_PLACE_OPERATORS, operator.setitem) or "out" in node.kwargs
 
 
 def _stops(node: fx.Node) -> bool:

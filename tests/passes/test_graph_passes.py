@@ -225,7 +225,24 @@ def test_verification_names_calls_that_never_come_and_gradients_that_cannot():
     model = Model()
     names = ["a", "b", "c", "never"]
     graph, table = probed(model, names)
-    findings = verify_probes({"": graph}, table.plan, {})
+    findings = verify_probes(model, {"": graph}, table.plan, {})
     assert set(findings) == {"a", "c", "never"}
     assert "never calls" in findings["never"]
     assert "no gradient can come" in findings["a"]
+
+
+def test_what_is_changed_in_place_goes_on_under_another_name():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.relu, self.aside = nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 4)
+
+        def forward(self, x):
+            y = self.fc(x)
+            self.relu(y)
+            self.aside(y)
+            return y
+
+    model = Model()
+    graph, table = probed(model, ["fc", "relu", "aside"])
+    assert set(verify_probes(model, {"": graph}, table.plan, {})) == {"aside"}

@@ -1,0 +1,46 @@
+"""Nodes that may change in place what they are given."""
+
+from __future__ import annotations
+
+import operator
+
+from torch import fx, nn
+
+from taiyi_fx.passes.fresh import is_torchs
+from taiyi_fx.passes.insert_probes import is_probe
+from taiyi_fx.passes.marks import pack, unpack
+from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS, items_of
+
+
+def may_change_inputs(node: fx.Node, module: nn.Module | None) -> bool:
+    """Whether what a node is given may be another afterwards.
+
+    Args:
+        node: The node.
+        module: The one that it calls, if it calls one.
+    """
+    if is_probe(node):
+        return False
+    if module is not None:
+        holds_others = next(module.children(), None) is not None
+        return getattr(module, "inplace", False) or holds_others or not is_torchs(module)
+    if node.op == "call_method":
+        return str(node.target).endswith("_") and not str(node.target).endswith("__")
+    harmless = (pack, unpack, items_of, getattr, operator.getitem)
+    if node.op != "call_function" or node.target in harmless:
+        return False
+    return _function_changes(node)
+
+
+def _function_changes(node: fx.Node) -> bool:
+    assert callable(node.target)
+    owner = getattr(node.target, "__module__", None) or ""
+    name = getattr(node.target, "__name__", "")
+    if owner == "_operator":
+        return node.target in IN_PLACE_OPERATORS or node.target in (
+            operator.setitem,
+            operator.delitem,
+        )
+    is_torch = owner.startswith("torch") or type(node.target).__name__.startswith("builtin")
+    asks = any(a is True for a in node.args) or node.kwargs.get("inplace") or "out" in node.kwargs
+    return not is_torch or name.endswith("_") or bool(asks)
