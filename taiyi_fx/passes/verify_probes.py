@@ -72,7 +72,8 @@ def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[st
     modules = dict(part.named_modules(remove_duplicate=False))
     for node in graph.nodes:
         module = modules[node.target] if node.op == "call_module" else None
-        if may_change_inputs(node, module):  # what it returns may go on under another name
+        if may_change_inputs(node, module) and not is_edit(node):
+            # What it returns may go on under another name.
             flow.add_edges_from((each, output) for each in (node, *_that_read(node)))
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
