@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 
 from torch import fx, nn
 
@@ -12,16 +13,17 @@ from taiyi_fx.passes.marks import pack, unpack
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS, items_of
 
 
-def may_change_inputs(node: fx.Node, module: nn.Module | None) -> bool:
+def may_change_inputs(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
     """Whether what a node is given may be another afterwards.
 
     Args:
         node: The node.
-        module: The one that it calls, if it calls one.
+        modules: Those that its graph may call, by all their names.
     """
     if is_probe(node):
         return False
-    if module is not None:
+    if node.op == "call_module":
+        module = modules[str(node.target)]
         holds_others = next(module.children(), None) is not None
         return getattr(module, "inplace", False) or holds_others or not is_torchs(module)
     if node.op == "call_method":

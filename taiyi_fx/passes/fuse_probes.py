@@ -62,13 +62,11 @@ class _Memory:
         self._shared = UnionFind(graph.nodes)
         modules = dict(root.named_modules(remove_duplicate=False))
         for node in graph.nodes:
-            module = modules[node.target] if node.op == "call_module" else None
-            if module is None or not is_fresh(module):
+            if node.op != "call_module" or not is_fresh(modules[node.target]):
                 self._shared.union(node, *node.all_input_nodes)
         self._changes: dict[fx.Node, list[int]] = defaultdict(list)
         for node, at in self.order.items():
-            module = modules[node.target] if node.op == "call_module" else None
-            if may_change_inputs(node, module):
+            if may_change_inputs(node, modules):
                 for block in {self._shared[source] for source in node.all_input_nodes}:
                     self._changes[block].append(at)
 

@@ -71,8 +71,7 @@ def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[st
     (output,) = (node for node in graph.nodes if node.op == "output")
     modules = dict(part.named_modules(remove_duplicate=False))
     for node in graph.nodes:
-        module = modules[node.target] if node.op == "call_module" else None
-        if may_change_inputs(node, module) and not is_edit(node):
+        if may_change_inputs(node, modules) and not is_edit(node):
             # What it returns may go on under another name.
             flow.add_edges_from((each, output) for each in (node, *_that_read(node)))
     reaching = nx.ancestors(flow, output)

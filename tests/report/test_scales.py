@@ -51,6 +51,19 @@ def test_labels_that_are_close_have_digits_enough_to_differ(show, scale):
     assert all("56.1" in label for label in labels)
 
 
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        ([0.25, 0.25], "0.25"),
+        ([2.291, 2.294], "2.291 … 2.294"),
+        ([1.0, 200.0], "1 … 200"),
+    ],
+)
+def test_a_curve_s_least_and_most_differ_as_texts_where_they_differ(show, values, bounds):
+    page = show(*one_field(np.array([values])))
+    assert page.locator("#charts .legend tbody td").last.inner_text() == bounds
+
+
 def test_labels_of_a_bar_stand_clear_of_each_other(show):
     page = show(*one_field(np.geomspace(1.1e-4, 9.3e4, 40).reshape(2, 20)))
     gaps = page.evaluate(

@@ -379,7 +379,7 @@
 
   const bounds = ({ chunk, series }) => {
     const { min, max } = taiyi.extremes({ chunk, row: series.row });
-    return `${min} … ${max}`;
+    return min === max ? min : `${min} … ${max}`;
   };
 
   function drawOverlay(chart) {

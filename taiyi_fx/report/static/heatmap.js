@@ -259,9 +259,9 @@
       if (min < least) least = min;
       if (max > most) most = max;
     }
-    return least <= most
-      ? { min: taiyi.numeral(least), max: taiyi.numeral(most) }
-      : { min: "–", max: "–" };
+    if (least > most) return { min: "–", max: "–" };
+    const [min, max] = taiyi.numerals([least, most]);
+    return { min, max };
   }
 
   taiyi.extremes = extremes;
