@@ -2,259 +2,26 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
-import torch
 from torch import nn
 
 from taiyi_fx.passes.clone import clone_tree
-from taiyi_fx.passes.compiled_taps import CompiledProbes, Steps
-from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
-from taiyi_fx.passes.fresh import is_fresh
-from taiyi_fx.passes.insert_probes import PORTS, before_edit, edit_at, probe_name
-from taiyi_fx.passes.ir import Due, Mode
-from taiyi_fx.passes.marks import enter, leave
-from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.compiled_taps import CompiledProbes
+from taiyi_fx.passes.dispatch import Dispatcher, RootDispatcher
+from taiyi_fx.passes.flow import DEEPEST
+from taiyi_fx.passes.ir import Due
+from taiyi_fx.passes.island import Island
 from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import Slot, SlotTable
+from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.stand import Stand, is_probed
 from taiyi_fx.passes.standin import Standin
-from taiyi_fx.passes.structure import Call
 from taiyi_fx.passes.trace import Capture, CapturedGraph
-
-_ISLANDS: weakref.WeakValueDictionary[str, Island] = weakref.WeakValueDictionary()
-_KEYS = itertools.count()
-_ProbesOfCall = tuple[Probe | None, Probe | None, Probe | None]
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"
-
-
-class Island(Stand, Calls):
-    """A target's forward between its edits and probes, wherever the call comes from."""
-
-    def __init__(
-        self, name: str, module: nn.Module, table: SlotTable, run: Run, probes: CompiledProbes
-    ) -> None:
-        super().__init__(module)
-        self.name = name
-        self.compiled_probes = probes
-        self._probes: dict[tuple[Mode, int, str], _ProbesOfCall] = {}
-        self.table = table
-        self.run = run
-        self.edit_before = edit_at(enter, name, table, is_fresh=False)
-        self.edit_after = edit_at(leave, name, table, is_fresh=is_fresh(module))
-        self.key = f"{next(_KEYS)}"
-        _ISLANDS[self.key] = self
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.edit_before is not None:
-            edited = self.edit_before(Call(args, kwargs))
-            args, kwargs = edited.args, edited.kwargs
-        mode = self.run.mode_of(self.module)
-        if mode is None:
-            return self._edited(self.plain(*args, **kwargs))
-        call, self.count = self.count, self.count + 1
-        if torch.compiler.is_compiling():
-            return self._compiled(_steps(self.key, mode, call, self.run.due_key), args, kwargs)
-        before, made, after = self.probes_at(mode, call)
-        if before is not None:
-            passed = before(Call(args, kwargs))
-            args, kwargs = passed.args, passed.kwargs
-        value = self.plain(*args, **kwargs)
-        if made is not None:
-            value = made(value, Call(args, kwargs))
-        value = self._edited(value)
-        if after is None:
-            return value
-        return after(value, Call(args, kwargs)) if after.needs_given else after(value)
-
-    def _compiled(
-        self, steps: tuple[Steps, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        before, made, after = steps
-        if before:
-            passed = self.compiled_probes(Call(args, kwargs), before)
-            args, kwargs = passed.args, passed.kwargs
-        value = self.compiled_probes(self.plain(*args, **kwargs), made, Call(args, kwargs))
-        return self.compiled_probes(self._edited(value), after, Call(args, kwargs))
-
-    def _edited(self, value: Any) -> Any:
-        return value if self.edit_after is None else self.edit_after(value)
-
-    def probes_at(self, mode: Mode, call: int) -> _ProbesOfCall:
-        """The probes of what is due now: before a call, of what it made, and after its edits."""
-        place = mode, call, self.run.due_key
-        if place not in self._probes:
-            made, after = [], self._slots(leave, mode, call)
-            fresh = left_fresh = is_fresh(self.module)
-            if self.edit_after is not None:
-                made, after = before_edit(after)
-                left_fresh = self.edit_after.leaves_fresh
-            before = self._slots(enter, mode, call)
-            name = functools.partial(probe_name, module=self.name, call=call)
-            self._probes[place] = (
-                _probe(name(enter), before, fresh=False),
-                _probe(name(leave), made, fresh=fresh),
-                _probe(name(leave), after, fresh=left_fresh),
-            )
-        return self._probes[place]
-
-    def _slots(self, mark: Any, mode: Mode, call: int) -> list[Slot]:
-        return [
-            slot
-            for reading, slot in self.table.at(mode, self.name, call).items()
-            if reading.site.port in PORTS[mark] and (self.name, reading) in self.run.due
-        ]
-
-
-def _probe(name: str, slots: list[Slot], *, fresh: bool) -> Probe | None:
-    return Probe(name, slots, is_fresh=fresh) if slots else None
-
-
-@torch.compiler.assume_constant_result
-def _steps(key: str, mode: Mode, call: int, due_key: str) -> tuple[Steps, ...]:
-    # With constants only: the compiler runs this once, as ordinary Python, while it traces.
-    return tuple(p.steps() if p is not None else () for p in _ISLANDS[key].probes_at(mode, call))
-
-
-class Dispatcher(Stand):
-    """A part's forward: a graph where one stands in, else its Python, over islands.
-
-    Attributes:
-        standins: The graphs that may stand in.
-        sites: Names of the targets that they call.
-        edited: Names of those that change what passes, read or not.
-        only_here: Names of those that only a graph can change.
-        is_rewritten: Whether passes of the user's own made its graphs, which then run at each
-            call.
-    """
-
-    is_rewritten = False
-    edited: frozenset[str] = frozenset()
-    only_here: frozenset[str] = frozenset()
-
-    def __init__(
-        self, part: nn.Module, standins: list[Standin], run: Run, python: Callable[..., Any]
-    ) -> None:
-        super().__init__(part)
-        self.standins = standins
-        self.run = run
-        self.python = python
-        self.sites = frozenset(name for s in standins for name in s.captured.seen.calls)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.probed(self.run.mode_of(self.module), args, kwargs)
-
-    def probed(self, mode: Mode | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The forward with its edits, and in a mode with the due readings made."""
-        if mode is None and not self.edited and not self.is_rewritten:
-            return self.plain(*args, **kwargs)
-        function = self.function(mode)
-        if function is None:
-            return self.python(*args, **kwargs)
-        return function(self.module, *args, **kwargs)
-
-    def function(self, mode: Mode | None) -> Callable[..., Any] | None:
-        """The function of the graph that stands in now, if one does.
-
-        Raises:
-            RuntimeError: None does, and what passes or an edit do is done nowhere else.
-        """
-        for standin in self.standins:
-            if standin.holds():
-                return standin.function(mode)
-        if self.is_rewritten:
-            part = self.standins[0].captured.part or "the model"
-            raise RuntimeError(
-                f"what the passes made of {part!r} cannot run: it has changed since it was "
-                "traced, or has hooks; instrument it again as it is now"
-            )
-        if self.only_here:
-            names = ", ".join(map(repr, sorted(self.only_here)))
-            raise RuntimeError(
-                f"the edit of {names} cannot be made: a call of a function is only seen in a "
-                "graph, and the model has changed since it was traced; instrument it again"
-            )
-        return None
-
-
-class RootDispatcher(Dispatcher):
-    """The forward of the whole model: what runs inside it is one forward.
-
-    Attributes:
-        table: Where readings go.
-        counters: The calls to count from the first again.
-        followed: The forwards that stayed Python.
-        flow: The data flow of what stayed Python and the shapes of what flows, once seen.
-        is_observing: Whether the next forward shows them.
-        begin: What is left to do when the first forward begins.
-    """
-
-    table: SlotTable
-    counters: tuple[Calls, ...] = ()
-    followed: Collection[str] = ()
-    flow: Flow | None = None
-    is_observing = False
-    begin: Callable[[], None] | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        run = self.run
-        mode = run.mode_of(self.module)
-        if mode is None:
-            # Whatever runs inside is not read either.
-            return self._within(None, self._probed, args, kwargs)
-        if run.inside:  # the model calls itself
-            return self.probed(mode, args, kwargs)
-        for counter in self.counters:
-            counter.count = 0
-        if torch.compiler.is_compiling():
-            return self._within(mode, self._probed, args, kwargs)
-        if self.begin is not None:
-            self.begin, begin = None, self.begin
-            begin()
-        before = self.table.states()
-        try:
-            forward = self._observed if self.is_observing else self._probed
-            value = self._within(mode, forward, args, kwargs)
-        except BaseException:
-            self.table.restore(before)  # a forward that failed was none
-            raise
-        return value
-
-    def _within(
-        self,
-        mode: Mode | None,
-        forward: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        run = self.run
-        outer = run.inside, run.mode
-        run.inside, run.mode = True, mode
-        try:
-            return forward(*args, **kwargs)
-        finally:
-            run.inside, run.mode = outer
-
-    def _probed(self, *args: Any, **kwargs: Any) -> Any:
-        return self.probed(self.run.mode, args, kwargs)
-
-    def _observed(self, *args: Any, **kwargs: Any) -> Any:
-        self.is_observing = False
-        observer = self.run.observer = Observer(self.module, self.followed)
-        try:
-            with observer.watching():
-                value = observer.around("", self._probed, args, kwargs)
-        finally:
-            self.run.observer = None
-        self.flow = observer.flow
-        return value
 
 
 class Installation:
