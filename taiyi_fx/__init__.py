@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from taiyi_fx.epochs import EpochSummary
     from taiyi_fx.grid import Grid
     from taiyi_fx.instrument import InstrumentedModule, instrument
-    from taiyi_fx.monitor import Monitor, MonitorWarning
+    from taiyi_fx.monitor import Monitor
+    from taiyi_fx.notice import MonitorWarning
     from taiyi_fx.passes.ir import PairReduction, Reduction
     from taiyi_fx.places import (
         buffer,
@@ -97,7 +98,7 @@ _HOMES = {
     "InstrumentedModule": "instrument",
     "instrument": "instrument",
     "Monitor": "monitor",
-    "MonitorWarning": "monitor",
+    "MonitorWarning": "notice",
     "PairReduction": "passes.ir",
     "Reduction": "passes.ir",
     "buffer": "places",

@@ -31,6 +31,7 @@ class Collected:
     """A tracked step whose records are not all there yet.
 
     Attributes:
+        step: Its number.
         prompt: What was computed at once, on its way to the host.
         costly: What is being computed aside.
         order: The place of each series among the step's records.
@@ -39,6 +40,7 @@ class Collected:
         failures: What went wrong so far, by series.
     """
 
+    step: int
     prompt: Arriving
     costly: Job | None = None
     order: Mapping[Series, int] = field(default_factory=dict)
@@ -141,7 +143,7 @@ class Collector:
         failures.update(arriving.told())
         order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
         sites = counting_sites(agenda.counting, self._modes, self._table)
-        return Collected(arriving, job, order, sites, scale.may_overflow, failures)
+        return Collected(step, arriving, job, order, sites, scale.may_overflow, failures)
 
     def _together(
         self, agenda: Agenda, step: int, readings: Readings

@@ -7,7 +7,6 @@ import functools
 import gc
 import os
 import types
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from torch import fx, nn
 import taiyi_fx.quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
 from taiyi_fx.functions import unseen_calls
-from taiyi_fx.monitor import Monitor, MonitorWarning
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.notice import warn
 from taiyi_fx.passes.clone import slots_of
 from taiyi_fx.passes.compiler import Instrumented, compile_probes
 from taiyi_fx.passes.own_passes import Pass, apply_passes, check_passes
@@ -152,7 +152,7 @@ def _instrument(
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
         what = "probes or edits" if config.edits else "probes"
-        warnings.warn(f"some {what} will see nothing:\n{lines}", MonitorWarning, stacklevel=3)
+        warn(f"some {what} will see nothing:\n{lines}")
     monitor = Monitor(
         config,
         compiled,
@@ -168,8 +168,7 @@ def _instrument(
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
     made = apply_passes(captured, model, passes)
     if not captured.is_whole:
-        what = f"passes see graphs alone, and of this model there is {captured}"
-        warnings.warn(what, MonitorWarning, stacklevel=4)
+        warn(f"passes see graphs alone, and of this model there is {captured}")
     return made
 
 

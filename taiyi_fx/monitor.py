@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import atexit
 import operator
-import sys
 import traceback
-import warnings
 import weakref
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
@@ -24,28 +21,21 @@ from taiyi_fx.config import Config, Subscription
 from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.explain import Known, explain
 from taiyi_fx.finish import Scale
-from taiyi_fx.first_non_finite import first_sites
+from taiyi_fx.intake import Intake
+from taiyi_fx.notice import warn, warn_of
 from taiyi_fx.outlets import Outlets
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.ranks import Join, form
-from taiyi_fx.record import NonFiniteSite, Records, Series, Value
+from taiyi_fx.record import Records, Series, Value
 from taiyi_fx.run_info import run_info
 from taiyi_fx.schedule import check_step, whole
-from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo, Writer
+from taiyi_fx.writers.protocol import RunInfo, Writer
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
-
-
-_KEPT_NUMBERS = 5_000_000
-"""How many numbers `Monitor.records` holds: some 200 MB."""
-
-
-class MonitorWarning(UserWarning):
-    """Something asked for has no value, or could not be computed."""
 
 
 class Monitor:
@@ -72,10 +62,7 @@ class Monitor:
         groups: tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None] = (None, None),
         writers: Sequence[Writer] = (),
     ) -> None:
-        self.missing: dict[Series, str] = {}
         self.epochs: list[EpochSummary] = []
-        self.non_finite: list[NonFiniteSite] = []
-        self._records = Records()
         self._config = config
         self._outline = Outliner(compiled, config.subscriptions)
         self._root = compiled.root
@@ -88,15 +75,15 @@ class Monitor:
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(self._modules, self._table, modes, strict=strict)
-        self._steps: deque[Collected] = deque()
         self._logged: list[Pending] = []
-        self._epoch = Epochs(epoch_statistics)
+        self._outlets = Outlets(strict=strict)
+        self._intake = Intake(Epochs(epoch_statistics), self._outlets)
+        self.missing = self._intake.missing
+        self.non_finite = self._intake.non_finite
         self._paused = False
         self._groups = groups
         self._is_formed = False
         self._start_step = start_step
-        self._events: list[Event] = []
-        self._outlets = Outlets(strict=strict)
         self._outlets.add(writers)
         if groups[0] is not None:
             self._table.join()
@@ -141,9 +128,10 @@ class Monitor:
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
-            self._steps.append(Collected(Arriving(Outcome(), pending=self._take_logged())))
-        self._take_in(all_of_it=True)
-        return self._records
+            arriving = Arriving(Outcome(), pending=self._take_logged())
+            self._intake.put(Collected(self._step, arriving))
+        self._intake.take(all_of_it=True)
+        return self._intake.records
 
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.
@@ -175,10 +163,10 @@ class Monitor:
         finally:  # what a quantity raised, if strict: the next step is a new one all the same
             self._installation.end_step()
             self._prepare(step + 1)
-        self._report(failures)
-        self._take_in(all_of_it=self._strict)
+        self._intake.report(step, failures)
+        self._intake.take(all_of_it=self._strict)
         if self._outlets:
-            self._hand_over()
+            self._intake.hand_over()
 
     def log(
         self,
@@ -227,13 +215,8 @@ class Monitor:
         """
         epoch = None if epoch is None else whole("epoch", epoch)
         _ = self.records  # all that belongs to the epoch is there
-        expected = self._epoch.next
-        closed = self._epoch.close(epoch)
+        closed = self._intake.close_epoch(epoch)
         self.epochs += closed
-        if self._outlets:
-            number = self._epoch.next - 1
-            ended = EpochEnd(expected, number, closed)
-            self._hand_over(Batch(expected, ended=ended))
         return closed
 
     def add_writer(self, writer: Writer) -> None:
@@ -249,7 +232,7 @@ class Monitor:
     def flush(self) -> None:
         """Has all writers make durable what they have; waits for what is being computed."""
         _ = self.records
-        self._hand_over(at_once=True)
+        self._intake.hand_over(at_once=True)
 
     def explain(self, module: str, quantity: str) -> str:
         """Says why a series has no value, when it is next due, and when it last had one.
@@ -313,22 +296,21 @@ class Monitor:
     def close(self) -> None:
         """Ends monitoring, with its writers: the model runs its own forward. Records stay."""
         if not self._is_formed and self._table.states():
-            _warn("forwards were read, but track was never called: nothing of them is recorded")
+            warn("forwards were read, but track was never called: nothing of them is recorded")
         self.pause()
         try:
             _ = self.records
-            self._hand_over()
+            self._intake.hand_over()
         finally:
             _MONITORS.discard(self)
             self._outlets.close()
-            _warn_of(self._outlets.told())
+            warn_of(self._outlets.told())
 
     def clean_mem(self) -> None:
         """Forgets all records and everything kept for quantities that span steps."""
-        self.records.clear()
+        _ = self.records  # what is still being computed is forgotten, too
         self.epochs.clear()
-        self.non_finite.clear()
-        self._epoch.clear()
+        self._intake.clear()
         self._collector.clear()
         self._table.clear()
 
@@ -348,9 +330,7 @@ class Monitor:
             collected = self._collector.collect(
                 agenda, step, scale, self._take_logged(), is_announced=is_announced
             )
-        self._steps.append(collected)
-        for waiting in self._steps:
-            self._tell_non_finite(waiting)
+        self._intake.put(collected)
         return collected.failures
 
     def _form(self) -> None:
@@ -363,7 +343,7 @@ class Monitor:
             self._outlets.drop()
         elif self._outlets:
             self._outlets.open(self.info, may_fail=True)
-            _warn_of(self._outlets.told())
+            warn_of(self._outlets.told())
 
     def _open_alone(self) -> None:
         """Opens the writers, if it is sure that this rank is the one that records."""
@@ -381,93 +361,6 @@ class Monitor:
         logged, self._logged = self._logged, []
         return logged if self._writer is None else []
 
-    def _tell_non_finite(self, step: Collected) -> None:
-        """Tells of a step's first NaN or Inf as soon as its counts are there."""
-        if not step.sites or not step.prompt.is_there:
-            return
-        outcome = step.prompt.outcome()
-        found, step.sites = first_sites(step.sites, outcome, may_overflow=step.may_overflow), {}
-        faults = [site for site in found if not site.is_overflow]
-        if faults and all(site.is_overflow for site in self.non_finite):
-            _warn("\n".join(map(str, faults)))
-        self.non_finite += found
-        if self._outlets:
-            self._events += (site.event for site in found)
-
-    def _take_in(self, *, all_of_it: bool) -> None:
-        """Records the steps that are complete, in their order; or waits for all of them."""
-        while self._steps:
-            step = self._steps[0]
-            if not (all_of_it or step.is_there):
-                return
-            outcomes: list[Outcome] = []
-            try:
-                outcomes.append(step.prompt.outcome())
-                if step.costly is not None:
-                    outcomes.append(step.costly.outcome())
-            except Exception:  # what a quantity raised, if strict: the others' records stay
-                self._steps.popleft()
-                self._record(step, outcomes)
-                raise
-            self._steps.popleft()
-            self._record(step, outcomes)
-
-    def _record(self, step: Collected, outcomes: list[Outcome]) -> None:
-        self._tell_non_finite(step)
-        order = step.order
-        for block in (block for outcome in outcomes for block in outcome.blocks):
-            self._records.append_block(block)
-            self._epoch.add_block(block)
-            if self.missing:
-                for series in block.series:
-                    self.missing.pop(series, None)
-        records = [pair for outcome in outcomes for pair in outcome.records]
-        for series, record in sorted(records, key=lambda pair: order.get(pair[0], len(order))):
-            self._records.append(record)
-            self._epoch.add(record)
-            self.missing.pop(series, None)
-        if self._outlets:
-            blocks = [block for outcome in outcomes for block in outcome.blocks]
-            self._outlets.write(Batch(self._epoch.next, blocks, [r for _, r in records]))
-        self._bound()
-        for outcome in outcomes:
-            self.missing.update(outcome.reasons)
-            self._report(outcome.failures)
-
-    def _report(self, failures: Mapping[Series, str]) -> None:
-        """Warns of what has no value, each time its reason is a new one."""
-        news: list[str] = []
-        for (module, label), text in failures.items():
-            if self.missing.get((module, label)) != text:
-                news.append(f"{label} of {module or 'the model'!r}: {text}")
-                if self._outlets:
-                    self._events.append(Event(self._step, "warning", module, f"{label}: {text}"))
-            self.missing[module, label] = text
-        if news:
-            shown = "\n".join(f"  - {line}" for line in news[:10])
-            more = f"\n  and {len(news) - 10} more (see monitor.missing)" if len(news) > 10 else ""
-            _warn(f"no value for\n{shown}{more}")
-
-    def _hand_over(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
-        """Gives the writers what was told, then a batch, and flushes them when it is time."""
-        if self._events:
-            events, self._events = self._events, []
-            self._outlets.write(Batch(self._epoch.next, events=events))
-        if batch is not None:
-            self._outlets.write(batch)
-        self._outlets.flush(at_once=at_once)
-        _warn_of(self._outlets.told())
-
-    def _bound(self) -> None:
-        """Keeps the records in memory within bounds."""
-        dropped = self._records.dropped
-        self._records.keep(_KEPT_NUMBERS)
-        if self._records.dropped and not dropped and not self._outlets:
-            _warn(
-                f"{_KEPT_NUMBERS:,} numbers are in memory: from here on the oldest are dropped. "
-                "instrument(..., run='runs/name') keeps all of them in a file"
-            )
-
 
 _MONITORS: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
@@ -479,19 +372,6 @@ def _close_all() -> None:
             monitor.close()
         except Exception:  # noqa: BLE001 - the others are closed all the same
             traceback.print_exc()
-
-
-def _warn_of(failures: Sequence[str]) -> None:
-    if failures:
-        _warn("\n".join(failures))
-
-
-def _warn(text: str) -> None:
-    """Warns at the line of the user's that called the monitor."""
-    level, frame = 1, sys._getframe()
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, MonitorWarning, stacklevel=level)
 
 
 def _scalar(name: str, value: float | Tensor) -> Tensor:

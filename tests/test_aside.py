@@ -60,7 +60,7 @@ def test_a_step_does_not_wait_for_eigenvalues_and_they_belong_to_it(gate):
             torch.linalg.eigvalsh(torch.cov(nn.functional.linear(x, model[0].weight).T))[-1].item()
         )
     assert gate.waiting.wait(30)
-    assert len(model.monitor._records) == 0  # those of step 0 are not complete
+    assert len(model.monitor._intake.records) == 0  # those of step 0 are not complete
     gate.event.set()
     found = model.monitor.get_output()["0"]["slow"]
     assert found == pytest.approx({0: truth[0], 2: truth[2]}, rel=1e-4)

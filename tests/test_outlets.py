@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx import MonitorWarning, monitor, outlets
+from taiyi_fx import MonitorWarning, intake, monitor, outlets
 from taiyi_fx.outlets import Outlets
 from taiyi_fx.record import Record, Records
 from taiyi_fx.writers import Batch, Store
@@ -222,8 +222,28 @@ def test_warnings_and_non_finite_sites_are_events_of_the_run(tmp_path):
     assert "the first NaN or Inf" in kinds["non_finite"]
 
 
+@pytest.mark.parametrize(
+    "reading", [taiyi_fx.output.norm, taiyi_fx.output.spectrum], ids=["prompt", "aside"]
+)
+def test_a_warning_is_an_event_of_the_step_that_lacks_the_value(tmp_path, reading):
+    calls = []
+
+    @taiyi_fx.quantity(x=reading)
+    def fails_at_two(x):
+        calls.append(x)
+        if len(calls) == 3:
+            raise ZeroDivisionError("at two")
+        return torch.ones(())
+
+    model = taiyi_fx.instrument(nn.Linear(4, 2), {"": [fails_at_two]}, run=tmp_path)
+    with pytest.warns(MonitorWarning, match="ZeroDivisionError: at two"):
+        trained(model, range(5)).monitor.close()
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert [(event.step, event.kind) for event in run.events] == [(2, "warning")]
+
+
 def test_records_in_memory_are_bounded_and_those_in_the_run_are_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(monitor, "_KEPT_NUMBERS", 10)
+    monkeypatch.setattr(intake, "_KEPT_NUMBERS", 10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = trained(watched(run=tmp_path), range(40))
@@ -236,7 +256,7 @@ def test_records_in_memory_are_bounded_and_those_in_the_run_are_not(tmp_path, mo
 
 
 def test_dropping_records_that_are_nowhere_else_is_told_once(monkeypatch):
-    monkeypatch.setattr(monitor, "_KEPT_NUMBERS", 10)
+    monkeypatch.setattr(intake, "_KEPT_NUMBERS", 10)
     with pytest.warns(MonitorWarning, match=r"run='runs/name'.* keeps all") as caught:
         trained(watched(), range(40))
     assert len(caught) == 1

@@ -1,0 +1,157 @@
+"""Tracked steps on their way to being records: in their order, kept, and handed to writers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from taiyi_fx.arriving import Outcome
+from taiyi_fx.collect import Collected
+from taiyi_fx.epochs import Epochs, EpochSummary
+from taiyi_fx.first_non_finite import first_sites
+from taiyi_fx.notice import warn, warn_of
+from taiyi_fx.outlets import Outlets
+from taiyi_fx.record import Event, NonFiniteSite, Records, Series
+from taiyi_fx.writers.protocol import Batch, EpochEnd
+
+_KEPT_NUMBERS = 5_000_000
+"""How many numbers are held in memory: some 200 MB."""
+
+_SHOWN = 10
+"""How many reasons one warning gives."""
+
+
+class Intake:
+    """Makes records of steps as these become complete.
+
+    Args:
+        epochs: Folds what is recorded.
+        outlets: The writers, which get all of it.
+
+    Attributes:
+        records: What is there so far.
+        missing: Why a quantity had no value when last due.
+        non_finite: The first sites of steps that brought a NaN or an Inf.
+    """
+
+    def __init__(self, epochs: Epochs, outlets: Outlets) -> None:
+        self.records = Records()
+        self.missing: dict[Series, str] = {}
+        self.non_finite: list[NonFiniteSite] = []
+        self._epochs = epochs
+        self._outlets = outlets
+        self._steps: deque[Collected] = deque()
+        self._events: list[Event] = []
+
+    def put(self, step: Collected) -> None:
+        """Takes a step that may not be complete yet."""
+        self._steps.append(step)
+        for waiting in self._steps:
+            self._tell_non_finite(waiting)
+
+    def take(self, *, all_of_it: bool) -> None:
+        """Records the steps that are complete, in their order; or waits for all of them.
+
+        Raises:
+            Exception: What a quantity raised, if strict.
+        """
+        while self._steps:
+            step = self._steps[0]
+            if not (all_of_it or step.is_there):
+                return
+            outcomes: list[Outcome] = []
+            try:
+                outcomes.append(step.prompt.outcome())
+                if step.costly is not None:
+                    outcomes.append(step.costly.outcome())
+            except Exception:  # what a quantity raised, if strict: the others' records stay
+                self._steps.popleft()
+                self._record(step, outcomes)
+                raise
+            self._steps.popleft()
+            self._record(step, outcomes)
+
+    def report(self, step: int, failures: Mapping[Series, str]) -> None:
+        """Warns of what has no value at a step, each time its reason is a new one."""
+        news: list[str] = []
+        for (module, label), text in failures.items():
+            if self.missing.get((module, label)) != text:
+                news.append(f"{label} of {module or 'the model'!r}: {text}")
+                if self._outlets:
+                    self._events.append(Event(step, "warning", module, f"{label}: {text}"))
+            self.missing[module, label] = text
+        if news:
+            shown = "\n".join(f"  - {line}" for line in news[:_SHOWN])
+            more = len(news) - _SHOWN
+            rest = f"\n  and {more} more (see monitor.missing)" if more > 0 else ""
+            warn(f"no value for\n{shown}{rest}")
+
+    def close_epoch(self, epoch: int | None) -> list[EpochSummary]:
+        """Closes an epoch, for the writers too; returns what each scalar series did in it."""
+        expected = self._epochs.next
+        closed = self._epochs.close(epoch)
+        if self._outlets:
+            ended = EpochEnd(expected, self._epochs.next - 1, closed)
+            self.hand_over(Batch(expected, ended=ended))
+        return closed
+
+    def hand_over(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
+        """Gives the writers what was told, then a batch, and flushes them when it is time."""
+        if self._events:
+            events, self._events = self._events, []
+            self._outlets.write(Batch(self._epochs.next, events=events))
+        if batch is not None:
+            self._outlets.write(batch)
+        self._outlets.flush(at_once=at_once)
+        warn_of(self._outlets.told())
+
+    def clear(self) -> None:
+        """Forgets all that was recorded."""
+        self.records.clear()
+        self.non_finite.clear()
+        self._epochs.clear()
+
+    def _tell_non_finite(self, step: Collected) -> None:
+        """Tells of a step's first NaN or Inf as soon as its counts are there."""
+        if not step.sites or not step.prompt.is_there:
+            return
+        outcome = step.prompt.outcome()
+        found, step.sites = first_sites(step.sites, outcome, may_overflow=step.may_overflow), {}
+        faults = [site for site in found if not site.is_overflow]
+        if faults and all(site.is_overflow for site in self.non_finite):
+            warn("\n".join(map(str, faults)))
+        self.non_finite += found
+        if self._outlets:
+            self._events += (site.event for site in found)
+
+    def _record(self, step: Collected, outcomes: list[Outcome]) -> None:
+        self._tell_non_finite(step)
+        order = step.order
+        for block in (block for outcome in outcomes for block in outcome.blocks):
+            self.records.append_block(block)
+            self._epochs.add_block(block)
+            if self.missing:
+                for series in block.series:
+                    self.missing.pop(series, None)
+        records = [pair for outcome in outcomes for pair in outcome.records]
+        for series, record in sorted(records, key=lambda pair: order.get(pair[0], len(order))):
+            self.records.append(record)
+            self._epochs.add(record)
+            self.missing.pop(series, None)
+        if self._outlets:
+            blocks = [block for outcome in outcomes for block in outcome.blocks]
+            self._outlets.write(Batch(self._epochs.next, blocks, [r for _, r in records]))
+        self._bound()
+        for outcome in outcomes:
+            self.missing.update(outcome.reasons)
+            self.report(step.step, outcome.failures)
+
+    def _bound(self) -> None:
+        """Keeps the records in memory within bounds."""
+        dropped = self.records.dropped
+        self.records.keep(_KEPT_NUMBERS)
+        if self.records.dropped and not dropped and not self._outlets:
+            warn(
+                f"{_KEPT_NUMBERS:,} numbers are in memory: from here on the oldest are dropped. "
+                "instrument(..., run='runs/name') keeps all of them in a file"
+            )

@@ -1,0 +1,30 @@
+"""Warnings, told at the line of the user's that led to them."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+
+
+class MonitorWarning(UserWarning):
+    """Something asked for has no value, or could not be computed."""
+
+
+def warn(text: str) -> None:
+    """Warns at the line that called into this package."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, MonitorWarning, stacklevel=level)
+
+
+def warn_of(failures: Sequence[str]) -> None:
+    """Warns of all of these at once, if there are any."""
+    if failures:
+        warn("\n".join(failures))
+
+
+def _is_ours(name: str) -> bool:
+    package = __name__.partition(".")[0]
+    return name == package or name.startswith(f"{package}.")
