@@ -21,6 +21,7 @@ BLOCK = 32768
 
 @pytest.fixture
 def offline(monkeypatch):
+    wandb.teardown()  # it reads its environment once, which others may have had it do
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
 
