@@ -9,6 +9,8 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
+import taiyi_fx
+
 logger = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).parent.parent
@@ -16,7 +18,7 @@ _PROJECT = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 project = "taiyi_fx"
 author = _PROJECT["authors"][0]["name"]
-release = version = _PROJECT["version"]
+release = version = taiyi_fx.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["conf.py"]

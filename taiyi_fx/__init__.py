@@ -8,6 +8,8 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any
 
+from taiyi_fx.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from taiyi_fx.catalogue import Quantities, QuantityInfo, quantities
     from taiyi_fx.config import ConfigError

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
 
 import torch
 from torch import nn
@@ -14,6 +13,7 @@ from taiyi_fx.config import Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.passes.ir import GRADIENT_PORTS
 from taiyi_fx.record import Series
+from taiyi_fx.version import __version__
 from taiyi_fx.writers.protocol import Direction, RunInfo, SeriesInfo
 
 
@@ -43,7 +43,7 @@ def run_info(
         versions={
             "python": platform.python_version(),
             "torch": torch.__version__,
-            "taiyi_fx": metadata.version("taiyi-fx"),
+            "taiyi_fx": __version__,
         },
         seed=torch.initial_seed(),
         start_step=start_step,

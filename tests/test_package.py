@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.metadata
 import inspect
 import pickle
 import re
@@ -29,6 +30,10 @@ def test_the_public_names_are_these():
         "instrument", "linear", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
         "previous", "quantities", "quantity", "report", "weight", "weight_grad",
     ]  # fmt: skip
+
+
+def test_the_version_is_that_of_the_installation():
+    assert taiyi_fx.__version__ == importlib.metadata.version("taiyi-fx")
 
 
 def test_type_checkers_see_what_runs():

@@ -62,6 +62,7 @@ def test_a_run_says_what_it_is_of_and_nothing_of_where_it_runs(run):
     assert run.start_step == 7
     assert run.rank == 0
     assert run.versions["torch"] == torch.__version__
+    assert run.versions["taiyi_fx"] == taiyi_fx.__version__
     assert {
         "module": "fc",
         "quantity": "WeightNorm",

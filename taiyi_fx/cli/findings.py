@@ -15,6 +15,7 @@ import torch
 
 from taiyi_fx.cli.self_test import self_test
 from taiyi_fx.diagram.engines import find_engine
+from taiyi_fx.version import __version__
 
 
 class Finding(NamedTuple):
@@ -61,19 +62,31 @@ def findings() -> list[Finding]:
 
 
 def _required() -> Iterator[Finding]:
-    yield Finding("ok", "taiyi-fx", metadata.version("taiyi-fx"))
-    for requirement in metadata.requires("taiyi-fx") or []:
+    try:
+        metadata.version("taiyi-fx")
+        yield Finding("ok", "taiyi-fx", __version__)
+    except metadata.PackageNotFoundError:
+        text = f"{__version__}, imported without being installed: what it needs is not looked at"
+        yield Finding("missing", "taiyi-fx", text)
+    for requirement in _requirements():
         if "extra ==" not in requirement:
             yield _installed(_distribution(requirement), "broken", "taiyi-fx")
 
 
 def _extras() -> Iterator[Finding]:
-    for requirement in metadata.requires("taiyi-fx") or []:
+    for requirement in _requirements():
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
         name = _distribution(requirement)
         if extra and extra[1] in EXTRAS and name != "taiyi-fx" and _applies(requirement):
             found = _installed(name, "missing", f"taiyi-fx[{extra[1]}]")
             yield found._replace(text=f"{found.text} (for {EXTRAS[extra[1]]})")
+
+
+def _requirements() -> list[str]:
+    try:
+        return metadata.requires("taiyi-fx") or []
+    except metadata.PackageNotFoundError:
+        return []
 
 
 def _applies(requirement: str) -> bool:

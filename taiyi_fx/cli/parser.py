@@ -17,6 +17,7 @@ from taiyi_fx.cli import (
     targets,
     watch,
 )
+from taiyi_fx.version import __version__
 
 _SUBJECTS = (quantities, targets, check, graph, show, plot, report, watch, compare, export, doctor)
 
@@ -50,18 +51,11 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--version", action=_Version, nargs=0, help="show the version and end")
+    version = f"taiyi-fx {__version__}"
+    made.add_argument(
+        "--version", action="version", version=version, help="show the version and end"
+    )
     commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for subject in _SUBJECTS:
         subject.add(commands)
     return made
-
-
-class _Version(argparse.Action):
-    """Looks the version up only when asked to: that takes a while."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib import metadata
-
-        print(f"taiyi-fx {metadata.version('taiyi-fx')}")
-        parser.exit()

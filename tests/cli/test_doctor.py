@@ -73,6 +73,20 @@ def test_what_is_needed_and_not_there_is_broken(cli, monkeypatch):
     assert states(out)["networkx"] == "broken"
 
 
+def test_a_package_that_is_only_imported_is_told(cli, monkeypatch):
+    def nothing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    for asked in ("version", "requires"):
+        monkeypatch.setattr(f"importlib.metadata.{asked}", nothing)
+    code, out, _ = cli("doctor", "--json")
+    told = {f["what"]: f["text"] for f in json.loads(out)}
+    assert code == 0
+    assert states(out)["taiyi-fx"] == "missing"
+    assert "imported without being installed" in told["taiyi-fx"]
+    assert told["self-test"].startswith("a probed model computes what the plain one does")
+
+
 def test_a_model_that_computes_something_else_is_broken(cli, monkeypatch):
     step = self_test._step
     monkeypatch.setattr(

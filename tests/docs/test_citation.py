@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import taiyi_fx
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -31,7 +33,7 @@ def test_it_has_what_the_format_asks_for(citation):
 
 
 def test_it_is_of_this_version_and_these_authors(citation, project):
-    assert str(citation["version"]) == project["version"]
+    assert str(citation["version"]) == taiyi_fx.__version__
     assert citation["authors"] == project["authors"]
 
 
