@@ -39,6 +39,35 @@ class Parts(nn.Module):
         return z, y, self.third(z).transpose(1, 2)
 
 
+class Crop(nn.Module):
+    def forward(self, x):
+        return x[:, :1]
+
+
+class Cropped(nn.Module):
+    """Returns a tensor with gaps in its memory, and an axis of size 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.crop, self.last = nn.Conv2d(1, 2, 1), Crop(), nn.Conv2d(1, 2, 3)
+
+    def forward(self, x):
+        y = self.crop(self.first(x))
+        return self.last(y), y
+
+
+class Expanded(nn.Module):
+    """Edits and reads a tensor whose elements share memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(1, 1, 1), nn.Conv2d(1, 2, 1)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.last(y[:1].expand(4, -1, -1, -1)), self.last(y[:, :, :1].expand(-1, -1, 8, -1))
+
+
 def one_channel():
     """A batch of which the stride of the channels is one, not that of an image."""
     batch = torch.linspace(-1, 1, 4 * 64).reshape(4, 8, 8, 1).permute(0, 3, 1, 2)
@@ -58,6 +87,8 @@ CONFIGURATIONS = {
 MODELS = {
     "layers": Layers,
     "parts": Parts,
+    "cropped": Cropped,
+    "expanded": Expanded,
 }
 
 

@@ -146,10 +146,8 @@ def _same(x: Tensor) -> Tensor:
     Of what ``detach`` returns, AOTAutograd mixes up outputs that share memory: their gradients
     would go past the Function, or nowhere.
     """
-    if not _views_keep_strides(x):
-        copy = x.clone()
-        if copy.stride() == x.stride():
-            return copy
+    if not (_views_keep_strides(x) or _is_expanded(x)):
+        return x.new_empty_strided(x.shape, x.stride()).copy_(x)
     return torch.ops.aten._unsafe_view(x, x.shape)
 
 
@@ -165,6 +163,15 @@ def _views_keep_strides(x: Tensor) -> bool:
         for (size, stride), (inner_size, inner_stride) in pairwise(axes)
         if statically_known_true(size == 1)
     )
+
+
+def _is_expanded(x: Tensor) -> bool:
+    """Whether elements share memory, so that there is no copying into such strides.
+
+    Of these, strides of axes of size 1 tell no memory format.
+    """
+    axes = zip(x.shape, x.stride(), strict=True)
+    return any(statically_known_true(stride == 0) and size != 1 for size, stride in axes)
 
 
 _FUNCTIONS = (_measure, _fold, _fold_gradient, _same, _watch)
