@@ -27,11 +27,13 @@ class Net(nn.Module):
         return self.last(x.double()).sum()
 
 
-def run(names, *, steps=2, compiled=None, scale=4.0):
-    torch.manual_seed(0)
+def instrumented(names):
     cfg = {nn.Linear: [n for n in names if n != "Loss"], "": [n for n in names if n == "Loss"]}
-    model = taiyi_fx.instrument(Net(), {k: v for k, v in cfg.items() if v}, record_eval=True)
-    called = model if compiled is None else torch.compile(model, backend=compiled)
+    return taiyi_fx.instrument(Net(), {k: v for k, v in cfg.items() if v}, record_eval=True)
+
+
+def run(model, called, *, steps=2, scale=4.0):
+    torch.manual_seed(0)
     for step in range(steps):
         for rows in (5, 3):
             (called(torch.randn(rows, 4)) * scale).backward()
@@ -40,7 +42,7 @@ def run(names, *, steps=2, compiled=None, scale=4.0):
         model.train()
         model.monitor.track(step, grad_scale=scale)
         model.zero_grad()
-    return model.monitor
+    return found(model.monitor)
 
 
 def alone(stack, step, readings):
@@ -54,23 +56,27 @@ def found(monitor):
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # of what is frozen or unused
 @pytest.mark.parametrize("compiled", [None, "aot_eager"])
 def test_numbers_together_are_those_one_by_one(monkeypatch, compiled):
-    together = run(BATCHED, compiled=compiled)
+    model = instrumented(BATCHED)
+    called = model if compiled is None else torch.compile(model, backend=compiled)
+    values, missing = run(model, called), dict(model.monitor.missing)
     monkeypatch.setattr(collect, "computed", alone)
-    torch.compiler.reset()
-    one_by_one = run(BATCHED, compiled=compiled)
-    values, expected = found(together), found(one_by_one)
+    model.monitor.clean_mem()
+    model.monitor.missing.clear()
+    model.monitor.start_at(0)
+    expected = run(model, called)
     assert len(expected) > 500
     assert values.keys() == expected.keys()
     for key, value in expected.items():
         assert type(values[key]) is type(value)
         assert values[key] == pytest.approx(value, rel=1e-12, nan_ok=True), key
-    assert together.missing == one_by_one.missing
+    assert missing == model.monitor.missing
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
 def test_numbers_together_are_recorded_by_quantity_in_the_model_s_order():
-    monitor = run(["OutputRMS", "InputSndNorm"], steps=1)
-    train = [(r.module, r.quantity) for r in monitor.records if r.mode == "train"]
+    model = instrumented(["OutputRMS", "InputSndNorm"])
+    run(model, model, steps=1)
+    train = [(r.module, r.quantity) for r in model.monitor.records if r.mode == "train"]
     names = ["first", "twice", "twice@1", "last"]
     assert train == [(n, q) for q in ("OutputRMS", "InputSndNorm") for n in names]
 
