@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from taiyi_fx.edits import Edit, edit
     from taiyi_fx.epochs import EpochSummary
     from taiyi_fx.grid import Grid
-    from taiyi_fx.instrument import InstrumentedModule, instrument
+    from taiyi_fx.face import InstrumentedModule, capture_of, graph_of, monitor_of
+    from taiyi_fx.instrument import instrument
     from taiyi_fx.monitor import Monitor
     from taiyi_fx.notice import MonitorWarning
     from taiyi_fx.passes.ir import PairReduction, Reduction
@@ -63,13 +64,16 @@ __all__ = [
     "Visualization",
     "at_steps",
     "buffer",
+    "capture_of",
     "diagram",
     "edit",
     "every",
+    "graph_of",
     "input",
     "input_grad",
     "instrument",
     "linear",
+    "monitor_of",
     "open_run",
     "output",
     "output_grad",
@@ -97,7 +101,10 @@ _HOMES = {
     "edit": "edits",
     "EpochSummary": "epochs",
     "Grid": "grid",
-    "InstrumentedModule": "instrument",
+    "InstrumentedModule": "face",
+    "capture_of": "face",
+    "graph_of": "face",
+    "monitor_of": "face",
     "instrument": "instrument",
     "Monitor": "monitor",
     "MonitorWarning": "notice",

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-import functools
 import gc
 import os
-import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from torch import fx, nn
+from torch import nn
 
 import taiyi_fx.quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
+from taiyi_fx.face import Instrumentation, InstrumentedModule, Options, face_of
 from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import warn
-from taiyi_fx.passes.clone import slots_of
-from taiyi_fx.passes.compiler import Instrumented, compile_probes
+from taiyi_fx.passes.compiler import compile_probes
 from taiyi_fx.passes.own_passes import Pass, apply_passes, check_passes
-from taiyi_fx.passes.stand import is_probed, with_own_code
 from taiyi_fx.passes.trace import Capture, trace
 from taiyi_fx.ranks import check_groups
 from taiyi_fx.schedule import check_step
@@ -51,8 +46,11 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
-    The result computes exactly what the model computes, has the same parameters and buffers
-    (the same tensors) and ``state_dict`` keys, and no module hooks. The model is left untouched.
+    The result is a second face of the same model: the same modules, parameters, buffers and
+    attributes, whichever of both they are changed through. Called, it computes exactly what the
+    model computes, and is read; ``model(x)`` goes on as plain. There are no module hooks, and
+    nothing stands in the model but while such a call runs. When the result is gone, or its monitor
+    closed, that ends.
 
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
@@ -101,7 +99,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     if run is not None:
         writers = [Store(run), *writers]
     with _no_collection():
-        options = _Options(
+        options = Options(
             record_eval,
             strict,
             capture,
@@ -129,7 +127,7 @@ def _instrument(
     model: nn.Module,
     cfg: Cfg,
     start_step: int,
-    options: _Options,
+    options: Options,
     writers: Sequence[Writer],
 ) -> InstrumentedModule:
     config = check(model, cfg)
@@ -162,7 +160,7 @@ def _instrument(
         groups=(options.process_group, options.data_group),
         writers=writers,
     )
-    return _facade(_Instrumented(compiled, monitor, cfg, options))
+    return face_of(Instrumentation(compiled, monitor, cfg, options))
 
 
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
@@ -172,26 +170,14 @@ def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> C
     return made
 
 
-@dataclass(frozen=True)
-class _Options:
-    record_eval: bool
-    strict: bool
-    capture: Literal["auto", "whole"]
-    passes: tuple[Pass, ...]
-    epoch_statistics: Literal["exact", "streaming"]
-    process_group: ProcessGroup | Literal["auto"] | None
-    data_group: ProcessGroup | None
-
-
 def _check_model(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"instrument takes a torch.nn.Module, not a {type(model).__name__}")
     for name, module in model.named_modules():
-        if isinstance(module, InstrumentedModule) or is_probed(module):
+        if isinstance(module, InstrumentedModule):
             what = f"the part {name!r} of the model" if name else "the model"
             raise TypeError(
-                f"{what} is instrumented already; instrument the model it came from with both "
-                "configurations in one"
+                f"{what} is instrumented already: give instrument the model that it came from"
             )
     wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
     if isinstance(model, wrappers) or _is_compiled(model):
@@ -211,135 +197,3 @@ def _check_model(model: Any) -> None:
 def _is_compiled(module: nn.Module) -> bool:
     # By its class's home: importing torch's compiler to ask takes a second.
     return type(module).__module__.startswith("torch._dynamo")
-
-
-class InstrumentedModule(fx.GraphModule):
-    """What `instrument` returns: a graph module that is an instance of the model's class as well.
-
-    It shares its attributes with the cloned model whose forward it runs: what the model answers,
-    it answers. Names of its own come first here, and the model's come first inside the model.
-
-    Attributes:
-        monitor: Schedules and records.
-        capture: What became a graph, and what stayed Python and why.
-        graph: The probed graph of the training forward, to look at.
-    """
-
-    def __init_subclass__(cls) -> None:
-        """Keeps the model's class from taking note of an instrumented one as another model."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """A plain model, for a method that makes another of its own: ``type(self)(...)``."""
-        return cls._instrumented.model_class(*args, **kwargs)
-
-    _instrumented: _Instrumented
-    _lineno_map = None  # torch.compile asks a graph module for it
-
-    @property
-    def monitor(self) -> Monitor:
-        """Schedules and records."""
-        return self._instrumented.monitor
-
-    @property
-    def capture(self) -> Capture:
-        """What became a graph, and what stayed Python and why."""
-        return self._instrumented.compiled.capture
-
-    @property
-    def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The probed graph of the training forward, to look at; changing it changes nothing."""
-        return self._instrumented.compiled.graph
-
-    _graph = graph
-
-    @property
-    def code(self) -> str:
-        """The probed graph as Python."""
-        return self.graph.python_code("self").src
-
-    _code = code
-
-    def recompile(self) -> Any:
-        """Refuses: the graph is there to look at.
-
-        Raises:
-            TypeError: Always.
-        """
-        raise TypeError("an instrumented model's graph is compiled from the model and cfg alone")
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's own untyped function
-        moved = super()._apply(fn, recurse)
-        self._instrumented.compiled.table.drop()
-        return moved
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> InstrumentedModule:
-        with self._instrumented.compiled.installation.removed() as root:
-            copied = copy.deepcopy(root, memo)
-        made = _rebuild(copied, *self._arguments())
-        memo[id(self)] = made
-        return made
-
-    def __copy__(self) -> InstrumentedModule:
-        return _rebuild(self._plain(), *self._arguments())
-
-    def __reduce__(self) -> Any:  # pickle's own untyped protocol
-        cfg, options = self._arguments()
-        # A process group cannot travel: the default one is taken instead, as torch's wrappers do.
-        is_alone = options["process_group"] is None
-        options.update(process_group=None if is_alone else "auto", data_group=None)
-        return _rebuild, (self._plain(), cfg, options)
-
-    def _plain(self) -> nn.Module:
-        return self._instrumented.compiled.installation.plain()
-
-    def _arguments(self) -> tuple[Cfg, dict[str, Any]]:
-        made = self._instrumented
-        return made.cfg, {**vars(made.options), "start_step": self.monitor.next_step}
-
-
-@dataclass(frozen=True)
-class _Instrumented:
-    compiled: Instrumented
-    monitor: Monitor
-    cfg: Cfg
-    options: _Options
-
-    @property
-    def model_class(self) -> type[nn.Module]:
-        """The model's own class."""
-        return type(self.compiled.root)
-
-
-def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
-    return instrument(model, cfg, **options)
-
-
-def _facade(made: _Instrumented) -> InstrumentedModule:
-    root = made.compiled.root
-    installation = made.compiled.installation
-
-    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return installation.forward(*args, **kwargs)
-
-    named = functools.wraps(type(root).forward)(with_own_code(forward, type(root)))
-    body = {"forward": named, "_instrumented": made, "__module__": type(root).__module__}
-    facade = object.__new__(_facade_class(type(root), body))
-    # One namespace for both: what is set on one is there on the other.
-    facade.__dict__ = root.__dict__
-    for name, value in slots_of(root):
-        object.__setattr__(facade, name, value)
-    return facade
-
-
-def _facade_class(model_class: type[nn.Module], body: dict[str, Any]) -> type[InstrumentedModule]:
-    name = model_class.__name__
-    try:
-        bases = (InstrumentedModule, model_class)
-        return types.new_class(name, bases, exec_body=lambda n: n.update(body))
-    except TypeError:  # a class that allows no subclasses: its attributes are answered instead
-
-        def answer(self: nn.Module, name: str) -> Any:
-            return getattr(body["_instrumented"].compiled.root, name)
-
-        body = {**body, "__getattr__": answer}
-        return types.new_class(name, (InstrumentedModule,), exec_body=lambda n: n.update(body))

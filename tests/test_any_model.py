@@ -262,26 +262,25 @@ def test_each_call_is_observed_truly(case: Case, chosen: Any):
 
 
 @ALL
-def test_the_plain_model_is_left_alone(case: Case):
+def test_there_is_one_model_and_nothing_of_ours_in_it(case: Case):
     model = built(case)
     before = {name: dict(vars(m)) for name, m in model.named_modules()}
     kept = {name: (m._parameters, m._buffers) for name, m in model.named_modules()}
     held = {name: [dict(part) for part in parts] for name, parts in kept.items()}
     probed = instrumented(model, {is_any: NORMS})
-    for name, parts in kept.items():
-        for part, found in zip(held[name], parts, strict=True):
+    for name, module in model.named_modules():
+        assert vars(module) == before[name], name
+        for part, found in zip(held[name], kept[name], strict=True):
             assert [*map(id, part.values())] == [*map(id, found.values())], name
+    assert vars(probed) is vars(model)
+    truth = built(case)
+    train_step(truth, case, 4)
     train_step(probed, case, 4)
     tracked(probed, 0)
-    nn.Module.zero_grad(probed)
-    for name, module in model.named_modules():
-        assert vars(module).keys() == before[name].keys(), name
-        for key, value in vars(module).items():
-            assert value is before[name][key], (name, key)
     own = dict(probed.named_modules())
-    for name, module in model.named_modules():
-        if not isinstance(module, torch.jit.ScriptModule):
-            assert own[name] is not module, name
+    for (name, module), plain in zip(model.named_modules(), truth.modules(), strict=True):
+        assert vars(module).keys() == vars(plain).keys(), name
+        assert own[name] is module or not name, name
 
 
 @ALL
@@ -454,8 +453,6 @@ def test_instrumenting_twice_or_with_an_instrumented_part_says_why_not():
         taiyi_fx.instrument(probed, CFG)
     with pytest.raises(TypeError, match=r"the part '0.?\w*' of the model is instrumented already"):
         taiyi_fx.instrument(nn.Sequential(probed, nn.ReLU()), CFG)
-    with pytest.raises(TypeError, match="instrumented already"):
-        taiyi_fx.instrument(probed.encoder, CFG)
 
 
 def test_gradients_inside_a_reentrant_checkpoint_are_said_and_values_counted_once():
@@ -634,14 +631,13 @@ def test_its_class_builds_a_plain_model_again():
     assert torch.isfinite(made(data())).all()
 
 
-def test_a_method_that_calls_the_model_is_observed():
+def test_a_method_beside_the_forward_is_plain_and_unread():
     plain, probed = pair()
     plain.encode(data()).sum().backward()
     probed.encode(data()).sum().backward()
     assert_same_gradients(plain, probed)
     tracked(probed, 0)
-    found = read(probed)
-    assert found["encoder.0", "InputSndNorm"] == pytest.approx(norm(data()), rel=1e-5)
+    assert not read(probed)
 
 
 def test_threads_evaluate_at_the_same_time():
@@ -747,14 +743,15 @@ def test_the_plain_model_and_the_instrumented_one_are_freed(name: str):
     model = built(case)
     probed = instrumented(model, {is_any: NORMS})
     plain_dies, probed_dies = weakref.ref(model), weakref.ref(probed)
-    del model
-    gc.collect()
-    assert plain_dies() is None
     train_step(probed, case, 4)
     tracked(probed, 0)
     del probed
     gc.collect()
     assert probed_dies() is None
+    assert plain_dies() is model
+    del model
+    gc.collect()
+    assert plain_dies() is None
 
 
 def test_instrumenting_often_keeps_memory_flat():

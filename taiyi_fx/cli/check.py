@@ -46,9 +46,11 @@ def _run(given: Namespace) -> int:
     made = instrumented(given)
     if made is None:
         return 1
-    subscriptions = made.monitor.subscriptions
+    from taiyi_fx import capture_of, monitor_of
+
+    subscriptions = monitor_of(made).subscriptions
     say(headed(_head(given.model, made)))
-    say(f"captured    as {made.capture}")
+    say(f"captured    as {capture_of(made)}")
     schedules = Counter(schedule for s in subscriptions for schedule in s.schedules)
     rows = [
         (str(schedule), str(count), _due_steps(schedule, given.step_from))
@@ -59,7 +61,9 @@ def _run(given: Namespace) -> int:
 
 
 def _head(name: str, made: InstrumentedModule) -> dict[str, str]:
-    subscriptions = made.monitor.subscriptions
+    from taiyi_fx import monitor_of
+
+    subscriptions = monitor_of(made).subscriptions
     modules = len({s.module for s in subscriptions})
     parameters = sum(p.numel() for p in made.parameters())
     return {

@@ -17,7 +17,7 @@ from taiyi_fx.diagram.dot import to_dot
 from taiyi_fx.diagram.faces import Face, faces
 from taiyi_fx.diagram.interactive import page
 from taiyi_fx.diagram.readings import Readings, readings
-from taiyi_fx.instrument import InstrumentedModule
+from taiyi_fx.face import InstrumentedModule, instrumentation_of, monitor_of
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import outline
@@ -171,22 +171,22 @@ def diagram(
         known = ", ".join(map(repr, get_args(Direction)))
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
-    read = readings(made, instrumented.monitor.records) if values else {}
-    faults = (site.module for site in instrumented.monitor.non_finite if not site.is_overflow)
+    read = readings(made, monitor_of(instrumented).records) if values else {}
+    faults = (site.module for site in monitor_of(instrumented).non_finite if not site.is_overflow)
     first = list(islice(faults, 1))
     urgent = first + [module for (module, _), one in read.items() if one.state == "alert"]
     graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
-    return Diagram(graph, instrumented.monitor, read if values else None)
+    return Diagram(graph, monitor_of(instrumented), read if values else None)
 
 
 def _outline(instrumented: InstrumentedModule, example: Any) -> Outline:
     """The outline as a run has shown it, or as a forward on an example shows it."""
-    monitor = instrumented.monitor
+    monitor = monitor_of(instrumented)
     if example is None:
         return monitor.outline
-    compiled, capture = instrumented._instrumented.compiled, instrumented.capture
-    model, given = compiled.installation.plain(), _arguments(example)
-    flow = observe(model, capture.python.keys(), *given, capture.graphs)
+    compiled = instrumentation_of(instrumented).compiled
+    model, given = compiled.root, _arguments(example)
+    flow = observe(model, compiled.capture.python.keys(), *given, compiled.capture.graphs)
     return outline(compiled, monitor.subscriptions, flow)
 
 

@@ -58,7 +58,7 @@ class Outliner:
 
     def __call__(self) -> Outline:
         """The outline, the same one as long as nothing new is known."""
-        flow = self._compiled.installation.root_dispatcher.flow
+        flow = self._compiled.installation.session.flow
         if self._made is None or self._made[0] is not flow:
             self._made = flow, outline(self._compiled, self._subscriptions, flow)
         return self._made[1]

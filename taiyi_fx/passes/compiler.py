@@ -1,4 +1,4 @@
-"""Model and plan to an instrumented clone: trace, install, verify."""
+"""Model and plan to an instrumented model: trace, install, verify."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from torch import fx, nn
 
-from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.install import Installation
 from taiyi_fx.passes.ir import Plan
 from taiyi_fx.passes.slots import SlotTable
@@ -17,12 +16,12 @@ from taiyi_fx.passes.verify_probes import verify_probes
 
 @dataclass(frozen=True)
 class Instrumented:
-    """An instrumented clone of a model and what belongs to it.
+    """An instrumented model and what belongs to it.
 
     Attributes:
-        root: The clone, of the model's own class.
+        root: The model.
         table: The slots that its probes fold into.
-        installation: Puts probes on the clone's forwards and takes them off.
+        installation: Puts probes on the model's forwards and takes them off.
         capture: What became graphs, and what stayed Python and why.
         graph: The probed graph of the training forward, to look at.
         parts: The same for each part that a graph stands in for, by name.
@@ -41,7 +40,7 @@ class Instrumented:
 def compile_probes(
     model: nn.Module, capture: Capture, plan: Plan, *, record_eval: bool, is_rewritten: bool
 ) -> Instrumented:
-    """Instruments a clone of a traced model for all readings of a plan; none is due yet.
+    """Instruments a traced model for all readings of a plan; none is due yet.
 
     Args:
         model: The model.
@@ -50,19 +49,18 @@ def compile_probes(
         record_eval: Whether forwards in evaluation mode are read too.
         is_rewritten: Whether passes of the user's own made the graphs, so that they run always.
     """
-    root = clone_tree(model)
     table = SlotTable(plan)
     installation = Installation(
-        root, capture, table, record_eval=record_eval, is_rewritten=is_rewritten
+        model, capture, table, record_eval=record_eval, is_rewritten=is_rewritten
     )
     probed = {
-        name: dispatcher.standins[0].probed_graph("train")
+        name: dispatcher.graphs[0].probed_graph("train")
         for name, dispatcher in installation.dispatchers.items()
-        if dispatcher.standins
+        if dispatcher.graphs
     }
     graph = probed.get("") or _python_graph()
     findings = verify_probes(model, probed, plan, capture.python)
-    return Instrumented(root, table, installation, capture, graph, probed, findings)
+    return Instrumented(model, table, installation, capture, graph, probed, findings)
 
 
 def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

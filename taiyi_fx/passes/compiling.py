@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -35,3 +36,16 @@ def for_compiled_code() -> Iterator[None]:
         yield
     finally:
         _OPERATORS.depth -= 1
+
+
+def stays_python(function: Any) -> None:
+    """Has the compiler go past a function that is called from outside, to what that calls.
+
+    Where it compiles the caller too, it goes into the function as into any other.
+    """
+    frames = torch._C._dynamo.eval_frame  # `torch._dynamo` itself takes a second to import
+    if hasattr(frames, "skip_code"):  # in torch 2.6
+        frames.skip_code(function.__code__)
+    else:
+        strategy = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+        frames.set_code_exec_strategy(function.__code__, strategy)

@@ -15,7 +15,7 @@ from torch import fx, nn
 from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.emit import Wrap
 from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
-from taiyi_fx.passes.stand import Stand
+from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.trace import CapturedGraph
 
 Forward = Callable[..., Any]
@@ -209,13 +209,13 @@ class Observer:
             for module, name in self._names.items()
             if name and not isinstance(module, torch.jit.ScriptModule)
         ]
-        for stand in observed:
-            vars(stand.module)["forward"] = stand
+        for override in observed:
+            override.put()
         try:
             yield
         finally:
-            for stand in observed:
-                stand.take_off()
+            for override in observed:
+                override.take_off()
 
 
 def _refuse_to_go_deeper() -> None:
@@ -226,29 +226,14 @@ def _made_by(nodes: Mapping[str, Shapes], names: tuple[str, ...]) -> tuple[Shape
     return tuple(shape for name in names for shape in nodes[name].outputs)
 
 
-class ObservedForward(Stand):
-    """Stands on a module while its calls are followed.
-
-    Attributes:
-        before: What stood there before, or None.
-    """
+class ObservedForward(ForwardOverride):
+    """A forward whose calls are followed."""
 
     def __init__(self, module: nn.Module, name: str, observer: Observer) -> None:
         super().__init__(module)
-        self.before = vars(module).get("forward")
         self.name = name
         self.observer = observer
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed."""
         return self.observer.around(self.name, self.plain, args, kwargs)
-
-    def take_off(self) -> None:
-        """Puts back what stood here before, unless the forward itself has put another here."""
-        own = vars(self.module)
-        if own.get("forward") is not self:
-            return
-        if self.before is None:
-            del own["forward"]
-        else:
-            own["forward"] = self.before

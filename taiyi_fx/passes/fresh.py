@@ -7,7 +7,7 @@ from typing import Any
 from torch import fx, nn
 
 from taiyi_fx.passes.proxies import items_of
-from taiyi_fx.passes.stand import Stand
+from taiyi_fx.passes.override import entry_of
 
 _FRESH = (
     nn.Linear,
@@ -28,9 +28,7 @@ def is_fresh(module: nn.Module) -> bool:
     Only torch's own classes are taken for this, with the forward they came with, not what others
     derive from them.
     """
-    forward = vars(module).get("forward")
-    is_own = forward is None or isinstance(forward, Stand)
-    return is_own and _FORWARDS.get(type(module)) is type(module).forward
+    return entry_of(module) is None and _FORWARDS.get(type(module)) is type(module).forward
 
 
 def is_torchs(module: nn.Module) -> bool:

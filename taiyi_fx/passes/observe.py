@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -9,13 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.flow import Flow, Observer
+from taiyi_fx.passes.guarded_graph import GuardedGraph
+from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.random_state import random_state, restore_random_state
 from taiyi_fx.passes.run import Run
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.stand import Stand
-from taiyi_fx.passes.standin import Standin
 from taiyi_fx.passes.trace import CapturedGraph
 
 Graphs = Mapping[str, Sequence[CapturedGraph]]
@@ -37,14 +37,11 @@ def observe(
         kwargs: Keyword arguments.
         graphs: The graphs that may stand in for parts, whose nodes are looked at too.
     """
-    model = clone_tree(model, apart=True)
-    for module in model.modules():
-        if not isinstance(module, torch.jit.ScriptModule):
-            own = {k: None if b is None else b.clone() for k, b in module._buffers.items()}
-            vars(module)["_buffers"] = own
+    # Parameters, which no forward changes, are not copied.
+    model = copy.deepcopy(model, {id(p): p for p in model.parameters()})
     observer, drawn = Observer(model, python), random_state()
-    for stand in [_GraphStand(model, part, observer, graphs[part]) for part in graphs]:
-        vars(stand.module)["forward"] = stand
+    for override in [_FollowedGraph(model, part, observer, graphs[part]) for part in graphs]:
+        override.put()
     try:
         with torch.enable_grad(), observer.watching():
             observer.around("", model, args, kwargs)
@@ -53,7 +50,7 @@ def observe(
     return observer.flow
 
 
-class _GraphStand(Stand):
+class _FollowedGraph(ForwardOverride):
     """Runs a graph, followed, where one stands in for a part's Python."""
 
     def __init__(
@@ -61,13 +58,13 @@ class _GraphStand(Stand):
     ) -> None:
         super().__init__(root.get_submodule(part))
         self.observer = observer
-        self.standins = [Standin(g, root, SlotTable({}), Run(False), {}) for g in graphs]
+        self.graphs = [GuardedGraph(g, root, SlotTable({}), Run(False), {}) for g in graphs]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for standin in self.standins:
-            if standin.holds():
-                marked = standin.captured.graph
-                made = self.observer.unless_failed(standin.followed, self.observer, marked)
+        for graph in self.graphs:
+            if graph.guards_pass():
+                marked = graph.graph
+                made = self.observer.unless_failed(graph.followed, self.observer, marked)
                 if made is not None:
                     return made(self.module, *args, **kwargs)
         return self.plain(*args, **kwargs)

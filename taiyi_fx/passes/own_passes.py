@@ -10,7 +10,6 @@ from typing import Any
 
 from torch import fx, nn
 
-from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.insert_probes import probe_name
 from taiyi_fx.passes.marks import is_mark, pack, unpack
 from taiyi_fx.passes.pipeline import run_pass
@@ -54,25 +53,23 @@ def apply_passes(capture: Capture, model: nn.Module, passes: Sequence[Pass]) -> 
     """
     if not capture.graphs:
         raise ValueError(f"the passes have no graph to work on: {capture}")
-    # Theirs to look at: what they set on it reaches no model.
-    shown = clone_tree(model, apart=True)
     graphs = {
-        name: [_rewritten(captured, model, shown, passes) for captured in found]
+        name: [_rewritten(captured, model, passes) for captured in found]
         for name, found in capture.graphs.items()
     }
     return dataclasses.replace(capture, graphs=graphs)
 
 
 def _rewritten(
-    captured: CapturedGraph, model: nn.Module, shown: nn.Module, passes: Sequence[Pass]
+    captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]
 ) -> CapturedGraph:
     graph = copy.deepcopy(captured.graph)
     for node in graph.nodes:
         if is_mark(node) or node.target in (pack, unpack):
             node.meta[META] = _place(node) if is_mark(node) else "arguments"
-    part, given = model.get_submodule(captured.part), shown.get_submodule(captured.part)
+    part = model.get_submodule(captured.part)
     for apply in passes:
-        graph = run_pass(apply, graph, given, check=_Check(graph, part))
+        graph = run_pass(apply, graph, part, check=_Check(graph, part))
     passed = list(_still_passed(captured.seen.passed, graph))
     seen = dataclasses.replace(captured.seen, passed=passed)
     return dataclasses.replace(captured, graph=graph, seen=seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 import torch
@@ -30,8 +31,9 @@ class Run:
     """What a forward under way is read as.
 
     Attributes:
-        inside: Whether the root's forward is running.
-        mode: If so, how its readings are kept; None reads nothing.
+        inside: Whether a forward of the instrumented model is running.
+        thread: In which thread.
+        mode: How its readings are kept; None reads nothing.
         record_eval: Whether forwards in eval mode are read too, apart from training.
         due: The readings due.
         due_key: A name for each set of due readings: compiled code takes a text for a constant,
@@ -41,6 +43,7 @@ class Run:
 
     def __init__(self, record_eval: bool) -> None:
         self.inside = False
+        self.thread = 0
         self.mode: Mode | None = None
         self.record_eval = record_eval
         self.due: Due = frozenset()
@@ -53,31 +56,52 @@ class Run:
         self.due = due
         self.due_key = self._keys.setdefault(due, f"due{len(self._keys)}")
 
-    def mode_of(self, module: nn.Module) -> Mode | None:
-        """How a forward of this module is read, starting now.
+    def begin(self, mode: Mode | None) -> None:
+        """A forward of the instrumented model begins, in this thread."""
+        self.inside, self.mode, self.thread = True, mode, get_ident()
 
-        A forward counts that builds a graph in training. One that runs inside backward is the
-        second run of an activation checkpoint and does not; nor does one in a transform of
-        ``torch.func``. An exported program leaves no readings behind.
+    def end(self) -> None:
+        """It has ended."""
+        self.inside, self.mode, self.thread = False, None, 0
+
+    @property
+    def is_here(self) -> bool:
+        """Whether what runs now is part of a forward of the instrumented model.
+
+        What another thread calls of the same modules meanwhile is not.
+        """
+        if torch.compiler.is_compiling():
+            return self.inside
+        return self.inside and self.thread == get_ident()
+
+    def mode_here(self) -> Mode | None:
+        """How a call that begins now, in a forward of the instrumented model, is read.
+
+        None in a transform of ``torch.func``, where what is there are no tensors that could be
+        kept, and in an exported program, which leaves no readings behind.
+        """
+        if self.mode is None or self.due_key == _NOTHING_DUE:
+            return None
+        if torch.compiler.is_compiling():
+            return None if _is_exporting() or _is_transform_active() else self.mode
+        return None if torch._C._are_functorch_transforms_active() else self.mode
+
+    def mode_of(self, root: nn.Module) -> Mode | None:
+        """How a forward that begins now is read.
+
+        One counts that builds a graph in training. One that runs inside backward is the second run
+        of an activation checkpoint and does not.
         """
         if self.due_key == _NOTHING_DUE:
             return None
-        if torch.compiler.is_compiling():
-            if _is_exporting() or _is_transform_active():
+        if root.training:
+            if not torch.is_grad_enabled():
                 return None
-            return self.mode if self.inside else self._mode_of_forward(module)
-        if torch._C._are_functorch_transforms_active():
-            return None  # what is there then are no tensors that could be kept
-        if self.inside:
-            return self.mode
-        if torch._C._current_graph_task_id() != -1:
+        elif not self.record_eval:
             return None
-        return self._mode_of_forward(module)
-
-    def _mode_of_forward(self, module: nn.Module) -> Mode | None:
-        if module.training:
-            return "train" if torch.is_grad_enabled() else None
-        return "eval" if self.record_eval else None
+        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+            return None
+        return "train" if root.training else "eval"
 
 
 @torch.compiler.assume_constant_result

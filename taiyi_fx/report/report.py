@@ -17,7 +17,7 @@ from taiyi_fx.runs.run import Run
 from taiyi_fx.whole_file import check_place, whole_file
 
 if TYPE_CHECKING:
-    from taiyi_fx.instrument import InstrumentedModule
+    from taiyi_fx.face import InstrumentedModule
     from taiyi_fx.monitor import Monitor
 
 Reported: TypeAlias = "Run | str | os.PathLike[str] | Monitor | InstrumentedModule"
@@ -108,10 +108,10 @@ def _opened(source: Reported) -> Iterator[tuple[str, Readout]]:
 
 
 def _monitor(source: object) -> Monitor:
-    from taiyi_fx.instrument import InstrumentedModule
+    from taiyi_fx.face import InstrumentedModule, monitor_of
     from taiyi_fx.monitor import Monitor
 
-    monitor = source.monitor if isinstance(source, InstrumentedModule) else source
+    monitor = monitor_of(source) if isinstance(source, InstrumentedModule) else source
     if not isinstance(monitor, Monitor):
         raise TypeError(
             "a report is made of a run, its folder, a monitor or what taiyi_fx.instrument "

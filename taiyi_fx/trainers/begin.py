@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from taiyi_fx.instrument import InstrumentedModule
+from taiyi_fx.face import monitor_of
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.writers.protocol import Writer
 from taiyi_fx.writers.store import Store
@@ -42,25 +42,3 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
 def writers_of(run: str | os.PathLike[str] | None, writers: Sequence[Writer]) -> list[Writer]:
     """The writers of a callback, with that of its run first."""
     return [*([] if run is None else [Store(run)]), *writers]
-
-
-def monitor_of(model: nn.Module) -> Monitor:
-    """The monitor of a model, or of the one part of it that is instrumented.
-
-    Raises:
-        LookupError: None is.
-        ValueError: Several are.
-    """
-    found = {n: m for n, m in model.named_modules() if isinstance(m, InstrumentedModule)}
-    if not found:
-        raise LookupError(
-            f"no part of the {type(model).__name__} is instrumented: give the trainer "
-            "taiyi_fx.instrument(model, cfg) in place of the model, or of a part of it"
-        )
-    if len(found) > 1:
-        raise ValueError(
-            f"several parts are instrumented, {', '.join(map(repr, found))}: instrument "
-            "the one module that holds them instead"
-        )
-    (instrumented,) = found.values()
-    return instrumented.monitor

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -13,20 +11,15 @@ from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition
 from taiyi_fx.passes.emit import Wrap, emit
-from taiyi_fx.passes.flow import ObservedForward, Observer
+from taiyi_fx.passes.flow import Observer
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.pipeline import compile_due, probe_graph
+from taiyi_fx.passes.override import entry_of
+from taiyi_fx.passes.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, forward_of
 from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import Board, SlotTable
+from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.trace import CapturedGraph
 
-Starts = tuple[tuple[int, int], ...]
-"""Which targets had been called before in the same forward, and how often."""
-
-_STANDINS: weakref.WeakValueDictionary[str, Standin] = weakref.WeakValueDictionary()
-_KEYS = itertools.count()
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
     torch_module._global_forward_pre_hooks,
@@ -35,19 +28,18 @@ _GLOBAL_HOOKS = (
 )
 
 
-class Standin:
+class GuardedGraph(ProbedGraph):
     """A captured graph, bound to the modules it calls, while it may stand in for their Python.
 
     Args:
         captured: The graph.
-        root: The cloned model.
+        root: The model.
         table: Where its readings go.
         run: What is due.
         calls: Counters of the targets that are called from elsewhere too.
 
     Attributes:
         captured: The trace with its conditions.
-        part: The module whose forward it stands in for.
     """
 
     def __init__(
@@ -59,14 +51,14 @@ class Standin:
         calls: Mapping[str, Calls],
     ) -> None:
         self.captured = captured
-        self.table = table
-        self.run = run
-        self.part = root.get_submodule(captured.part)
-        self.calls = [(k, calls[k], n) for k, n in captured.seen.calls.items() if k in calls]
-        modules = dict(self.part.named_modules(remove_duplicate=False))
+        part = root.get_submodule(captured.part)
+        modules = dict(part.named_modules(remove_duplicate=False))
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
         self.modules = {name: modules[name] for name in called}
-        self.forwards = {name: module.forward for name, module in self.modules.items()}
+        forwards = {name: forward_of(module) for name, module in self.modules.items()}
+        made = captured.seen.calls.items()
+        counted = {name: (calls[name], count) for name, count in made if name in calls}
+        super().__init__(captured.graph, part, forwards, table, run, counted)
         self.values, self.answers = _sources(captured.conditions, root)
         inlined = [root.get_submodule(name) for name in captured.seen.inlined]
         containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -77,13 +69,10 @@ class Standin:
         self.kinds = [(m, type(m)) for m in every]
         self.forwards_of_kinds = [(kind, kind.forward) for kind in {type(m) for m in every}]
         # Whoever has wrapped the part's own forward has called this one.
-        self.own = [(vars(m), vars(m).get("forward")) for m in every if m is not self.part]
+        self.own = [(m, entry_of(m)) for m in every if m is not part]
         self.hooks = [*_GLOBAL_HOOKS, *(hooks for m in every for hooks in _hooks_of(m))]
-        self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
-        self.key = f"{next(_KEYS)}"
-        _STANDINS[self.key] = self
 
-    def holds(self) -> bool:
+    def guards_pass(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""
         for owner, condition in self.values:
             found, value = owner.get(condition.name, MISSING), condition.value
@@ -113,52 +102,25 @@ class Standin:
         for kind, forward in self.forwards_of_kinds:
             if kind.forward is not forward:
                 return False
-        for attributes, own in self.own:
-            forward = attributes.get("forward")
-            if isinstance(forward, ObservedForward):
-                forward = forward.before
-            if forward is not own and not isinstance(forward, Stand):
-                return False
-            if attributes.get("_compiled_call_impl") is not None:
+        for module, own in self.own:
+            if entry_of(module) is not own or vars(module).get("_compiled_call_impl") is not None:
                 return False
         return True
 
-    def function(self, mode: Mode | None) -> Callable[..., Any]:
-        """The graph as a function that makes the due readings; made once for each set.
-
-        Without a mode it makes none: only the edits are in it.
-        """
-        starts = self._count_calls() if mode else ()
-        counts = "_".join(f"{i}x{count}" for i, count in starts)
-        place = f"{mode}_{self.run.due_key}_{counts}" if mode else "edited"
-        if torch.compiler.is_compiling():
-            # This may be traced twice, and has to go the same way both times.
-            place = f"{place}_compiled"
-            _make_compiled(self.key, mode, starts, place)
-        elif not hasattr(self, place):
-            self.make_function(mode, starts, place, None)
-        made = getattr(self, place)
+    def function(self, mode: Mode | None) -> Forward:
+        """The graph as a function that makes the due readings, followed by who observes."""
         observer = self.run.observer
-        if observer is None or mode is None:
-            return made
-        return observer.unless_failed(self._followed_now, observer, mode, starts) or made
+        if observer is None or mode is None or torch.compiler.is_compiling():
+            return super().function(mode)
+        starts = self.count_calls()
+        return observer.unless_failed(self._followed_now, mode, starts) or self.made(
+            mode, starts, None
+        )
 
-    def make_function(
-        self, mode: Mode | None, starts: Starts, place: str, board: Board | None
-    ) -> None:
-        """Makes the function for what is due now an attribute of its own.
-
-        The compiler sees one that was set while it traced, but not a new entry of a dictionary
-        that it has read before.
-        """
-        if not hasattr(self, place):
-            graph = self.probed_graph(mode, starts)
-            due = self.run.due if mode else frozenset()
-            setattr(self, place, compile_due(graph, due, self.part, self.forwards, board))
-
-    def _followed_now(self, observer: Observer, mode: Mode, starts: Starts) -> Callable[..., Any]:
+    def _followed_now(self, mode: Mode, starts: Starts) -> Forward:
+        assert self.run.observer is not None
         due = specialize(self.probed_graph(mode, starts), self.run.due, self.part)
-        return self.followed(observer, due)
+        return self.followed(self.run.observer, due)
 
     def followed(self, observer: Observer, graph: fx.Graph) -> Callable[..., Any]:
         """A graph as a function, with an observer told of all calls and of what its nodes make.
@@ -174,35 +136,12 @@ class Standin:
 
         return observer.through(self.captured, make)
 
-    def _count_calls(self) -> Starts:
-        """Counts the calls that the graph makes; returns how often targets were called before."""
-        starts = []
-        for i, (_, calls, made) in enumerate(self.calls):
-            if calls.count:
-                starts.append((i, calls.count))
-            calls.count += made
-        return tuple(starts)
-
-    def probed_graph(self, mode: Mode | None, starts: Starts = ()) -> fx.Graph:
-        """The graph with a probe for every planned reading, or with its edits alone."""
-        if (mode, starts) not in self.probed:
-            before = {self.calls[i][0]: count for i, count in starts}
-            made = probe_graph(self.captured.graph, self.part, self.table, mode, before)
-            self.probed[mode, starts] = made
-        return self.probed[mode, starts]
-
-
-@torch.compiler.assume_constant_result
-def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> bool:
-    # With constants only: the compiler runs this once, as ordinary Python, while it traces.
-    standin = _STANDINS[key]
-    standin.make_function(mode, starts, place, standin.table.board)
-    return True
-
 
 @torch.compiler.assume_constant_result
 def _ran_the_same(key: str) -> bool:
-    return _STANDINS[key].runs_the_same()
+    graph = _GRAPHS[key]
+    assert isinstance(graph, GuardedGraph)
+    return graph.runs_the_same()
 
 
 def _sources(

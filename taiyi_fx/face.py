@@ -1,0 +1,300 @@
+"""The instrumented object: a second face of a model, which is read when it is called."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import fx, nn
+
+from taiyi_fx.config import Cfg
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.passes.compiler import Instrumented
+from taiyi_fx.passes.compiling import stays_python
+from taiyi_fx.passes.override import with_own_code
+from taiyi_fx.passes.own_passes import Pass
+from taiyi_fx.passes.trace import Capture
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `instrument` was given beside model and configuration, but for run and writers."""
+
+    record_eval: bool
+    strict: bool
+    capture: Literal["auto", "whole"]
+    passes: tuple[Pass, ...]
+    epoch_statistics: Literal["exact", "streaming"]
+    process_group: ProcessGroup | Literal["auto"] | None
+    data_group: ProcessGroup | None
+
+
+@dataclass
+class Instrumentation:
+    """All that belongs to an instrumented object.
+
+    Attributes:
+        compiled_call: Its call as `nn.Module.compile` made it.
+    """
+
+    compiled: Instrumented
+    monitor: Monitor
+    cfg: Cfg
+    options: Options
+    compiled_call: Any = None
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self.compiled.root
+
+    def arguments(self) -> tuple[Cfg, dict[str, Any]]:
+        """What another model is instrumented with, to go on from here."""
+        return self.cfg, {**vars(self.options), "start_step": self.monitor.next_step}
+
+
+class _Ours:
+    """An attribute of the instrumented object, where the model has none of that name."""
+
+    def __init__(self, get: Any) -> None:
+        self._get = get
+        self.__doc__ = get.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, face: Any, owner: type | None = None) -> Any:
+        if face is None:
+            return self
+        for kept in ("_modules", "_parameters", "_buffers"):  # torch looks there last
+            if self._name in vars(face).get(kept, {}):
+                return vars(face)[kept][self._name]
+        return self._get(face)
+
+
+class InstrumentedModule(fx.GraphModule):
+    """What `instrument` returns: a graph module that is an instance of the model's class as well.
+
+    It shares the model's namespace: what is set on one is there on the other. Names of the model's
+    own come before these; `taiyi_fx.monitor_of`, `graph_of` and `capture_of` lead here all the same.
+
+    Attributes:
+        monitor: Schedules and records.
+        capture: What became a graph, and what stayed Python and why.
+        graph: The probed graph of the training forward, to look at.
+        code: The same as Python.
+    """
+
+    _instrumentation: Instrumentation
+    _lineno_map = None  # torch.compile asks a graph module for it
+
+    @_Ours
+    def monitor(self) -> Monitor:
+        """Schedules and records."""
+        return self._instrumentation.monitor
+
+    @_Ours
+    def capture(self) -> Capture:
+        """What became a graph, and what stayed Python and why."""
+        return self._instrumentation.compiled.capture
+
+    @_Ours
+    def graph(self) -> fx.Graph:
+        """The probed graph of the training forward, to look at; changing it changes nothing."""
+        return self._instrumentation.compiled.graph
+
+    @_Ours
+    def _graph(self) -> fx.Graph:
+        return self._instrumentation.compiled.graph
+
+    @_Ours
+    def code(self) -> str:
+        """The probed graph as Python."""
+        return self._instrumentation.compiled.graph.python_code("self").src
+
+    @_Ours
+    def _code(self) -> str:
+        return self._instrumentation.compiled.graph.python_code("self").src
+
+    def recompile(self) -> Any:
+        """Refuses: the graph is there to look at.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("an instrumented model's graph is compiled from the model and cfg alone")
+
+
+class _Face:
+    """What has to be ours whatever the model's class has of that name: calls, copies, moves."""
+
+    _instrumentation: Instrumentation
+
+    def __init_subclass__(cls) -> None:
+        """Keeps the model's class from taking note of an instrumented one as another model."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A plain model, for a method that makes another of its own: ``type(self)(...)``."""
+        return type(cls._instrumentation.model)(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's call, read."""
+        compiled = self._compiled_call_impl
+        if compiled is not None:
+            return compiled(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def _compiled_call_impl(self) -> Any:  # of the face alone, after its `compile()`
+        return self._instrumentation.compiled_call
+
+    @_compiled_call_impl.setter
+    def _compiled_call_impl(self, call: Any) -> None:
+        self._instrumentation.compiled_call = call
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's own untyped function
+        self._instrumentation.model._apply(fn, recurse)
+        self._instrumentation.compiled.table.drop()
+        return self
+
+    def _replicate_for_data_parallel(self) -> nn.Module:
+        raise RuntimeError(
+            "DataParallel runs copies of the model in threads, and what they read would be lost: "
+            "use DistributedDataParallel(instrument(model, cfg)), one process for each device"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> InstrumentedModule:
+        made = _rebuild(
+            copy.deepcopy(self._instrumentation.model, memo), *self._instrumentation.arguments()
+        )
+        memo[id(self)] = made
+        return made
+
+    def __copy__(self) -> InstrumentedModule:
+        copied = copy.copy(self._instrumentation.model)
+        return _rebuild(copied, *self._instrumentation.arguments())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # pickle's own untyped protocol
+        cfg, options = self._instrumentation.arguments()
+        # A process group cannot travel: the default one is taken instead, as torch's wrappers do.
+        is_alone = options["process_group"] is None
+        options.update(process_group=None if is_alone else "auto", data_group=None)
+        return _rebuild, (self._instrumentation.model, cfg, options)
+
+
+def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
+    from taiyi_fx.instrument import instrument  # that module makes this one's faces
+
+    return instrument(model, cfg, **options)
+
+
+def face_of(made: Instrumentation) -> InstrumentedModule:
+    """The instrumented object of a model."""
+    model, installation = made.model, made.compiled.installation
+    session, own_forward = installation.session, installation.dispatchers[""]
+
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return session(model.__call__, args, kwargs)
+
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        # Whoever has put another forward around this one calls it while that runs.
+        return session(own_forward, args, kwargs)
+
+    kind = type(model)
+    call = with_own_code(call, kind)
+    stays_python(call)
+    body = {
+        "_call_impl": call,
+        "forward": functools.wraps(kind.forward)(with_own_code(forward, kind)),
+        "_instrumentation": made,
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+    }
+    face = object.__new__(_class_of_face(kind, body))
+    # One namespace for both: what is set on one is there on the other.
+    face.__dict__ = model.__dict__
+    for name, value in _slots_of(model):
+        object.__setattr__(face, name, value)
+    weakref.finalize(face, installation.close).atexit = False
+    return face
+
+
+def _class_of_face(kind: type[nn.Module], body: dict[str, Any]) -> type[Any]:
+    own = () if issubclass(InstrumentedModule, kind) else (kind,)
+    try:
+        bases = (_Face, *own, InstrumentedModule)
+        return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+    except TypeError:  # a class that allows no subclasses: its attributes are answered instead
+
+        def answer(self: nn.Module, name: str) -> Any:
+            return getattr(body["_instrumentation"].model, name)
+
+        body = {**body, "__getattr__": answer}
+        bases = (_Face, InstrumentedModule)
+        return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+
+
+def _slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """What a module keeps outside its dictionary, in slots of its class."""
+    for kind in type(module).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__") and hasattr(module, name):
+                yield name, getattr(module, name)
+
+
+def instrumentation_of(model: nn.Module) -> Instrumentation:
+    """What belongs to an instrumented object, or to the one that is a part of a model.
+
+    Raises:
+        LookupError: No part of the model is instrumented.
+        ValueError: Several are.
+    """
+    found = {
+        name: type(module)._instrumentation
+        for name, module in model.named_modules()
+        if isinstance(module, InstrumentedModule)
+    }
+    if not found:
+        raise LookupError(
+            f"no part of the {type(model).__name__} is instrumented: give the trainer "
+            "taiyi_fx.instrument(model, cfg) in place of the model, or of a part of it"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"several parts are instrumented, {', '.join(map(repr, found))}: instrument "
+            "the one module that holds them instead"
+        )
+    (made,) = found.values()
+    return made
+
+
+def monitor_of(model: nn.Module) -> Monitor:
+    """The monitor of an instrumented model, wrapped or not, or of the one part that is.
+
+    Raises:
+        LookupError: No part of the model is instrumented.
+        ValueError: Several are.
+    """
+    return instrumentation_of(model).monitor
+
+
+def graph_of(model: nn.Module) -> fx.Graph:
+    """The probed graph of an instrumented model, found as by `monitor_of`."""
+    return instrumentation_of(model).compiled.graph
+
+
+def capture_of(model: nn.Module) -> Capture:
+    """What of an instrumented model became a graph, and why not all, found as by `monitor_of`."""
+    return instrumentation_of(model).compiled.capture
+
+
+stays_python(_Face.__call__)

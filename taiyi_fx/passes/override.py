@@ -1,0 +1,110 @@
+"""A forward in a module's namespace, in place of the one of its class, while a forward is read."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import types
+from collections.abc import Callable
+from types import CodeType, FunctionType
+from typing import Any
+
+from torch import nn
+
+
+class ForwardOverride:
+    """What a module's forward is while it is read: an entry ``forward`` in its ``__dict__``.
+
+    The model's own forward is looked up at each call, never kept, so that another class of the
+    module, or a patched one, counts at once. A copy or a pickle of a module that has one gets the
+    module's own forward.
+
+    Attributes:
+        module: The module.
+        below: The entry that it covers, of the user's own or another override, or None.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.below: Callable[..., Any] | None = None
+        self._around: Callable[..., Any] | None = None
+        self._kind = type(self)
+        self._kinds: dict[str, type[ForwardOverride]] = {}
+
+    def plain(self, *args: Any, **kwargs: Any) -> Any:
+        """The forward that would run without this one."""
+        if self.below is not None:
+            return self.below(*args, **kwargs)
+        return type(self.module).forward(self.module, *args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.plain(*args, **kwargs)
+
+    def put(self) -> None:
+        """Puts it over what stands there, unless that was put around this one and leads here."""
+        below = vars(self.module).get("forward")
+        if self._around is None or entry_of(self.module) is not self._around:
+            self.below, self._around = below, None
+            vars(self.module)["forward"] = self
+
+    def take_off(self) -> None:
+        """Puts back what it covers. What somebody put around it meanwhile stays, and leads here."""
+        attributes, above = vars(self.module), None
+        found = attributes.get("forward")
+        while isinstance(found, ForwardOverride) and found is not self:
+            above, found = found, found.below
+        if found is not self:
+            self._around = found
+        elif above is not None:
+            above.below = self.below
+        elif self.below is None:
+            del attributes["forward"]
+        else:
+            attributes["forward"] = self.below
+        if self._around is None:
+            self.below = None
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(types.MethodType(type(self.module).forward, self.module))
+
+    @property
+    def __code__(self) -> CodeType:
+        # torch.compile asks a graph module's forward for it.
+        return type(self).__call__.__code__
+
+    def take_own_code(self, key: str) -> None:
+        """Gives this one, for a set of due readings, a class with a code object of its own."""
+        if key not in self._kinds:
+            call = with_own_code(self._kind.__call__, type(self.module))
+            own = {"__call__": call, "__module__": self._kind.__module__}
+            self._kinds[key] = type(self._kind.__name__, (self._kind,), own)
+        self.__class__ = self._kinds[key]  # pyright: ignore[reportAttributeAccessIssue] - of its kind
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
+        if self.below is not None:
+            return copy.deepcopy(self.below, memo)
+        return types.MethodType(type(self.module).forward, copy.deepcopy(self.module, memo))
+
+    def __reduce__(self) -> Any:  # pickle's own untyped protocol
+        return getattr, (self.module, "forward")
+
+
+def entry_of(module: nn.Module) -> Callable[..., Any] | None:
+    """The entry ``forward`` that a module has of the user's own, seen through ours."""
+    found = vars(module).get("forward")
+    while isinstance(found, ForwardOverride):
+        found = found.below
+    return found
+
+
+def with_own_code(forward: Any, kind: type[nn.Module]) -> Any:
+    """A copy of a function, as the forward of one module, with a code object of its own.
+
+    torch.compile keeps what it compiled by code object, up to eight graphs for each. By the name it
+    remembers which sizes have changed.
+    """
+    code = forward.__code__.replace(co_name=f"forward_of_{kind.__name__}")
+    return FunctionType(
+        code, forward.__globals__, forward.__name__, forward.__defaults__, forward.__closure__
+    )

@@ -1,0 +1,137 @@
+"""A captured graph as functions: one for each set of due readings, made when first called."""
+
+from __future__ import annotations
+
+import itertools
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.marks import enter, leave, pack, unpack
+from taiyi_fx.passes.override import entry_of
+from taiyi_fx.passes.pipeline import compile_due, probe_graph
+from taiyi_fx.passes.run import Calls, Run
+from taiyi_fx.passes.slots import Board, SlotTable
+
+Starts = tuple[tuple[int, int], ...]
+"""Which targets had been called before in the same forward, and how often."""
+
+Forward = Callable[..., Any]
+
+_GRAPHS: weakref.WeakValueDictionary[str, ProbedGraph] = weakref.WeakValueDictionary()
+_KEYS = itertools.count()
+
+
+class ProbedGraph:
+    """A marked graph of a module, with probes for what is due.
+
+    Args:
+        graph: The graph, with marks around the calls of targets.
+        part: The module that its nodes name modules and tensors from.
+        forwards: The forward of each module that it calls, by name.
+        table: Where its readings go.
+        run: What is due.
+        calls: By a target's name, its counter and how often the graph calls it; of those that are
+            called from elsewhere too.
+    """
+
+    def __init__(
+        self,
+        graph: fx.Graph,
+        part: nn.Module,
+        forwards: Mapping[str, Forward],
+        table: SlotTable,
+        run: Run,
+        calls: Mapping[str, tuple[Calls, int]],
+    ) -> None:
+        self.graph = graph
+        self.part = part
+        self.forwards = forwards
+        self.table = table
+        self.run = run
+        self._names = tuple(calls)
+        self._calls = tuple(calls.values())
+        self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
+        self._made: dict[tuple[Mode | None, str, Starts], Forward] = {}
+        self.key = f"{next(_KEYS)}"
+        _GRAPHS[self.key] = self
+
+    def function(self, mode: Mode | None) -> Forward:
+        """The graph as a function that makes the due readings.
+
+        Without a mode it makes none: only the edits are in it.
+        """
+        starts = self.count_calls() if mode else ()
+        if torch.compiler.is_compiling():
+            return self._compiled(mode, starts)
+        place = mode, self.run.due_key if mode else "", starts
+        if place not in self._made:
+            self._made[place] = self.made(mode, starts, None)
+        return self._made[place]
+
+    def _compiled(self, mode: Mode | None, starts: Starts) -> Forward:
+        # The compiler sees an attribute that was set while it traced, but not a new entry of a
+        # dictionary that it has read before.
+        counts = "_".join(f"{i}x{count}" for i, count in starts)
+        place = f"compiled_{mode}_{self.run.due_key}_{counts}"
+        _make_compiled(self.key, mode, starts, place)
+        return getattr(self, place)
+
+    def made(self, mode: Mode | None, starts: Starts, board: Board | None) -> Forward:
+        """The function for what is due now; for code that is to be compiled, given the board."""
+        due = self.run.due if mode else frozenset()
+        return compile_due(self.probed_graph(mode, starts), due, self.part, self.forwards, board)
+
+    def count_calls(self) -> Starts:
+        """Counts the calls that the graph makes; returns how often targets were called before."""
+        starts = []
+        for i, (calls, made) in enumerate(self._calls):
+            if calls.count:
+                starts.append((i, calls.count))
+            calls.count += made
+        return tuple(starts)
+
+    def probed_graph(self, mode: Mode | None, starts: Starts = ()) -> fx.Graph:
+        """The graph with a probe for every planned reading, or with its edits alone."""
+        if (mode, starts) not in self.probed:
+            before = {self._names[i]: count for i, count in starts}
+            made = probe_graph(self.graph, self.part, self.table, mode, before)
+            self.probed[mode, starts] = made
+        return self.probed[mode, starts]
+
+
+@torch.compiler.assume_constant_result
+def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> bool:
+    # With constants only: the compiler runs this once, as ordinary Python, while it traces.
+    graph = _GRAPHS[key]
+    if not hasattr(graph, place):
+        setattr(graph, place, graph.made(mode, starts, graph.table.board))
+    return True
+
+
+def own_call(
+    name: str, module: nn.Module, forward: Forward, table: SlotTable, run: Run, calls: Calls
+) -> ProbedGraph:
+    """The graph of one call of a target, around a forward that stays Python."""
+    forwards = {"": lambda args, kwargs: forward(*args, **kwargs)}
+    return ProbedGraph(_graph_of_call(name), module, forwards, table, run, {name: (calls, 1)})
+
+
+def _graph_of_call(name: str) -> fx.Graph:
+    graph = fx.Graph()
+    args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
+    given = graph.call_function(enter, (graph.call_function(pack, (args, kwargs)), name, 0))
+    parts = [graph.call_function(unpack, (given, (part,))) for part in (".args", ".kwargs")]
+    made = graph.create_node("call_module", "", tuple(parts))
+    graph.output(graph.call_function(leave, (made, name, 0)))
+    return graph
+
+
+def forward_of(module: nn.Module) -> Forward:
+    """The forward that a call of a module runs, as things stand, without ours."""
+    return entry_of(module) or types.MethodType(type(module).forward, module)

@@ -1,0 +1,134 @@
+"""A forward of the instrumented model: while it runs, the model's parts are read."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C._dynamo.eval_frame import set_eval_frame
+
+from taiyi_fx.passes.compiling import stays_python
+from taiyi_fx.passes.flow import Flow, Observer
+from taiyi_fx.passes.ir import Mode
+
+if TYPE_CHECKING:
+    from taiyi_fx.passes.install import Installation
+
+Forward = Callable[..., Any]
+
+INSTALLATIONS: weakref.WeakValueDictionary[str, Installation] = weakref.WeakValueDictionary()
+
+
+class Session:
+    """What surrounds each forward of an instrumented model.
+
+    Before and after it the model is as it was given: nothing of ours stands anywhere in it. Only
+    where the whole call is compiled with what is around it, forwards are put there for good, as
+    compiled code asks at each call whether they are still the same.
+
+    Attributes:
+        followed: The forwards that stayed Python.
+        flow: The data flow of what stayed Python and the shapes of what flows, once seen.
+        is_observing: Whether the next forward shows them.
+        has_begun: Whether a forward was read before.
+    """
+
+    def __init__(self, installation: Installation, followed: Collection[str]) -> None:
+        self.installation = installation
+        self.run = installation.run
+        self.table = installation.table
+        self.followed = followed
+        self.flow: Flow | None = None
+        self.is_observing = False
+        self.has_begun = False
+
+    def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs a forward of the model, read as is due."""
+        if self.run.inside or not self.installation.overrides:
+            return forward(*args, **kwargs)
+        if torch.compiler.is_compiling():
+            return self._compiled(forward, args, kwargs)
+        compiler = set_eval_frame(None)  # what is ours is not to be compiled, but what it calls
+        try:
+            return self._python(compiler, forward, args, kwargs)
+        finally:
+            set_eval_frame(compiler)
+
+    def _python(
+        self, compiler: Any, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        installation, run = self.installation, self.run
+        if compiler is not None:
+            self.is_observing = False  # what is compiled cannot be followed
+            forward = functools.partial(_compiled, compiler, forward)
+        mode = run.mode_of(installation.root)
+        if mode is None and not installation.is_always:
+            return forward(*args, **kwargs)
+        installation.put()
+        run.begin(mode)
+        try:
+            return self._read(forward, args, kwargs) if mode else forward(*args, **kwargs)
+        finally:
+            run.end()
+            installation.take_off()
+
+    def _compiled(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        run = self.run
+        mode = run.mode_of(self.installation.root)
+        if mode is None and not self.installation.is_always:
+            return forward(*args, **kwargs)
+        _stand_for_good(self.installation.key)
+        self.installation.count_anew()
+        run.inside, run.mode = True, mode
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            run.inside, run.mode = False, None
+
+    def _read(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.installation.count_anew()
+        if not self.has_begun:
+            self.has_begun = True
+            self.installation.meet_compiled_parts()
+        before = self.table.states()
+        try:
+            if self.is_observing:
+                return self._observed(forward, args, kwargs)
+            return forward(*args, **kwargs)
+        except BaseException:
+            self.table.restore(before)  # a forward that failed was none
+            raise
+
+    def _observed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.is_observing = False
+        observer = self.run.observer = Observer(self.installation.root, self.followed)
+        try:
+            with observer.watching():
+                value = observer.around("", forward, args, kwargs)
+        finally:
+            self.run.observer = None
+        self.flow = observer.flow
+        return value
+
+
+def _compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any:
+    """What a forward returns that torch.compile takes over again."""
+    set_eval_frame(compiler)
+    try:
+        return forward(*args, **kwargs)
+    finally:
+        set_eval_frame(None)
+
+
+stays_python(Session.__call__)
+stays_python(_compiled)
+
+
+@torch.compiler.assume_constant_result
+def _stand_for_good(key: str) -> bool:
+    # With constants only: the compiler runs this once, as ordinary Python, while it traces.
+    INSTALLATIONS[key].stand_for_good()
+    return True
