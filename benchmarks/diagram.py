@@ -75,7 +75,7 @@ def stages(
 ) -> tuple[int, list[float]]:
     """How many boxes are shown, and the seconds of each stage."""
     spent: list[float] = []
-    compiled, monitor = model._instrumented.compiled, model.monitor
+    compiled, monitor = model._instrumentation.compiled, model.monitor
     made = timed(lambda: outline(compiled, monitor.subscriptions, None), spent)
     view = timed(lambda: shown(made, opened(made, depth)), spent)
     read = timed(lambda: readings(made, monitor.records), spent)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from taiyi_fx.diagram import Diagram, diagram
     from taiyi_fx.edits import Edit, edit
     from taiyi_fx.epochs import EpochSummary
-    from taiyi_fx.grid import Grid
     from taiyi_fx.face import InstrumentedModule, capture_of, graph_of, monitor_of
+    from taiyi_fx.grid import Grid
     from taiyi_fx.instrument import instrument
     from taiyi_fx.monitor import Monitor
     from taiyi_fx.notice import MonitorWarning

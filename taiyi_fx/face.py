@@ -84,7 +84,7 @@ class InstrumentedModule(fx.GraphModule):
     """What `instrument` returns: a graph module that is an instance of the model's class as well.
 
     It shares the model's namespace: what is set on one is there on the other. Names of the model's
-    own come before these; `taiyi_fx.monitor_of`, `graph_of` and `capture_of` lead here all the same.
+    own come before these, which `taiyi_fx.monitor_of`, `graph_of` and `capture_of` give always.
 
     Attributes:
         monitor: Schedules and records.

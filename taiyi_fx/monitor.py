@@ -265,6 +265,16 @@ class Monitor:
                 self._prepare(before)
                 self._announced.add(step)
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What the body calls of the model is read as one forward.
+
+        For a training that calls parts of the model, or other methods than its forward, as that of
+        a GAN or of a variational autoencoder does. A call of the instrumented model needs none.
+        """
+        with self._installation.session.reading():
+            yield
+
     def start_at(self, step: int) -> None:
         """Makes this the next step, as after a checkpoint was loaded.
 
@@ -303,6 +313,7 @@ class Monitor:
             self._intake.hand_over()
         finally:
             _MONITORS.discard(self)
+            self._installation.close()
             self._outlets.close()
             warn_of(self._outlets.told())
 

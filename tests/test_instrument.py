@@ -42,10 +42,10 @@ def test_it_is_a_graph_module_and_of_the_models_class_and_answers_as_the_model()
     assert isinstance(model, Named)
     assert type(model).__name__ == "Named"
     assert model.describe() == "factor 2.0"
-    assert isinstance(model.monitor, taiyi_fx.Monitor)
-    assert isinstance(model.graph, fx.Graph)
+    assert isinstance(taiyi_fx.monitor_of(model), taiyi_fx.Monitor)
+    assert isinstance(taiyi_fx.graph_of(model), fx.Graph)
     assert "python_forward" in model.code
-    model.graph.lint()
+    taiyi_fx.graph_of(model).lint()
     x = torch.ones(1, 3)
     assert torch.equal(model(x, scale=3.0), 3 * model(x))
 
@@ -56,9 +56,7 @@ def test_attributes_set_later_take_effect():
     before = model(x)
     model.factor = 4.0
     assert torch.equal(model(x), 2 * before)
-    model(x).sum().backward()
-    model.monitor.track(0)
-    assert model.monitor.get_output()["fc"]["InputSndNorm"][0] > 0
+    assert step(model, x)["InputSndNorm"] > 0
 
 
 def traced(factor=2.0):
@@ -75,8 +73,9 @@ def traced(factor=2.0):
 
 def step(model, x, at=0):
     model(x).sum().backward()
-    model.monitor.track(at)
-    return {q: v[at] for q, v in model.monitor.get_output()["fc"].items()}
+    monitor = taiyi_fx.monitor_of(model)
+    monitor.track(at)
+    return {q: v[at] for q, v in monitor.get_output()["fc"].items()}
 
 
 def test_what_a_trace_relied_on_may_change():
@@ -264,9 +263,10 @@ def test_a_copy_reads_and_trains_as_the_original_does(how, whole):
         "save": saved,
     }
     twin = copies[how](model)
-    assert twin.monitor is not model.monitor
-    assert twin.monitor.next_step == 1
-    assert not twin.monitor.records
+    first, second = taiyi_fx.monitor_of(model), taiyi_fx.monitor_of(twin)
+    assert first is not second
+    assert second.next_step == 1
+    assert not second.records
     assert (twin.fc.weight is model.fc.weight) == (how == "copy")
     assert step(twin, x, 1) == pytest.approx(expected)
     assert twin.fc.weight.grad is not None
@@ -371,8 +371,8 @@ def test_a_part_whose_targets_have_schedules_of_their_own_is_compiled_once_for_e
     for step in range(6):
         model(torch.randn(2, 4)).sum().backward()
         model.monitor.track(step)
-    (standin,) = model._instrumented.compiled.installation.dispatchers["a"].standins
-    assert list(standin.probed) == [("train", ())]
+    (graph,) = model._instrumentation.compiled.installation.dispatchers["a"].graphs
+    assert list(graph.probed) == [("train", ())]
 
 
 def test_models_can_be_instrumented_in_several_threads():

@@ -186,7 +186,7 @@ def test_an_attentions_output_projection_is_matched_but_never_called():
     assert read(model, "linear1").keys() == {"InputSndNorm", "WeightNorm"}
 
 
-def test_a_part_called_on_its_own_is_read_too():
+def test_parts_called_on_their_own_are_read_where_that_is_asked_for():
     class Gan(nn.Module):
         def __init__(self):
             super().__init__()
@@ -197,8 +197,11 @@ def test_a_part_called_on_its_own_is_read_too():
 
     model = taiyi_fx.instrument(Gan(), {nn.Linear: NORMS})
     z = torch.randn(3, 4)
-    fake = model.generator(z)
-    (model.critic(fake).sum() + model.critic(2 * fake.detach()).sum()).backward()
+    model.generator(100 * z)
+    with model.monitor.reading():
+        fake = model.generator(z)
+        loss = model.critic(fake).sum() + model.critic(2 * fake.detach()).sum()
+    loss.backward()
     model.monitor.track(0)
     assert read(model, "generator.0")["InputSndNorm"] == pytest.approx(z.norm().item())
     assert read(model, "critic.0")["InputSndNorm"] == pytest.approx(fake.norm().item())
@@ -503,7 +506,7 @@ def test_what_flows_while_paused_is_not_recorded_later():
     x = torch.randn(3, 4)
     step(model, x)
     assert read(model)["InputSndNorm"] == pytest.approx(x.norm().item())
-    twin = taiyi_fx.instrument(copy.deepcopy(model._plain()), {"0": NORMS})
+    twin = taiyi_fx.instrument(copy.deepcopy(model._instrumentation.model), {"0": NORMS})
     step(twin, x)
     assert read(model)["OutputGradSndNorm"] == pytest.approx(read(twin)["OutputGradSndNorm"])
 

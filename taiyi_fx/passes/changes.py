@@ -13,12 +13,18 @@ from taiyi_fx.passes.marks import pack, unpack
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS, items_of
 
 
+def called_modules(graph: fx.Graph, part: nn.Module) -> dict[str, nn.Module]:
+    """The modules that a graph calls, by the names it has for them."""
+    names = {str(node.target) for node in graph.nodes if node.op == "call_module"}
+    return {name: part.get_submodule(name) for name in names}
+
+
 def may_change_inputs(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
     """Whether what a node is given may be another afterwards.
 
     Args:
         node: The node.
-        modules: Those that its graph may call, by all their names.
+        modules: Those that its graph calls.
     """
     if is_probe(node):
         return False

@@ -36,19 +36,22 @@ class Dispatcher(ForwardOverride):
         self.graphs: list[GuardedGraph] = []
         self.own_call: ProbedGraph | None = None
 
+    @property
+    def changes_values(self) -> bool:
+        """Whether it has to run when nothing is read, too."""
+        return bool(self.edited) or self.is_rewritten
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self.run
-        if not run.is_here:
-            return self.plain(*args, **kwargs)
-        mode = run.mode_here()
-        if mode is None and not self.edited and not self.is_rewritten:
-            return self.plain(*args, **kwargs)
+        mode = run.mode_here() if run.is_here else None
+        if mode is None and not (self.changes_values and (run.is_here or run.is_in_backward)):
+            return self.plain()(*args, **kwargs)
         for graph in self.graphs if self.below is None else ():
             if graph.guards_pass():
                 return graph.function(mode)(self.module, *args, **kwargs)
         self._refuse_without_graph()
         if self.own_call is None:
-            return self.plain(*args, **kwargs)
+            return self.plain()(*args, **kwargs)
         return self.own_call.function(mode)(self.module, *args, **kwargs)
 
     def _refuse_without_graph(self) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from torch import fx
 
 from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
+
+OWN = ""
+"""The name, in a graph of a module's own call, of the module itself.
+
+The call has two arguments, the positional ones and the keywords; what stands for its forward is a
+function without arguments that gives the forward of now.
+"""
 
 Function = Callable[..., Any]
 Wrap = Callable[[str, Function], Function]
@@ -33,15 +41,17 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
     for node in graph.nodes:
         function = _function_of(node, forwards, every=wrap is not None)
         if function is not None:
-            node.op, node.target = "call_function", _named(node.name)
+            name = _OWN_NAME if node.target == OWN else node.name
+            node.op, node.target = "call_function", _named(name)
             meant[id(node.target)] = function if wrap is None else wrap(node.name, function)
     if wrap is not None:
         _wrap_others(graph, wrap)
     code = graph.python_code("self")
+    source = _OWN_CALL.sub(r"\1()(*\2, **\3)", code.src)
     scope: dict[str, Any] = {
         name: meant.get(id(value), value) for name, value in code.globals.items()
     }
-    exec(compile(code.src, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)
+    exec(compile(source, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)
     return scope["forward"]
 
 
@@ -69,6 +79,10 @@ def _wrap_others(graph: fx.Graph, wrap: Wrap) -> None:
     (output,) = graph.find_nodes(op="output")
     with graph.inserting_before(output):
         graph.call_function(wrap(output.name, _same), (output.args[0],))
+
+
+_OWN_NAME = "own_forward"
+_OWN_CALL = re.compile(rf"\b(\w*_{_OWN_NAME})\((\w+), (\w+)\)")
 
 
 def _same(value: Any) -> Any:

@@ -14,8 +14,8 @@ from torch import fx, nn
 
 from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.emit import Wrap
-from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.trace import CapturedGraph
 
 Forward = Callable[..., Any]
@@ -236,4 +236,4 @@ class ObservedForward(ForwardOverride):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed."""
-        return self.observer.around(self.name, self.plain, args, kwargs)
+        return self.observer.around(self.name, self.plain(), args, kwargs)

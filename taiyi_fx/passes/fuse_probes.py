@@ -7,7 +7,7 @@ from collections import defaultdict
 from networkx.utils import UnionFind
 from torch import fx, nn
 
-from taiyi_fx.passes.changes import may_change_inputs
+from taiyi_fx.passes.changes import called_modules, may_change_inputs
 from taiyi_fx.passes.fresh import is_fresh
 from taiyi_fx.passes.insert_probes import is_probe, set_slots
 from taiyi_fx.passes.ir import VALUE_PORTS
@@ -60,7 +60,7 @@ class _Memory:
     def __init__(self, graph: fx.Graph, root: nn.Module) -> None:
         self.order = {node: i for i, node in enumerate(graph.nodes)}
         self._shared = UnionFind(graph.nodes)
-        modules = dict(root.named_modules(remove_duplicate=False))
+        modules = called_modules(graph, root)
         for node in graph.nodes:
             if node.op != "call_module" or not is_fresh(modules[node.target]):
                 self._shared.union(node, *node.all_input_nodes)

@@ -9,7 +9,6 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.passes.dispatch import Dispatcher
-from taiyi_fx.passes.flow import DEEPEST
 from taiyi_fx.passes.guarded_graph import GuardedGraph
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.override import ForwardOverride, entry_of
@@ -66,11 +65,9 @@ class Installation:
         self._counters: tuple[Calls, ...] = ()
         self._frames: list[ForwardOverride] = []
         self._compiled: list[ForwardOverride] = [self.dispatchers[""]]
-        self._stands_for_good = False
+        self._is_put = self._stays = False
         self.overrides: list[ForwardOverride] = []
         self.session = Session(self, capture.python.keys())
-        # Following a flow takes frames of Python's stack at each level.
-        self.session.is_observing = max(n.count(".") for n in self._modules) < DEEPEST
         INSTALLATIONS[self.key] = self
         self._choose()
 
@@ -82,8 +79,7 @@ class Installation:
         for graph in graphs:
             made.graphs.append(GuardedGraph(graph, self.root, self.table, self.run, calls))
         if is_target:
-            counter = self._calls[name]
-            made.own_call = own_call(name, module, made.plain, self.table, self.run, counter)
+            made.own_call = own_call(name, made, self.table, self.run, self._calls[name])
             made.sites |= {name}
         made.sites |= {site for graph in graphs for site in graph.seen.calls}
         made.edited = made.sites & self._edited
@@ -99,12 +95,11 @@ class Installation:
         """
         if due is self.run.due or due == self.run.due:
             return
-        stood = self._stands_for_good
-        self._rest()
+        self._take_off_parts()
         self.run.set_due(due)
         self._choose()
-        if stood and self.overrides:
-            self.stand_for_good()
+        if self._stays:
+            self._put_parts()
 
     def _choose(self) -> None:
         """Chooses what is overridden for what is due now."""
@@ -125,40 +120,44 @@ class Installation:
 
     def put(self) -> None:
         """Puts the chosen forwards into place."""
-        if self._stands_for_good:
-            return
-        root, *parts = self.overrides
         # One that was put around the model's own meanwhile, such as one under autocast, leads here.
         if entry_of(self.root) is self._own_of_root:
-            root.put()
-        for override in parts:
+            self.overrides[0].put()
+        self._put_parts()
+
+    def take_off(self) -> None:
+        """Puts back what stood there; what changes values stays, for what backward runs again."""
+        self.overrides[0].take_off()
+        if not (self._stays or self.is_always):
+            self._take_off_parts()
+
+    def stand_for_good(self) -> None:
+        """Puts parts there while they are due, for code that asks whether they are."""
+        self._stays = True
+        self._put_parts()
+
+    def _put_parts(self) -> None:
+        if self._is_put:
+            return
+        self._is_put = True
+        for override in self.overrides[1:]:
             override.put()
         for module in self._shortcuts:
             vars(module)[_SHORTCUT] = 0
 
-    def take_off(self) -> None:
-        """Puts back what stood there."""
-        if self._stands_for_good:
+    def _take_off_parts(self) -> None:
+        if not self._is_put:
             return
-        for override in self.overrides:
+        self._is_put = False
+        for override in self.overrides[1:]:
             override.take_off()
         for module, usual in self._shortcuts.items():
             vars(module)[_SHORTCUT] = usual
 
-    def stand_for_good(self) -> None:
-        """Puts them there until other readings are due, for code that asks whether they are."""
-        self.put()
-        self._stands_for_good = True
-
-    def _rest(self) -> None:
-        self._stands_for_good = False
-        if self.overrides:
-            self.take_off()
-
     def close(self) -> None:
-        """Leaves the model as it was given."""
-        self._rest()
-        self.overrides = []
+        """Leaves the model as it was given, but in calls that edits or passes have to change."""
+        self._stays = False
+        self._take_off_parts()
 
     def count_anew(self) -> None:
         """Counts calls from the first again."""
@@ -175,16 +174,16 @@ class Installation:
         compiled = [m for m in _compiled_parts(self.root) if m in modules]
         if not compiled:
             return
-        self.take_off()
         every = {override.module: override for override in self.dispatchers.values()}
         self._frames = [ForwardOverride(m) for m in compiled if m not in every]
         self._compiled += [*self._frames, *(every[m] for m in compiled if m in every)]
         self._choose()
-        self.put()
         self.session.is_observing = False  # what is compiled cannot be followed
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""
+        if not self._stays:
+            self._take_off_parts()
         if self.run.due:
             self.table.clear()
             self.count_anew()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
-import types
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
+import torch
 from torch import nn
 
 
@@ -31,14 +32,20 @@ class ForwardOverride:
         self._kind = type(self)
         self._kinds: dict[str, type[ForwardOverride]] = {}
 
-    def plain(self, *args: Any, **kwargs: Any) -> Any:
-        """The forward that would run without this one."""
+    def plain(self) -> Callable[..., Any]:
+        """The forward that would run without this one, of now.
+
+        Given, not called, so that it takes no frame of Python's stack.
+        """
         if self.below is not None:
-            return self.below(*args, **kwargs)
-        return type(self.module).forward(self.module, *args, **kwargs)
+            return self.below
+        if torch.compiler.is_compiling():  # which cannot look into what classes hold
+            return functools.partial(type(self.module).forward, self.module)
+        return forward_of_class(self.module)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.plain(*args, **kwargs)
+        """The forward."""
+        return self.plain()(*args, **kwargs)
 
     def put(self) -> None:
         """Puts it over what stands there, unless that was put around this one and leads here."""
@@ -66,7 +73,7 @@ class ForwardOverride:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return inspect.signature(types.MethodType(type(self.module).forward, self.module))
+        return inspect.signature(forward_of_class(self.module))
 
     @property
     def __code__(self) -> CodeType:
@@ -84,10 +91,17 @@ class ForwardOverride:
     def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
         if self.below is not None:
             return copy.deepcopy(self.below, memo)
-        return types.MethodType(type(self.module).forward, copy.deepcopy(self.module, memo))
+        return forward_of_class(copy.deepcopy(self.module, memo))
 
     def __reduce__(self) -> Any:  # pickle's own untyped protocol
         return getattr, (self.module, "forward")
+
+
+def forward_of_class(module: nn.Module) -> Callable[..., Any]:
+    """The forward that a module has by its class, bound to it."""
+    kind = type(module)
+    held = next(vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c))
+    return held.__get__(module, kind)
 
 
 def entry_of(module: nn.Module) -> Callable[..., Any] | None:

@@ -60,9 +60,7 @@ def apply_passes(capture: Capture, model: nn.Module, passes: Sequence[Pass]) -> 
     return dataclasses.replace(capture, graphs=graphs)
 
 
-def _rewritten(
-    captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]
-) -> CapturedGraph:
+def _rewritten(captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]) -> CapturedGraph:
     graph = copy.deepcopy(captured.graph)
     for node in graph.nodes:
         if is_mark(node) or node.target in (pack, unpack):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import types
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from taiyi_fx.passes.emit import OWN
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.marks import enter, leave, pack, unpack
-from taiyi_fx.passes.override import entry_of
+from taiyi_fx.passes.override import ForwardOverride, entry_of, forward_of_class
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import Board, SlotTable
@@ -115,11 +115,11 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
 
 
 def own_call(
-    name: str, module: nn.Module, forward: Forward, table: SlotTable, run: Run, calls: Calls
+    name: str, override: ForwardOverride, table: SlotTable, run: Run, calls: Calls
 ) -> ProbedGraph:
     """The graph of one call of a target, around a forward that stays Python."""
-    forwards = {"": lambda args, kwargs: forward(*args, **kwargs)}
-    return ProbedGraph(_graph_of_call(name), module, forwards, table, run, {name: (calls, 1)})
+    graph, forwards = _graph_of_call(name), {OWN: override.plain}
+    return ProbedGraph(graph, override.module, forwards, table, run, {name: (calls, 1)})
 
 
 def _graph_of_call(name: str) -> fx.Graph:
@@ -127,11 +127,11 @@ def _graph_of_call(name: str) -> fx.Graph:
     args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
     given = graph.call_function(enter, (graph.call_function(pack, (args, kwargs)), name, 0))
     parts = [graph.call_function(unpack, (given, (part,))) for part in (".args", ".kwargs")]
-    made = graph.create_node("call_module", "", tuple(parts))
+    made = graph.create_node("call_module", OWN, tuple(parts))
     graph.output(graph.call_function(leave, (made, name, 0)))
     return graph
 
 
 def forward_of(module: nn.Module) -> Forward:
     """The forward that a call of a module runs, as things stand, without ours."""
-    return entry_of(module) or types.MethodType(type(module).forward, module)
+    return entry_of(module) or forward_of_class(module)

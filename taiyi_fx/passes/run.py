@@ -74,6 +74,11 @@ class Run:
             return self.inside
         return self.inside and self.thread == get_ident()
 
+    @property
+    def is_in_backward(self) -> bool:
+        """Whether what runs now is run again by backward, as an activation checkpoint is."""
+        return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
+
     def mode_here(self) -> Mode | None:
         """How a call that begins now, in a forward of the instrumented model, is read.
 
@@ -99,7 +104,7 @@ class Run:
                 return None
         elif not self.record_eval:
             return None
-        if not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1:
+        if self.is_in_backward:
             return None
         return "train" if root.training else "eval"
 

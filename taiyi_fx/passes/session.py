@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 from torch._C._dynamo.eval_frame import set_eval_frame
 
 from taiyi_fx.passes.compiling import stays_python
-from taiyi_fx.passes.flow import Flow, Observer
-from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.install import Installation
 
 Forward = Callable[..., Any]
+
+_FRAMES = 4
 
 INSTALLATIONS: weakref.WeakValueDictionary[str, Installation] = weakref.WeakValueDictionary()
 
@@ -34,15 +38,19 @@ class Session:
         flow: The data flow of what stayed Python and the shapes of what flows, once seen.
         is_observing: Whether the next forward shows them.
         has_begun: Whether a forward was read before.
+        frames: How many frames of Python's stack it may take besides the model's, where the model
+            takes many.
     """
 
     def __init__(self, installation: Installation, followed: Collection[str]) -> None:
+        depth = max(name.count(".") for name, _ in installation.root.named_modules())
+        self.frames = _FRAMES * (depth + 1) if depth > DEEPEST else 0
+        self.is_observing = depth < DEEPEST  # following a flow takes frames at each level, too
         self.installation = installation
         self.run = installation.run
         self.table = installation.table
         self.followed = followed
         self.flow: Flow | None = None
-        self.is_observing = False
         self.has_begun = False
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,20 +68,58 @@ class Session:
     def _python(
         self, compiler: Any, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        installation, run = self.installation, self.run
         if compiler is not None:
             self.is_observing = False  # what is compiled cannot be followed
             forward = functools.partial(_compiled, compiler, forward)
-        mode = run.mode_of(installation.root)
-        if mode is None and not installation.is_always:
+        mode = self.run.mode_of(self.installation.root)
+        if mode is None and not self.installation.is_always:
             return forward(*args, **kwargs)
-        installation.put()
-        run.begin(mode)
+        limit = self._begin(mode)
+        before = self.table.states()
         try:
-            return self._read(forward, args, kwargs) if mode else forward(*args, **kwargs)
+            if mode is not None and self.is_observing:
+                return self._observed(forward, args, kwargs)
+            return forward(*args, **kwargs)
+        except BaseException:
+            self.table.restore(before)  # a forward that failed was none
+            raise
         finally:
-            run.end()
-            installation.take_off()
+            self._end(limit)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What the body calls of the model is read as one forward."""
+        mode = self.run.mode_of(self.installation.root)
+        is_needed = mode is not None or self.installation.is_always
+        if self.run.inside or not self.installation.overrides or not is_needed:
+            yield
+            return
+        limit = self._begin(mode)
+        before = self.table.states()
+        try:
+            yield
+        except BaseException:
+            self.table.restore(before)
+            raise
+        finally:
+            self._end(limit)
+
+    def _begin(self, mode: Mode | None) -> int:
+        """Has all that is called of the model read; returns the limit of Python's stack."""
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(limit + self.frames)
+        if not self.has_begun:
+            self.has_begun = True
+            self.installation.meet_compiled_parts()
+        self.installation.put()
+        self.installation.count_anew()
+        self.run.begin(mode)
+        return limit
+
+    def _end(self, limit: int) -> None:
+        self.run.end()
+        self.installation.take_off()
+        sys.setrecursionlimit(limit)
 
     def _compiled(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         run = self.run
@@ -81,26 +127,15 @@ class Session:
         if mode is None and not self.installation.is_always:
             return forward(*args, **kwargs)
         _stand_for_good(self.installation.key)
+        if not _has_hooks(self.installation.root):
+            # The compiler has seen by now that no forward stands on the root.
+            forward = self.installation.dispatchers[""]
         self.installation.count_anew()
         run.inside, run.mode = True, mode
         try:
             return forward(*args, **kwargs)
         finally:
             run.inside, run.mode = False, None
-
-    def _read(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.installation.count_anew()
-        if not self.has_begun:
-            self.has_begun = True
-            self.installation.meet_compiled_parts()
-        before = self.table.states()
-        try:
-            if self.is_observing:
-                return self._observed(forward, args, kwargs)
-            return forward(*args, **kwargs)
-        except BaseException:
-            self.table.restore(before)  # a forward that failed was none
-            raise
 
     def _observed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.is_observing = False
@@ -112,6 +147,11 @@ class Session:
             self.run.observer = None
         self.flow = observer.flow
         return value
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    hooks = module._forward_hooks, module._forward_pre_hooks
+    return any(map(bool, (*hooks, module._backward_hooks, module._backward_pre_hooks)))
 
 
 def _compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any:

@@ -9,7 +9,7 @@ import networkx as nx
 from torch import fx, nn
 from torch.fx.node import map_arg
 
-from taiyi_fx.passes.changes import may_change_inputs
+from taiyi_fx.passes.changes import called_modules, may_change_inputs
 from taiyi_fx.passes.edited import Edited, is_edit
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, Plan
@@ -69,7 +69,7 @@ def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[st
     flow = data_flow(graph)
     flow.remove_edges_from([edge for edge in flow.edges if _stops(edge[0])])
     (output,) = (node for node in graph.nodes if node.op == "output")
-    modules = dict(part.named_modules(remove_duplicate=False))
+    modules = called_modules(graph, part)
     for node in graph.nodes:
         if may_change_inputs(node, modules) and not is_edit(node):
             # What it returns may go on under another name.

@@ -105,11 +105,11 @@ def test_no_edge_of_any_model_has_a_shape_that_did_not_pass(case):
 
 def all_drawn(model, x):
     """All boxes in order of execution, before any are left out or put together."""
-    made = model._instrumented.compiled
-    flow = made.installation.root_dispatcher.flow
+    made = model._instrumentation.compiled
+    flow = made.installation.session.flow
     if x is not None:
         capture = model.capture
-        flow = observe(made.installation.plain(), capture.python.keys(), (x,), {}, capture.graphs)
+        flow = observe(made.root, capture.python.keys(), (x,), {}, capture.graphs)
     drawing = Drawing(made, model.monitor.subscriptions, flow)
     drawing.draw()
     return drawing.graph

@@ -51,10 +51,15 @@ def test_the_largest_parts_become_graphs_and_the_rest_says_why():
 
 
 def test_a_part_runs_as_its_graph_only_while_something_in_it_is_due():
-    model = taiyi_fx.instrument(Python(block(), block()), {"parts.1.0": ["InputSndNorm"]})
-    parts = model.get_submodule("parts")
-    assert ["forward" in vars(part) for part in parts] == [False, True]
+    parts, seen = (block(), block()), []
+    model = taiyi_fx.instrument(Python(*parts), {"parts.1.0": ["InputSndNorm"]})
+    parts[1].register_forward_pre_hook(
+        lambda module, args: seen.append(["forward" in vars(part) for part in parts])
+    )
+    model(torch.ones(1, 4))
     model.monitor.pause()
+    model(torch.ones(1, 4))
+    assert seen == [[False, True], [False, False]]
     assert not any("forward" in vars(part) for part in parts)
 
 

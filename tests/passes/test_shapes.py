@@ -31,7 +31,7 @@ def instrumented(model, cfg=None, **options):
 
 
 def flow_of(model):
-    return model._instrumented.compiled.installation.root_dispatcher.flow
+    return model._instrumentation.compiled.installation.session.flow
 
 
 def both(make, *args, cfg=None, **kwargs):
@@ -40,9 +40,9 @@ def both(make, *args, cfg=None, **kwargs):
     plain = make()
     seen = hooked(plain, *args, **kwargs)
     model = instrumented(plain, cfg)
-    installation = model._instrumented.compiled.installation
+    installation = model._instrumentation.compiled.installation
     capture = model.capture
-    copy = observe(installation.plain(), capture.python, args, kwargs, capture.graphs)
+    copy = observe(installation.root, capture.python, args, kwargs, capture.graphs)
     model(*args, **kwargs)
     return seen, flow_of(model), copy
 
@@ -170,7 +170,7 @@ def test_a_forward_that_fails_leaves_nothing_that_follows():
     model = instrumented(Chain(Shared()))
     with pytest.raises(RuntimeError):
         model(torch.randn(2, 4, 7))
-    installation = model._instrumented.compiled.installation
+    installation = model._instrumentation.compiled.installation
     assert installation.run.observer is None
     assert not any(isinstance(vars(m).get("forward"), ObservedForward) for m in model.modules())
     assert torch.equal(model(torch.ones(2, 4, 6)), model(torch.ones(2, 4, 6)))

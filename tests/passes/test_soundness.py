@@ -257,7 +257,8 @@ def test_a_part_called_directly_is_kept_when_a_forward_fails():
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     probed = taiyi_fx.instrument(model, {"0": ["InputSndNorm"]})
     x = torch.ones(2, 4)
-    probed[0](x)
+    with probed.monitor.reading():
+        probed[0](x)
     with pytest.raises(RuntimeError):
         probed(torch.ones(2, 3))
     probed.monitor.track(0)
