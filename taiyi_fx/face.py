@@ -124,13 +124,27 @@ class InstrumentedModule(fx.GraphModule):
     def _code(self) -> str:
         return self._instrumentation.compiled.graph.python_code("self").src
 
+    @_Ours
     def recompile(self) -> Any:
         """Refuses: the graph is there to look at.
 
         Raises:
             TypeError: Always.
         """
-        raise TypeError("an instrumented model's graph is compiled from the model and cfg alone")
+        return _refuse_to_recompile
+
+
+def _refuse_to_recompile() -> Any:
+    raise TypeError("an instrumented model's graph is compiled from the model and cfg alone")
+
+
+def _of_graph_module(name: str) -> _Ours:
+    return _Ours(lambda face: getattr(super(InstrumentedModule, face), name))
+
+
+for _name in vars(fx.GraphModule).keys() - {*dir(nn.Module), *vars(InstrumentedModule)}:
+    setattr(InstrumentedModule, _name, _of_graph_module(_name))
+    vars(InstrumentedModule)[_name].__set_name__(InstrumentedModule, _name)
 
 
 class _Face:

@@ -1,0 +1,622 @@
+"""An instrumented object is a second face of the model: the same parts, read when it is called."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import io
+import pickle
+import threading
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrizations, prune
+
+import taiyi_fx
+from taiyi_fx.passes.override import ForwardOverride
+
+CFG = {nn.Linear: ["InputSndNorm", "OutputGradSndNorm"]}
+
+
+class Part(nn.Module):
+    def __init__(self, width: int = 4):
+        super().__init__()
+        self.fc, self.drop = nn.Linear(width, width), nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(F.relu(self.fc(x)))
+
+
+class Net(nn.Module):
+    """One graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.head = Part(), Part(), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.b(self.a(x)))
+
+
+class Branching(Net):
+    """Stays Python."""
+
+    def forward(self, x):
+        return super().forward(x if x.sum() < 1e9 else -x)
+
+
+BOTH = pytest.mark.parametrize("kind", [Net, Branching])
+
+
+def built(make: Callable[[], nn.Module]) -> nn.Module:
+    torch.manual_seed(0)
+    return make()
+
+
+def pair(make: Callable[[], nn.Module] = Net, cfg: Any = CFG) -> tuple[nn.Module, Any]:
+    """The same model twice, the second instrumented."""
+    return built(make), taiyi_fx.instrument(built(make), cfg)
+
+
+def step(model: nn.Module, number: int = 0) -> list[Any]:
+    """All that a training step shows; a step of an instrumented model is tracked."""
+    torch.manual_seed(number)
+    y = model(torch.randn(3, 4))
+    (y if isinstance(y, Tensor) else y[0]).square().sum().backward()
+    if isinstance(model, taiyi_fx.InstrumentedModule):
+        with warnings.catch_warnings():  # of what a change has taken away from a reading
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            taiyi_fx.monitor_of(model).track(number)
+    found = [y.detach(), *(p.grad for p in model.parameters()), *model.buffers()]
+    return [*found, torch.get_rng_state()]
+
+
+def assert_alike(
+    plain: nn.Module, probed: Any, change: Callable[[Any], Any], *, is_read: bool = True
+) -> None:
+    """Steps before and after a change, made through the one and through the other, are equal."""
+    for number in range(4):
+        if number == 2:
+            change(plain)
+            change(probed)
+        for a, b in zip(step(plain, number), step(probed, number), strict=True):
+            assert (a is None) == (b is None)
+            assert a is None or (torch.equal(a, b) and a.stride() == b.stride())
+    if is_read:
+        assert read(probed, 3)
+
+
+def read(model: Any, number: int = 0) -> set[str]:
+    return {r.module for r in taiyi_fx.monitor_of(model).records if r.step == number}
+
+
+def entries(model: nn.Module) -> dict[str, dict[str, Any]]:
+    return {name: dict(vars(module)) for name, module in model.named_modules()}
+
+
+@BOTH
+def test_parts_are_the_models_own(kind):
+    model = built(kind)
+    before = entries(model)
+    probed = taiyi_fx.instrument(model, CFG)
+    assert probed.head is model.head
+    assert [*probed.modules()][1:] == [*model.modules()][1:]
+    assert vars(probed) is vars(model)
+    assert entries(model) == before
+    step(probed)
+    assert entries(model) == before
+
+
+@BOTH
+def test_a_call_of_the_model_is_plain_and_unread(kind):
+    plain, probed = pair(kind)
+    model = probed._instrumentation.model
+    for number in range(2):
+        for a, b in zip(step(plain, number), step(model, number), strict=True):
+            assert a is None or torch.equal(a, b)
+    with pytest.warns(taiyi_fx.MonitorWarning, match="was not called"):
+        probed.monitor.track(0)
+    assert not read(probed)
+    step(probed, 1)
+    assert read(probed, 1) == {"a.fc", "b.fc", "head"}
+
+
+def test_another_thread_that_calls_the_model_meanwhile_is_not_read():
+    class Meets(Net):
+        def forward(self, x):
+            x = self.a(x)
+            if threading.current_thread() is threading.main_thread():
+                other = threading.Thread(target=model, args=(100 * torch.ones(3, 4),))
+                other.start()
+                other.join()
+            return self.head(self.b(x))
+
+    model = built(Meets)
+    probed = taiyi_fx.instrument(model, {nn.Linear: ["InputAbsMax"]})
+    torch.manual_seed(0)
+    x = torch.randn(3, 4)
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    assert {r.module for r in probed.monitor.records} == {"a.fc", "b.fc", "head"}
+    assert probed.monitor.get_output()["a.fc"]["InputAbsMax"][0] == x.abs().max()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_each_of_several_over_shared_parts_reads_its_own_forwards(order):
+    generator, critic = built(Part), built(Net)
+    alone = taiyi_fx.instrument(critic, {nn.Linear: ["InputAbsMax"]})
+    both = taiyi_fx.instrument(nn.Sequential(generator, critic), {nn.Linear: ["InputAbsMax"]})
+    again = taiyi_fx.instrument(critic, {"head": ["OutputGradSndNorm"]})
+    before = entries(critic)
+    x = torch.randn(3, 4)
+    for number, model in enumerate((alone, both, again)):
+        model(x).sum().backward()
+        model.monitor.track(number)
+    assert read(alone, 0) == {"a.fc", "b.fc", "head"}
+    assert read(both, 1) == {"0.fc", "1.a.fc", "1.b.fc", "1.head"}
+    assert read(again, 2) == {"head"}
+    for at in order:
+        (alone, both, again)[at].monitor.close()
+    assert entries(critic) == before
+
+
+@BOTH
+@pytest.mark.parametrize("ends", ["closed", "gone"])
+def test_all_is_as_before_when_it_ends(kind, ends):
+    model = built(kind)
+    before = entries(model)
+    probed = taiyi_fx.instrument(model, CFG)
+    step(probed)
+    torch.compile(lambda x: probed(x), backend="eager")(torch.randn(3, 4))
+    assert isinstance(vars(model.head).get("forward"), ForwardOverride)
+    gone = weakref.ref(probed)
+    if ends == "closed":
+        probed.monitor.close()
+    else:
+        torch._dynamo.reset()
+        del probed
+        gc.collect()
+        assert gone() is None
+    assert entries(model) == before
+
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def pickled(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def replica(model):
+    return model._replicate_for_data_parallel()
+
+
+COPIES = pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickled, saved, replica])
+
+
+@BOTH
+@COPIES
+@pytest.mark.parametrize("what", ["model", "part"])
+def test_a_copy_of_the_model_or_a_part_carries_no_probes(kind, copied, what):
+    model = built(kind)
+    probed = taiyi_fx.instrument(model, CFG)
+    step(probed)
+    original = model if what == "model" else model.head
+    made = copied(original)
+    assert "forward" not in vars(made)
+    assert "forward" not in vars(made)
+    if copied is not replica:  # whose parameters come later
+        made(torch.randn(3, 4))
+    with pytest.warns(taiyi_fx.MonitorWarning, match="was not called"):
+        probed.monitor.track(1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
+def test_copies_carry_none_where_compiled_code_keeps_them_in_place(copied):
+    model = built(Branching)
+    probed = taiyi_fx.instrument(model, CFG)
+    torch.compile(lambda x: probed(x), backend="eager")(torch.randn(3, 4))
+    assert isinstance(vars(model.head)["forward"], ForwardOverride)
+    made = copied(model)
+    assert not isinstance(vars(made.head).get("forward"), ForwardOverride)
+    assert made.head.forward.__self__ is made.head
+    assert step(made)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickled, saved])
+def test_a_copy_of_the_instrumented_object_is_one(copied):
+    probed = taiyi_fx.instrument(built(Net), CFG)
+    made = copied(probed)
+    assert isinstance(made, taiyi_fx.InstrumentedModule)
+    step(made)
+    assert read(made) == {"a.fc", "b.fc", "head"}
+    assert not read(probed)
+
+
+def test_replicas_of_an_instrumented_object_are_refused_with_the_reason():
+    with pytest.raises(RuntimeError, match="use DistributedDataParallel"):
+        taiyi_fx.instrument(built(Net), CFG)._replicate_for_data_parallel()
+
+
+class Louder(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class LouderPart(Part):
+    def forward(self, x):
+        return 3 * super().forward(x)
+
+
+class LouderNet(Net):
+    def forward(self, x):
+        return 5 * super().forward(x)
+
+
+class LouderBranching(Branching):
+    def forward(self, x):
+        return 5 * super().forward(x)
+
+
+def swap_leaf(model):
+    model.head.__class__ = Louder
+
+
+def swap_parent(model):
+    model.b.__class__ = LouderPart
+
+
+def patched(kind, name, made):
+    def change(_):
+        if not getattr(kind, "is_patched", False):  # once for both
+            PATCH.setattr(kind, name, made, raising=False)
+            PATCH.setattr(kind, "is_patched", True, raising=False)
+
+    return change
+
+
+PATCH = pytest.MonkeyPatch()
+
+
+@pytest.fixture
+def undone():
+    yield
+    PATCH.undo()
+
+
+@pytest.fixture(params=["linear(1, 0)", "linear(2, 0)", "linear(100, 50)"])
+def cfg(request):
+    return {nn.Linear: [["InputSndNorm", request.param], ["OutputGradSndNorm", request.param]]}
+
+
+@BOTH
+@pytest.mark.parametrize("change", [swap_leaf, swap_parent])
+def test_another_class_of_a_part_counts_at_once(kind, change, cfg):
+    assert_alike(*pair(kind, cfg), change, is_read=False)
+
+
+def test_another_class_of_the_root_counts_at_once(cfg):
+    plain, probed = pair(Net, cfg)
+    model = probed._instrumentation.model
+
+    def change(of):
+        (model if of is probed else of).__class__ = LouderNet
+
+    assert_alike(plain, probed, change, is_read=False)
+
+
+def louder_forward(self, x):
+    return 7 * F.linear(x, self.weight, self.bias)
+
+
+def louder_part(self, x):
+    return 7 * self.fc(x)
+
+
+def louder_net(self, x):
+    return 7 * self.head(self.a(x))
+
+
+def louder_call(self, *args):
+    return 11 * nn.Module.__call__(self, *args)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("of", "name", "made"),
+    [
+        (nn.Linear, "forward", louder_forward),
+        (Part, "forward", louder_part),
+        (Net, "forward", louder_net),
+        (nn.Linear, "__call__", louder_call),
+        (Part, "__call__", louder_call),
+        (Net, "__call__", louder_call),
+    ],
+)
+@pytest.mark.usefixtures("undone")
+def test_a_patched_class_counts_at_once(kind, of, name, made, cfg):
+    assert_alike(*pair(kind, cfg), patched(of, name, made), is_read=False)
+
+
+NAMES = ["monitor", "graph", "code", "capture", "recompile", "add_submodule", "__str__"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("way", ["attribute", "method", "module"])
+def test_the_models_own_names_win(name, way):
+    class Own(Net):
+        def __init__(self):
+            super().__init__()
+            if way == "attribute":
+                setattr(self, name, "mine")
+            elif way == "module":
+                self.add_module(name, nn.Linear(4, 4))
+
+        def forward(self, x):
+            if way == "method":
+                assert getattr(self, name)() == "mine"
+            elif way == "attribute":
+                assert getattr(self, name) in ("mine", "set")
+            return super().forward(x)
+
+        def ask(self):
+            return getattr(self, name)
+
+    if way == "method":
+        setattr(Own, name, lambda self: "mine")
+    elif way == "module" and hasattr(nn.Module, name):
+        pytest.skip("torch itself refuses it")
+    plain, probed = pair(Own)
+    model = probed._instrumentation.model
+    if way == "method":
+        assert getattr(probed, name)() == probed.ask()() == "mine"
+    elif way == "module":
+        assert getattr(probed, name) is probed.ask() is model._modules[name]
+    else:
+        assert getattr(probed, name) == probed.ask() == "mine"
+        setattr(probed, name, "set")
+        assert getattr(model, name) == probed.ask() == "set"
+        setattr(plain, name, "set")
+    assert_alike(plain, probed, lambda model: None)
+    assert isinstance(taiyi_fx.monitor_of(probed), taiyi_fx.Monitor)
+    assert isinstance(taiyi_fx.graph_of(probed), torch.fx.Graph)
+    assert "graph" in str(taiyi_fx.capture_of(probed))
+
+
+def test_a_name_of_ours_that_the_model_takes_later_is_the_models():
+    probed = taiyi_fx.instrument(built(Net), CFG)
+    probed.monitor = 3
+    assert (probed.monitor, probed._instrumentation.model.monitor) == (3, 3)
+    assert isinstance(taiyi_fx.monitor_of(probed), taiyi_fx.Monitor)
+
+
+def test_a_dictionary_that_the_training_loop_shares_stays_shared():
+    class Shares(Net):
+        def __init__(self, state):
+            super().__init__()
+            self.state, self.seen = state, []
+
+        def forward(self, x):
+            self.seen.append(self.state["scale"])
+            return super().forward(x) * self.state["scale"]
+
+    states = {"scale": 1.0}, {"scale": 1.0}
+    torch.manual_seed(0)
+    plain = Shares(states[0])
+    torch.manual_seed(0)
+    model = Shares(states[1])
+    probed, seen = taiyi_fx.instrument(model, CFG), model.seen
+    assert_alike(plain, probed, lambda m: states[m is probed].update(scale=3.0))
+    assert seen == plain.seen == [1.0, 1.0, 3.0, 3.0]
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+    def __init__(self, held):
+        self.held = held
+
+
+class Held(nn.Module):
+    """Holds a part where no walk over modules finds it; registered under another name, too."""
+
+    ways: dict[str, Callable[[Any, nn.Module], Callable[[], nn.Module]]]
+
+    def __init__(self, way):
+        super().__init__()
+        self.part, self.head = Part(), nn.Linear(4, 2)
+        self.__dict__["find"] = self.ways[way](self, self.part)
+
+    def forward(self, x):
+        return self.head(self.find()(x))
+
+
+def in_list(model, part):
+    model.listed = [part]
+    return lambda: model.listed[0]
+
+
+def in_namespace(model, part):
+    model.__dict__["actor"] = part
+    return lambda: model.__dict__["actor"]
+
+
+def in_slots(model, part):
+    held = Slotted(part)
+    return lambda: held.held
+
+
+def in_cache(model, part):
+    return functools.lru_cache(lambda: part)
+
+
+def in_class(model, part):
+    kind = type("Kind", (), {"part": part})
+    return lambda: kind.part
+
+
+def in_weak_dictionary(model, part):
+    held = weakref.WeakValueDictionary({"part": part})
+    return lambda: held["part"]
+
+
+Held.ways = {f.__name__: f for f in (in_list, in_namespace, in_slots, in_cache, in_class, in_weak_dictionary)}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", Held.ways)
+def test_a_part_found_elsewhere_is_the_same_part(way):
+    plain, probed = pair(lambda: Held(way))
+    assert_alike(plain, probed, lambda model: model.part.drop.eval())
+    plain, probed = pair(lambda: Held(way))
+    step(probed)
+    assert read(probed) == {"part.fc", "head"}
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_part_that_only_a_list_holds_follows_the_training_loop(is_registered):
+    class Unregistered(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.parts = nn.Linear(4, 2), [Part()]
+            if is_registered:
+                self.registered = self.parts[0]
+
+        def forward(self, x):
+            return self.head(self.parts[0](x))
+
+    assert_alike(*pair(Unregistered), lambda model: model.parts[0].eval())
+
+
+def test_hooks_on_parameters_that_read_the_model_read_the_one_there_is():
+    class Scales(Net):
+        def __init__(self):
+            super().__init__()
+            self.factor = 1.0
+            self.head.weight.register_hook(lambda g: g * self.factor)
+
+    assert_alike(*pair(Scales), lambda model: setattr(model, "factor", 3.0))
+
+
+def test_handles_taken_before_remove_the_hooks():
+    handles, models = [], []
+    for _ in range(2):
+        models.append(built(Net))
+        handles.append(models[-1].b.register_forward_hook(lambda module, args, y: 2 * y))
+    probed = taiyi_fx.instrument(models[1], CFG)
+    assert_alike(models[0], probed, lambda model: handles[model is probed].remove())
+
+
+class Adapted(nn.Module):
+    """A low-rank adapter around a layer, as they are injected."""
+
+    def __init__(self, base: nn.Linear):
+        super().__init__()
+        self.base = base
+        generator = torch.Generator().manual_seed(1)
+        self.down = nn.Parameter(torch.randn(2, base.in_features, generator=generator))
+        self.up = nn.Parameter(torch.randn(base.out_features, 2, generator=generator))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down.T @ self.up.T
+
+
+def injected(model):
+    for parent in [m for m in model.modules() if isinstance(m, Part)]:
+        parent.fc = Adapted(parent.fc)
+
+
+def with_peft(model):
+    peft = pytest.importorskip("peft")
+    torch.manual_seed(3)
+    config = peft.LoraConfig(r=2, target_modules=["fc"], lora_alpha=4, init_lora_weights=False)
+    peft.inject_adapter_in_model(config, model)
+
+
+def tie(model):
+    model.b.fc.weight = model.a.fc.weight
+
+
+def untie(model):
+    model.b.fc.weight = nn.Parameter(model.b.fc.weight.detach().clone())
+
+
+def assigned(model):
+    torch.manual_seed(5)
+    model.load_state_dict(Net().state_dict(), assign=True)
+
+
+def emptied(model):
+    model.to_empty(device="cpu")
+    with torch.no_grad():
+        for p in model.parameters():
+            p.fill_(0.1)
+            p.grad = None
+
+
+def without_bias(model):
+    model.head.bias = None
+
+
+SURGERY = {
+    "adapters": injected,
+    "peft": with_peft,
+    "frozen": lambda model: model.a.requires_grad_(False),
+    "pruned": lambda model: prune.l1_unstructured(model.a.fc, "weight", amount=0.5),
+    "parametrized": lambda model: parametrizations.orthogonal(model.a.fc),
+    "assigned": assigned,
+    "emptied": emptied,
+    "tied": tie,
+    "without a bias": without_bias,
+    "another head": lambda model: setattr(model, "head", copy.deepcopy(model.head)),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("change", SURGERY.values(), ids=SURGERY)
+def test_surgery_later_is_the_models(kind, change):
+    assert_alike(*pair(kind), change, is_read=False)
+
+
+def test_untying_later_is_the_models():
+    def tied():
+        model = Net()
+        tie(model)
+        return model
+
+    assert_alike(*pair(tied), untie)
+
+
+@BOTH
+def test_an_average_of_the_model_is_plain_and_follows_it(kind):
+    plain, probed = pair(kind)
+    averages = [torch.optim.swa_utils.AveragedModel(probed._instrumentation.model), None]
+    averages[1] = torch.optim.swa_utils.AveragedModel(plain)
+    for number in range(3):
+        for model, average in zip((probed, plain), averages, strict=True):
+            step(model, number)
+            average.update_parameters(model)
+    a, b = (average.eval()(torch.ones(2, 4)) for average in averages)
+    assert torch.equal(a, b)
+
+
+def test_calls_with_other_parameters_compute_with_these():
+    plain, probed = pair()
+    given = {name: 2 * p.detach() for name, p in plain.named_parameters()}
+    x = torch.randn(3, 4)
+    found = []
+    for model in (plain, probed):
+        torch.manual_seed(0)
+        found.append(torch.func.functional_call(model, given, (x,)))
+    assert torch.equal(*found)
+    assert_alike(plain, probed, lambda model: None)
