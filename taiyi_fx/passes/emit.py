@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from torch import fx
 
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
+from taiyi_fx.passes.in_place import IN_PLACE_OPERATORS
 
 Function = Callable[..., Any]
 Wrap = Callable[[str, Function], Function]

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from torch import nn
 
+from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.compiled_taps import CompiledProbes
 from taiyi_fx.passes.dispatch import Dispatcher, RootDispatcher
@@ -18,7 +19,6 @@ from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.stand import Stand, is_probed
 from taiyi_fx.passes.standin import Standin
-from taiyi_fx.passes.trace import Capture, CapturedGraph
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"

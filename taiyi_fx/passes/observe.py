@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.clone import clone_tree
 from taiyi_fx.passes.flow import Flow, Observer
 from taiyi_fx.passes.random_state import random_state, restore_random_state
@@ -16,7 +17,6 @@ from taiyi_fx.passes.run import Run
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.stand import Stand
 from taiyi_fx.passes.standin import Standin
-from taiyi_fx.passes.trace import CapturedGraph
 
 Graphs = Mapping[str, Sequence[CapturedGraph]]
 

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.nn.modules import module as torch_module
 
-from taiyi_fx.passes.conditions import MISSING, SIMPLE, Condition
+from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.emit import Wrap, emit
-from taiyi_fx.passes.flow import ObservedForward, Observer
+from taiyi_fx.passes.flow import Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import Board, SlotTable
 from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.stand import Stand
-from taiyi_fx.passes.trace import CapturedGraph
 
 Starts = tuple[tuple[int, int], ...]
 """Which targets had been called before in the same forward, and how often."""
 
 _STANDINS: weakref.WeakValueDictionary[str, Standin] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
-_GLOBAL_HOOKS = (
-    torch_module._global_forward_hooks,
-    torch_module._global_forward_pre_hooks,
-    torch_module._global_backward_hooks,
-    torch_module._global_backward_pre_hooks,
-)
 
 
 class Standin:
@@ -46,7 +37,7 @@ class Standin:
         calls: Counters of the targets that are called from elsewhere too.
 
     Attributes:
-        captured: The trace with its conditions.
+        captured: The graph with its guards.
         part: The module whose forward it stands in for.
     """
 
@@ -67,61 +58,17 @@ class Standin:
         called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
         self.modules = {name: modules[name] for name in called}
         self.forwards = {name: module.forward for name, module in self.modules.items()}
-        self.values, self.answers = _sources(captured.conditions, root)
-        inlined = [root.get_submodule(name) for name in captured.seen.inlined]
-        containers = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-        parents = [m for m in modules.values() if m._modules or isinstance(m, containers)]
-        self.parts = [(m._modules, list(m._modules.values())) for m in parents]
-        self.tensors = [(kept, _present(kept)) for m in inlined for kept in _tensors_of(m)]
-        every = list(dict.fromkeys([*inlined, *(modules[name] for name in sorted(called))]))
-        self.kinds = [(m, type(m)) for m in every]
-        self.forwards_of_kinds = [(kind, kind.forward) for kind in {type(m) for m in every}]
-        # Whoever has wrapped the part's own forward has called this one.
-        self.own = [(vars(m), vars(m).get("forward")) for m in every if m is not self.part]
-        self.hooks = [*_GLOBAL_HOOKS, *(hooks for m in every for hooks in _hooks_of(m))]
+        self.guards = captured.guards.bind(root, captured.part)
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
         self.key = f"{next(_KEYS)}"
         _STANDINS[self.key] = self
 
     def holds(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""
-        for owner, condition in self.values:
-            found, value = owner.get(condition.name, MISSING), condition.value
-            if found is not value and not _are_equal(found, value):
-                return False
-        for condition in self.answers:
-            found, value = getattr(condition.owner, condition.name, MISSING), condition.value
-            if found is not value and not _are_equal(found, value):
-                return False
-        for parts, expected in self.parts:
-            if list(parts.values()) != expected:
-                return False
-        if any(_present(kept) != expected for kept, expected in self.tensors):
-            return False
         if torch.compiler.is_compiling():
-            # The compiler itself asks these things while it traces, and not at each call.
-            return _ran_the_same(self.key)
-        return self.runs_the_same()
-
-    def runs_the_same(self) -> bool:
-        """Whether there are no hooks, and each module's forward is what was captured."""
-        if any(self.hooks):
-            return False
-        for module, kind in self.kinds:
-            if type(module) is not kind:
-                return False
-        for kind, forward in self.forwards_of_kinds:
-            if kind.forward is not forward:
-                return False
-        for attributes, own in self.own:
-            forward = attributes.get("forward")
-            if isinstance(forward, ObservedForward):
-                forward = forward.before
-            if forward is not own and not isinstance(forward, Stand):
-                return False
-            if attributes.get("_compiled_call_impl") is not None:
-                return False
-        return True
+            # The compiler itself asks the rest while it traces, and not at each call.
+            return self.guards.values_hold() and _ran_the_same(self.key)
+        return self.guards.hold()
 
     def function(self, mode: Mode | None) -> Callable[..., Any]:
         """The graph as a function that makes the due readings; made once for each set.
@@ -202,44 +149,4 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
 
 @torch.compiler.assume_constant_result
 def _ran_the_same(key: str) -> bool:
-    return _STANDINS[key].runs_the_same()
-
-
-def _sources(
-    conditions: Iterable[Condition], root: nn.Module
-) -> tuple[list[tuple[Mapping[str, Any], Condition]], list[Condition]]:
-    """The conditions on what dictionaries hold, with these, and those on what others answer."""
-    held, answered = [], []
-    for condition in conditions:
-        owner = condition.owner
-        if isinstance(owner, str):
-            held.append((vars(root.get_submodule(owner)), condition))
-        elif isinstance(owner, Mapping):
-            held.append((owner, condition))
-        else:
-            # The compiler takes no namespace of a class once it has seen a dictionary change.
-            answered.append(condition)
-    return held, answered
-
-
-def _are_equal(found: Any, value: Any) -> bool:
-    # Only what is as good as the same: equality of a tensor, or a user's own, is something else.
-    return isinstance(value, (*SIMPLE, tuple)) and type(found) is type(value) and found == value
-
-
-def _tensors_of(module: nn.Module) -> tuple[Any, ...]:
-    lists = [m for m in module.children() if isinstance(m, (nn.ParameterList, nn.ParameterDict))]
-    return tuple(kept for m in (module, *lists) for kept in (m._parameters, m._buffers))
-
-
-def _present(kept: Any) -> list[str]:
-    return [name for name, tensor in kept.items() if tensor is not None]
-
-
-def _hooks_of(module: nn.Module) -> tuple[Any, ...]:
-    return (
-        module._forward_hooks,
-        module._forward_pre_hooks,
-        module._backward_hooks,
-        module._backward_pre_hooks,
-    )
+    return _STANDINS[key].guards.runs_the_same()

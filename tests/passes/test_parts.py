@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.trace import trace
-from taiyi_fx.passes.tracer import Wanted
+from taiyi_fx.passes.capture.trace import trace
+from taiyi_fx.passes.capture.captured import TraceTargets
 
 FACTOR = 2.0
 CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}
@@ -40,7 +40,7 @@ def stepped(model, x, at=0):
 
 def test_the_largest_parts_become_graphs_and_the_rest_says_why():
     model = Python(block(), nn.Sequential(block(), Python(block())), nn.Linear(4, 4))
-    capture = trace(model, Wanted(["parts.1.1.parts.0.0"]))
+    capture = trace(model, TraceTargets(["parts.1.1.parts.0.0"]))
     assert list(capture.graphs) == ["parts.0", "parts.1", "parts.1.1.parts.0"]
     assert list(capture.python) == ["", "parts.1.1"]
     assert not capture.is_whole

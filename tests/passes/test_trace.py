@@ -19,9 +19,9 @@ import taiyi_fx
 from taiyi_fx.passes.conditions import Condition
 from taiyi_fx.passes.factories import FACTORIES
 from taiyi_fx.passes.marks import enter, leave
-from taiyi_fx.passes.proxies import items_of
-from taiyi_fx.passes.trace import trace
-from taiyi_fx.passes.tracer import Wanted
+from taiyi_fx.passes.capture.unpacking import items_of
+from taiyi_fx.passes.capture.trace import trace
+from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3
@@ -32,7 +32,7 @@ settings.factor = 2.0
 
 
 def traced(model, names):
-    return trace(model, Wanted(names))
+    return trace(model, TraceTargets(names))
 
 
 class Base(nn.Module):
@@ -438,7 +438,7 @@ def test_ordinary_forwards_become_one_graph(forward):
 def test_a_forward_that_follows_training_has_two_graphs_and_a_condition():
     model = made(reads_plain_attributes)
     assert len(traced(model, ["fc"]).graphs[""]) == 1
-    capture = trace(model, Wanted(["fc"], evaluation=True))
+    capture = trace(model, TraceTargets(["fc"], evaluation=True))
     train, evaluation = capture.graphs[""]
     assert Condition("", "training", True) in train.conditions
     assert Condition("", "scale", 2.0) in train.conditions
