@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
@@ -14,8 +16,6 @@ from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.pipeline import run_pass
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.verify_probes import verify_probes
 from taiyi_fx.reductions import Norm
 

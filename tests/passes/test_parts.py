@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.trace import trace
 
 FACTOR = 2.0
 CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from taiyi_fx.passes.conditions import Condition
+from taiyi_fx.passes.factories import FACTORIES
 from torch import fx, nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from taiyi_fx.passes.conditions import Condition
-from taiyi_fx.passes.factories import FACTORIES
-from taiyi_fx.passes.marks import enter, leave
-from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.trace import trace
+from taiyi_fx.passes.capture.unpacking import items_of
+from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3

@@ -47,9 +47,11 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
     given, key = (*args, *kwargs.values()), id(called)
     if makes_new_tensor(called) or called is _LOG_USE:
         return recorder.record("call_function", called, args, kwargs)
-    if takes_what_flows(called) and any(map(flows, given)):
-        if key not in NUMERIC_IDS or all(isinstance(a, (Flow, Known)) for a in given):
-            return recorder.record("call_function", called, args, kwargs)
+    takes_it = key not in NUMERIC_IDS or all(isinstance(a, (Flow, Known)) for a in given)
+    if takes_what_flows(called) and takes_it and any(map(flows, given)):
+        return recorder.record("call_function", called, args, kwargs)
+    if called is torch._assert and len(args) == 2 and pure.truth(recorder, args[0]):
+        return Known(None)
     if key in pure.RULES:
         return _by_rule(recorder, pure.RULES[key], args, kwargs)
     if key in pure.COMPUTED_IDS:

@@ -75,9 +75,8 @@ def parameter(recorder: Recorder, module: nn.Module, key: str) -> Value:
     """A tensor that a list or dictionary of parameters holds."""
     own = recorder.name_of(module)
     recorder.guards.modules[own] = type(module)
-    if key not in module._parameters or module._parameters[key] is None or not key.isidentifier():
-        if not (key.isdigit() and module._parameters.get(key) is not None):
-            raise Refused(f"reads the parameter {key!r}, which is not there")
+    if module._parameters.get(key) is None:
+        raise Refused(f"reads the parameter {key!r}, which is not there")
     recorder.guards.require(own, key, TENSOR, "_parameters")
     return recorder.read(module, key)
 
@@ -169,6 +168,8 @@ def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
         owner = owner.value
         if isinstance(owner, dict) and name in _OF_DICT:
             owner = {key: Known(value) for key, value in owner.items()}
+        elif isinstance(owner, list) and name == "copy":
+            owner = [Known(value) for value in owner]
         elif name in _OF_PLAIN:
             given = [known_simple(a, f"calls `{name}` of") for a in args]
             return Known(_called(owner, name, given))

@@ -171,7 +171,7 @@ class BoundGuards:
 
 
 def has_own_forward(attributes: Mapping[str, Any]) -> bool:
-    """Whether a call of the module with these attributes runs its class's forward, or a probed one."""
+    """Whether a module with these attributes runs its class's forward, or a probed one of ours."""
     forward = attributes.get("forward")
     while isinstance(forward, Stand):
         forward = getattr(forward, "before", None)

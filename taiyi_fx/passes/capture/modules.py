@@ -11,7 +11,6 @@ from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.captured import InlinedCall
 from taiyi_fx.passes.capture.containers import children
-from taiyi_fx.passes.capture.guards import MISSING
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.source import is_torchs_file
@@ -110,9 +109,7 @@ def refuse_special(module: nn.Module) -> None:
     if kind.__call__ is not nn.Module.__call__:
         raise Refused("is called in a way of its own")
     for name in ("__getattr__", "__getattribute__"):
-        if in_class(kind, name) is not (
-            vars(nn.Module).get(name) or getattr(object, name, MISSING)
-        ):
+        if in_class(kind, name) is not in_class(nn.Module, name):
             raise Refused(f"has a {name} of its own")
     if kind.__module__ == "torch.nn.utils.parametrize" or hasattr(kind, "_infer_parameters"):
         raise Refused("is parametrized, or lazy")

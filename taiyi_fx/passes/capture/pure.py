@@ -27,6 +27,7 @@ from taiyi_fx.passes.capture.values import (
 )
 
 Rule = Callable[..., Value]
+_ZERO = Known(0)
 
 
 def truth(recorder: Recorder, value: Value) -> bool:
@@ -127,7 +128,7 @@ def _zip(recorder: Recorder, *values: Value) -> Value:
     return Lazy(zip(*(items(recorder, v) for v in values), strict=False))
 
 
-def _enumerate(recorder: Recorder, value: Value, start: Value = Known(0)) -> Value:
+def _enumerate(recorder: Recorder, value: Value, start: Value = _ZERO) -> Value:
     first = known_simple(start, "counts from")
     return Lazy((Known(i), v) for i, v in enumerate(items(recorder, value), first))
 
@@ -137,7 +138,7 @@ def _reversed(recorder: Recorder, value: Value) -> Value:
     return Lazy(reversed(found if isinstance(found, (list, tuple)) else list(found)))
 
 
-def _sum(recorder: Recorder, value: Value, start: Value = Known(0)) -> Value:
+def _sum(recorder: Recorder, value: Value, start: Value = _ZERO) -> Value:
     for each in items(recorder, value):
         start = binary(recorder, operator.add, start, each)
     return start

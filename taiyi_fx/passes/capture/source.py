@@ -59,11 +59,14 @@ def _candidates(code: CodeType) -> Iterator[ast.FunctionDef | ast.Lambda]:
     block = "".join(inspect.getblock(lines[first:]))
     try:
         # Not dedented: that would change texts of several lines.
-        (node,) = ast.parse(f"if 1:\n{block}").body[0].body if block[0] in " \t" else ast.parse(block).body
+        is_inside = block[0] in " \t"
+        (node,) = ast.parse(f"if 1:\n{block}" if is_inside else block).body
     except (SyntaxError, ValueError, IndentationError):
         return
+    if isinstance(node, ast.If):
+        (node,) = node.body
     if isinstance(node, ast.FunctionDef):
-        yield ast.increment_lineno(node, first - (block[0] in " \t"))
+        yield ast.increment_lineno(node, first - is_inside)
 
 
 @functools.lru_cache(maxsize=8)
@@ -122,7 +125,7 @@ def _undecorated(node: ast.FunctionDef) -> ast.FunctionDef:
         given.kwarg and ast.arg(given.kwarg.arg),
         [],
     )
-    return ast.copy_location(_function(node.name, bare, node.body), node)
+    return ast.copy_location(_function("own name of none", bare, node.body), node)
 
 
 def _codes_in(code: CodeType) -> list[CodeType]:

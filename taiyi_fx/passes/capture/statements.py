@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -117,10 +118,8 @@ def _for(frame: Frame, statement: ast.For) -> None:
     try:
         for each in items(frame.recorder, evaluate(frame, statement.iter)):
             bind(frame, statement.target, each)
-            try:
+            with contextlib.suppress(_Continue):
                 run(frame, statement.body)
-            except _Continue:
-                pass
     except _Break:
         return
     run(frame, statement.orelse)

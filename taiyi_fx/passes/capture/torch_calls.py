@@ -43,7 +43,9 @@ def _allowed() -> frozenset[int]:
 
 
 def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and name[0] != "_" and not name.startswith(("set_", "resize", "detach"))
+    return (
+        name.endswith("_") and name[0] != "_" and not name.startswith(("set_", "resize", "detach"))
+    )
 
 
 def _computes(function: Any) -> bool:

@@ -11,8 +11,10 @@ import torch
 from torch import fx
 
 SIMPLE = frozenset(
-    (type(None), bool, int, float, complex, str, bytes, type(...), range)
-    + (torch.dtype, torch.device, torch.memory_format, torch.layout, torch.Size)
+    (
+        *(type(None), bool, int, float, complex, str, bytes, type(...), range),
+        *(torch.dtype, torch.device, torch.memory_format, torch.layout, torch.Size),
+    )
 )
 """Types whose values cannot change, and of which all can be asked without running model code."""
 
