@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from taiyi_fx.passes.conditions import Condition
-from taiyi_fx.passes.factories import FACTORIES
 from torch import fx, nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.guards import Guard
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.passes.marks import enter, leave
@@ -440,9 +439,9 @@ def test_a_forward_that_follows_training_has_two_graphs_and_a_condition():
     assert len(traced(model, ["fc"]).graphs[""]) == 1
     capture = trace(model, TraceTargets(["fc"], evaluation=True))
     train, evaluation = capture.graphs[""]
-    assert Condition("", "training", True) in train.conditions
-    assert Condition("", "scale", 2.0) in train.conditions
-    assert Condition("", "training", False) in evaluation.conditions
+    assert Guard("", "training", True) in train.guards
+    assert Guard("", "scale", 2.0) in train.guards
+    assert Guard("", "training", False) in evaluation.guards
 
 
 class Masked(nn.Module):

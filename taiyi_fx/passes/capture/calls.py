@@ -14,7 +14,8 @@ from taiyi_fx.passes.capture.modules import call_module
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.torch_calls import (
     ASKED,
-    NUMERIC_IDS,
+    NUMERIC,
+    is_operator,
     makes_new_tensor,
     takes_what_flows,
 )
@@ -47,16 +48,16 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
     given, key = (*args, *kwargs.values()), id(called)
     if makes_new_tensor(called) or called is _LOG_USE:
         return recorder.record("call_function", called, args, kwargs)
-    takes_it = key not in NUMERIC_IDS or all(isinstance(a, (Flow, Known)) for a in given)
+    takes_it = key not in NUMERIC or all(isinstance(a, (Flow, Known)) for a in given)
     if takes_what_flows(called) and takes_it and any(map(flows, given)):
         return recorder.record("call_function", called, args, kwargs)
     if called is torch._assert and len(args) == 2 and pure.truth(recorder, args[0]):
         return Known(None)
     if key in pure.RULES:
-        return _by_rule(recorder, pure.RULES[key], args, kwargs)
-    if key in pure.COMPUTED_IDS:
+        return _by_rule(recorder, pure.RULES[key][1], args, kwargs)
+    if key in pure.COMPUTED:
         return pure.computed(called, *_spread(recorder, called, args, kwargs))
-    if takes_what_flows(called) and type(called).__module__ == "builtins" and _is_operator(called):
+    if is_operator(called):
         return pure.computed(called, *args)
     if isinstance(called, types.FunctionType) and not takes_what_flows(called):
         return recorder.inline(called, args, kwargs)
@@ -66,19 +67,14 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
 
 
 def _why_not(called: Any) -> str:
-    name, home = (
-        getattr(called, "__name__", repr(called)),
-        getattr(called, "__module__", None) or "",
-    )
-    if takes_what_flows(called) or home.startswith("torch") or hasattr(torch, name):
-        if getattr(torch, name, None) is called:
-            return f"calls torch's {name} on nothing that flows in"
-        return f"calls torch's {name}"
+    name = getattr(called, "__name__", repr(called))
+    home = getattr(called, "__module__", None) or ""
+    if getattr(torch, name, None) is called or takes_what_flows(called):
+        return f"calls torch's {name} on nothing that flows in"
+    owner = getattr(called, "__self__", None)
+    if owner is not None and type(owner) is not types.ModuleType:
+        return f"calls `{name}` of a {type(owner).__name__}"
     return f"calls `{name}`" if home in ("builtins", "") else f"calls `{home}.{name}`"
-
-
-def _is_operator(called: Any) -> bool:
-    return getattr(called, "__module__", "") == "_operator"
 
 
 def _by_rule(recorder: Recorder, rule: Any, args: Any, kwargs: Any) -> Value:

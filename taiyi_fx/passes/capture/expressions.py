@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -72,6 +73,14 @@ def _name(frame: Frame, node: ast.Name) -> Value:
     return variable(frame.recorder, frame.function, node.id)
 
 
+def _named(frame: Frame, node: ast.NamedExpr) -> Value:
+    if isinstance(frame.local, ChainMap):
+        raise Refused(f"uses `{ast.unparse(node)}` in a comprehension")
+    value = evaluate(frame, node.value)
+    bind(frame, node.target, value)
+    return value
+
+
 def _elements(frame: Frame, nodes: list[ast.expr]) -> list[Value]:
     found: list[Value] = []
     for node in nodes:
@@ -120,7 +129,7 @@ def _piece(frame: Frame, part: ast.expr) -> Value:
     spec = evaluate(frame, part.format_spec) if part.format_spec else Known("")
     if isinstance(value, Flow):
         if part.conversion != -1 or part.format_spec:
-            raise Refused("turns a value into a text")
+            raise Refused("turns a value into a text in a way of its own")
         return value
     found = known_simple(value, "makes a text of")
     change = {-1: lambda x: x, 115: str, 114: repr, 97: ascii}[part.conversion]
@@ -342,6 +351,7 @@ def _is_super_of(node: ast.expr) -> bool:
 _RULES: dict[type, Callable[[Frame, Any], Value]] = {
     ast.Constant: lambda frame, node: Known(node.value),
     ast.Name: _name,
+    ast.NamedExpr: _named,
     ast.Tuple: lambda frame, node: tuple(_elements(frame, node.elts)),
     ast.List: lambda frame, node: _elements(frame, node.elts),
     ast.Dict: _dictionary,

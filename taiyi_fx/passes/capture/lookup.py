@@ -164,11 +164,13 @@ def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Va
     shared = in_class(kind, name)
     if isinstance(shared, property):
         return _of_property(recorder, module, name, shared)
-    if name == "training" and name in vars(module):
-        guards.require(own, name, recorder.training)
-        return Known(recorder.training)
+    if shared is not MISSING and hasattr(type(shared), "__set__"):
+        raise Refused(f"reads `{text}`, which answers in a way of its own")
     if name in vars(module):
         guards.require(kind, name, MISSING if shared is MISSING else getattr(kind, name))
+        if name == "training":
+            guards.require(own, name, recorder.training)
+            return Known(recorder.training)
         return _held(recorder, module, name, vars(module)[name], text, "")
     guards.require(own, name, MISSING)
     if shared is not MISSING:

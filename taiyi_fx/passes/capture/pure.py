@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from taiyi_fx.passes.capture.containers import Lazy, items, length
 from taiyi_fx.passes.capture.guards import MISSING
 from taiyi_fx.passes.capture.lookup import attribute
 from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.torch_calls import MATH, by_identity
 from taiyi_fx.passes.capture.values import (
     FIXED,
     Flow,
@@ -168,8 +168,8 @@ def _super(recorder: Recorder, *values: Value) -> Value:
     raise Refused("uses `super` in its own way")
 
 
-RULES: dict[int, Rule] = {
-    id(function): rule
+RULES: dict[int, tuple[Any, Rule]] = {
+    id(function): (function, rule)
     for function, rule in {
         len: lambda r, v: Known(length(r, v)),
         list: lambda r, v=(): list(items(r, v)),
@@ -189,12 +189,12 @@ RULES: dict[int, Rule] = {
         getattr: _get,
     }.items()
 }
-"""By the identity of a function of Python's, what it gives."""
+"""By the identity of a function of Python's, the function, and what it gives."""
 
-_COMPUTED = (range, int, float, str, complex, min, max, abs, round, divmod, pow, sorted, bytes)
-COMPUTED_IDS = frozenset(map(id, _COMPUTED)) | frozenset(
-    id(f) for f in vars(math).values() if type(f) is type(math.sqrt)
+COMPUTED = MATH | by_identity(
+    (range, int, float, str, complex, min, max, abs, round, divmod, pow, sorted, bytes)
 )
+"""Functions of Python's that only compute."""
 
 
 def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:

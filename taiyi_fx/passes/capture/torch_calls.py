@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 import types
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -31,15 +32,20 @@ _OPERATORS = """
 """.split()
 
 
+def by_identity(functions: Iterable[Any]) -> dict[int, Any]:
+    """Functions by their identity, for as long as they are theirs."""
+    return {id(function): function for function in functions}
+
+
 @functools.cache
-def _allowed() -> frozenset[int]:
-    """The identities of torch's functions that compute tensors from tensors."""
+def _computing() -> dict[int, Any]:
+    """Torch's functions that compute tensors from tensors."""
     every = [f for found in get_overridable_functions().values() for f in found]
     every += [getattr(torch, name) for name in _MORE]
     every += [getattr(F, name) for name in _MORE_FUNCTIONAL]
     every += [torch._assert]
     every += [f for space in (torch, F) for name, f in vars(space).items() if _is_in_place(name)]
-    return frozenset(id(f) for f in every if callable(f) and _computes(f))
+    return by_identity(f for f in every if callable(f) and _computes(f))
 
 
 def _is_in_place(name: str) -> bool:
@@ -59,27 +65,32 @@ def _computes(function: Any) -> bool:
     return is_torchs and not is_of_tensor and not name.startswith("is_") and name not in _ASKS
 
 
-_MAKER_IDS = frozenset(id(getattr(torch, name)) for name in _MAKERS)
-_OPERATOR_IDS = frozenset(id(getattr(operator, name)) for name in _OPERATORS)
-NUMERIC_IDS = frozenset(
-    id(f) for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType)
-) | frozenset(map(id, (int, float, len, abs, round, min, max)))
+_MAKING = by_identity(getattr(torch, name) for name in _MAKERS)
+_OPERATING = by_identity(getattr(operator, name) for name in _OPERATORS)
+MATH = by_identity(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
+NUMERIC = MATH | by_identity((int, float, len, abs, round, min, max))
 """Functions of numbers, which may flow: what they give flows in turn."""
 
 
 def takes_what_flows(function: Any) -> bool:
     """Whether a graph may call a function with what flows in."""
     number = id(function)
-    return any(number in ids for ids in (_allowed(), _MAKER_IDS, _OPERATOR_IDS, NUMERIC_IDS))
+    return any(number in found for found in (_computing(), _MAKING, _OPERATING, NUMERIC))
 
 
 def makes_new_tensor(function: Any) -> bool:
     """Whether a function makes the same new tensor at each call, of nothing that flows in."""
-    return id(function) in _MAKER_IDS
+    return id(function) in _MAKING
+
+
+def is_operator(function: Any) -> bool:
+    """Whether a function is one of Python's operators."""
+    return id(function) in _OPERATING
 
 
 _STATES = ("is_compiling", "is_dynamo_compiling", "is_exporting")
-ASKED = frozenset(
-    id(getattr(torch.compiler, name)) for name in _STATES if hasattr(torch.compiler, name)
-) | {id(torch.jit.is_scripting), id(torch.jit.is_tracing)}
+ASKED = by_identity(
+    [getattr(torch.compiler, name) for name in _STATES if hasattr(torch.compiler, name)]
+    + [torch.jit.is_scripting, torch.jit.is_tracing]
+)
 """Functions whose answer, False or True, stays the same during a forward."""

@@ -128,7 +128,7 @@ def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dic
     code, defaults = forward.__code__, defaults_of(forward)
     count = code.co_argcount + code.co_kwonlyargcount
     if not code.co_argcount:
-        raise Refused("takes its module among any number of arguments")
+        raise Refused(f"is wrapped by `{code.co_name}`, which takes any number of arguments")
     first, *names = code.co_varnames[:count]
     inputs = {name: _input(recorder, name, defaults) for name in names}
     stars = [star for star, flag in _STARS if code.co_flags & flag]
