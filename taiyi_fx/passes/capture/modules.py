@@ -118,7 +118,7 @@ def refuse_special(module: nn.Module) -> None:
 def is_torchs(module: nn.Module) -> bool:
     """Whether a module is of a class of torch's own, with the forward that it came with."""
     kind = type(module)
-    code = getattr(kind.forward, "__code__", None)
+    code = getattr(in_class(kind, "forward"), "__code__", None)
     is_own = kind.__module__.startswith(("torch.nn.modules.", "torch.ao.nn."))
     return is_own and code is not None and is_torchs_file(code.co_filename)
 

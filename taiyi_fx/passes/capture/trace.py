@@ -98,6 +98,11 @@ class _Parts:
             _write(recorder, part, module)
         except RecursionError as error:
             raise Refused("calls itself too deeply") from error
+        except Refused:
+            raise
+        except Exception as error:
+            # No model is refused for what a rule of ours did not think of.
+            raise Refused(f"cannot be followed: {type(error).__name__}: {error}") from error
         if part in self.wanted.modules:
             recorder.seen.calls[part] += 1
             mark_root(recorder.graph, part)
