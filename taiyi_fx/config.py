@@ -14,9 +14,8 @@ from torch import nn
 from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, not_shown
 from taiyi_fx.matching import is_function, is_name, match, resolved
+from taiyi_fx.passes.capture.captured import Capture, TraceTargets, function_name
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
-from taiyi_fx.passes.trace import Capture
-from taiyi_fx.passes.tracer import Wanted, function_name
 from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.reductions import NonFinites
@@ -128,13 +127,13 @@ class Config:
     passed_over: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[tuple[str, Change], ...] = ()
 
-    def targets(self, *, evaluation: bool = False) -> Wanted:
+    def targets(self, *, evaluation: bool = False) -> TraceTargets:
         """What a trace has to mark."""
         names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
         names.update((module, None) for module, _ in self.edits)
         # Only a graph shows where they are to be made.
         evaluation |= any(isinstance(r, Edit) for of in self.wanted for _, r in of.requests)
-        return Wanted(names.keys(), [of.function for of in self.wanted], evaluation)
+        return TraceTargets(names.keys(), [of.function for of in self.wanted], evaluation)
 
     def with_functions(self, model: nn.Module, capture: Capture) -> Config:
         """The same with a place for all that is asked of functions.

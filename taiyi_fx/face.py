@@ -18,7 +18,7 @@ from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.compiling import stays_python
 from taiyi_fx.passes.override import with_own_code
 from taiyi_fx.passes.own_passes import Pass
-from taiyi_fx.passes.trace import Capture
+from taiyi_fx.passes.capture.captured import Capture
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

@@ -9,9 +9,8 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.matching import is_function
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
-from taiyi_fx.passes.trace import Capture
-from taiyi_fx.passes.tracer import function_name
+from taiyi_fx.passes.capture.captured import Capture, function_name
+from taiyi_fx.passes.in_place import IN_PLACE_OPERATORS
 
 Function = Callable[..., Any]
 

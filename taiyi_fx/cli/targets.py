@@ -71,7 +71,7 @@ def _shapes(module: nn.Module) -> str:
 def _show_calls(model: nn.Module, text: str, function: Any) -> int:
     from taiyi_fx.config import check
     from taiyi_fx.functions import not_shown
-    from taiyi_fx.passes.trace import trace
+    from taiyi_fx.passes.capture.trace import trace
 
     capture = trace(model, check(model, {function: []}).targets())
     if not capture.functions:

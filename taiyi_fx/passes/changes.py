@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.passes.fresh import is_torchs
+from taiyi_fx.passes.in_place import IN_PLACE_OPERATORS
 from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.marks import pack, unpack
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS, items_of
 
 
 def called_modules(graph: fx.Graph, part: nn.Module) -> dict[str, nn.Module]:

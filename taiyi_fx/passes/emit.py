@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, cast
 
 from torch import fx
 
-from taiyi_fx.passes.proxies import IN_PLACE_OPERATORS
+from taiyi_fx.passes.in_place import IN_PLACE_OPERATORS
 
 OWN = ""
 """The name, in a graph of a module's own call, of the module itself.
@@ -61,13 +62,20 @@ def _function_of(
     """The function that a node is a call of; None for one that can stay as it is."""
     if node.op == "call_module":
         return forwards[str(node.target)]
-    if node.op == "call_function" and (every or node.target in IN_PLACE_OPERATORS):
-        # Written as `a += b`, it would change what `a` stands for where that is a number.
+    if node.op == "call_function" and (every or _is_bound(node.target)):
         return cast(Function, node.target)
     if node.op == "call_method" and every:
         name = str(node.target)
         return lambda owner, /, *args, **kwargs: getattr(owner, name)(*args, **kwargs)
     return None
+
+
+def _is_bound(target: Any) -> bool:
+    """Whether code has to call this very object, not what goes by its name when it runs."""
+    if getattr(target, "__module__", None) == "_operator":
+        # Written as `a += b`, it would change what `a` stands for where that is a number.
+        return target in IN_PLACE_OPERATORS
+    return isinstance(target, (FunctionType, BuiltinFunctionType)) and target is not getattr
 
 
 def _wrap_others(graph: fx.Graph, wrap: Wrap) -> None:

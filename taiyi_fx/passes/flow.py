@@ -16,7 +16,7 @@ from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.emit import Wrap
 from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
-from taiyi_fx.passes.trace import CapturedGraph
+from taiyi_fx.passes.capture.captured import CapturedGraph
 
 Forward = Callable[..., Any]
 

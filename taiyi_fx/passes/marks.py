@@ -66,31 +66,31 @@ def behind_marks(value: Any) -> Iterator[fx.Node]:
 
 
 def mark_call(
-    tracer: fx.Tracer, args: Any, kwargs: Any, site: str, call: int
+    graph: fx.Graph, args: Any, kwargs: Any, site: str, call: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call behind a mark."""
-    if len(args) == 1 and not kwargs and isinstance(args[0], fx.Proxy):
-        return (mark_value(tracer, enter, args[0], site, call),), kwargs
-    packed = tracer.create_proxy("call_function", pack, (tuple(args), kwargs), {})
-    marked = tracer.create_proxy("call_function", enter, (packed, site, call), {})
-    args = tuple(_unpacked(tracer, marked, a, (".args", i)) for i, a in enumerate(args))
-    return args, {k: _unpacked(tracer, marked, v, (".kwargs", k)) for k, v in kwargs.items()}
+    if len(args) == 1 and not kwargs and isinstance(args[0], fx.Node):
+        return (mark_value(graph, enter, args[0], site, call),), kwargs
+    packed = graph.call_function(pack, (tuple(args), kwargs))
+    marked = graph.call_function(enter, (packed, site, call))
+    args = tuple(_unpacked(graph, marked, a, (".args", i)) for i, a in enumerate(args))
+    return args, {k: _unpacked(graph, marked, v, (".kwargs", k)) for k, v in kwargs.items()}
 
 
-def mark_value(tracer: fx.Tracer, mark: Any, value: Any, site: str, call: int) -> Any:
+def mark_value(graph: fx.Graph, mark: Any, value: Any, site: str, call: int) -> Any:
     """A value, of whatever structure, behind a mark."""
-    marked = tracer.create_proxy("call_function", mark, (value, site, call), {})
-    return marked if isinstance(value, fx.Proxy) else _unpacked(tracer, marked, value, ())
+    marked = graph.call_function(mark, (value, site, call))
+    return marked if isinstance(value, fx.Node) else _unpacked(graph, marked, value, ())
 
 
-def _unpacked(tracer: fx.Tracer, marked: fx.Proxy, value: Any, path: tuple[Any, ...]) -> Any:
-    if isinstance(value, fx.Proxy):
-        return tracer.create_proxy("call_function", unpack, (marked, path), {})
+def _unpacked(graph: fx.Graph, marked: fx.Node, value: Any, path: tuple[Any, ...]) -> Any:
+    if isinstance(value, fx.Node):
+        return graph.call_function(unpack, (marked, path))
     if type(value) in (tuple, list):
-        parts = (_unpacked(tracer, marked, v, (*path, i)) for i, v in enumerate(value))
+        parts = (_unpacked(graph, marked, v, (*path, i)) for i, v in enumerate(value))
         return type(value)(parts)
     if type(value) is dict:
-        return {k: _unpacked(tracer, marked, v, (*path, k)) for k, v in value.items()}
+        return {k: _unpacked(graph, marked, v, (*path, k)) for k, v in value.items()}
     return value
 
 

@@ -16,7 +16,7 @@ from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.random_state import random_state, restore_random_state
 from taiyi_fx.passes.run import Run
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.trace import CapturedGraph
+from taiyi_fx.passes.capture.captured import CapturedGraph
 
 Graphs = Mapping[str, Sequence[CapturedGraph]]
 

@@ -13,8 +13,7 @@ from torch import fx, nn
 from taiyi_fx.passes.insert_probes import probe_name
 from taiyi_fx.passes.marks import is_mark, pack, unpack
 from taiyi_fx.passes.pipeline import run_pass
-from taiyi_fx.passes.trace import Capture, CapturedGraph
-from taiyi_fx.passes.tracer import Passed
+from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, InlinedCall
 
 Pass = Callable[[fx.Graph, nn.Module], fx.Graph]
 """A graph, and the module that its nodes name modules and tensors from, to the graph to run."""
@@ -142,7 +141,7 @@ def _is_there(node: fx.Node, part: nn.Module) -> bool:
     return isinstance(found, nn.Module) or node.op == "get_attr"
 
 
-def _still_passed(passed: Sequence[Passed], graph: fx.Graph) -> Iterator[Passed]:
+def _still_passed(passed: Sequence[InlinedCall], graph: fx.Graph) -> Iterator[InlinedCall]:
     """The calls whose nodes are still there, of modules of which all are."""
     names = {node.name for node in graph.nodes}
     broken = {p.module for p in passed if not names.issuperset((*p.inputs, *p.outputs))}

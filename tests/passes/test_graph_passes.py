@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.edited import is_edit
 from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.fuse_probes import fuse_probes
@@ -14,8 +16,6 @@ from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.passes.pipeline import run_pass
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.trace import trace
-from taiyi_fx.passes.tracer import Wanted
 from taiyi_fx.passes.verify_probes import verify_probes
 from taiyi_fx.reductions import Norm
 
@@ -29,7 +29,7 @@ def plan(*names, ports=VALUE + GRADIENT):
 
 def probed(model, names, ports=VALUE + GRADIENT, fuse=True):
     table = SlotTable(plan(*names, ports=ports))
-    (captured, *_) = trace(model, Wanted(names)).graphs[""]
+    (captured, *_) = trace(model, TraceTargets(names)).graphs[""]
     graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
     return (run_pass(fuse_probes, graph, model) if fuse else graph), table
 
@@ -155,7 +155,7 @@ def edited(model, at):
     plans = plan("0", "1")
     plans["1"] = Target("1", plans["1"].readings, (Change(Site(at), torch.neg),))
     table = SlotTable(plans)
-    (captured, *_) = trace(model, Wanted(plans.keys())).graphs[""]
+    (captured, *_) = trace(model, TraceTargets(plans.keys())).graphs[""]
     graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
     return run_pass(fuse_probes, graph, model)
 

@@ -3,6 +3,8 @@
 import torch
 from torch import nn
 
+from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.cells import unpacked
 from taiyi_fx.passes.emit import emit
 from taiyi_fx.passes.insert_probes import insert_probes, is_probe
@@ -10,8 +12,6 @@ from taiyi_fx.passes.ir import Reading, Site, Target
 from taiyi_fx.passes.lower_probes import lower_probes
 from taiyi_fx.passes.pipeline import run_pass
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.trace import trace
-from taiyi_fx.passes.tracer import Wanted
 from taiyi_fx.reductions import Norm
 
 PORTS = ("input", "output", "output_grad")
@@ -20,7 +20,7 @@ PORTS = ("input", "output", "output_grad")
 def lowered(model):
     readings = frozenset(Reading(Site(port), Norm()) for port in PORTS)
     table = SlotTable({"0": Target("0", readings), "2": Target("2", readings)})
-    (captured, *_) = trace(model, Wanted(["0", "2"])).graphs[""]
+    (captured, *_) = trace(model, TraceTargets(["0", "2"])).graphs[""]
     graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
     return run_pass(lower_probes, graph, table.board), table
 

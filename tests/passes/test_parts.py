@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.trace import trace
-from taiyi_fx.passes.tracer import Wanted
+from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.trace import trace
 
 FACTOR = 2.0
 CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}
@@ -40,19 +40,20 @@ def stepped(model, x, at=0):
 
 def test_the_largest_parts_become_graphs_and_the_rest_says_why():
     model = Python(block(), nn.Sequential(block(), Python(block())), nn.Linear(4, 4))
-    capture = trace(model, Wanted(["parts.1.1.parts.0.0"]))
-    assert list(capture.graphs) == ["parts.0", "parts.1", "parts.1.1.parts.0"]
-    assert list(capture.python) == ["", "parts.1.1"]
+    capture = trace(model, TraceTargets(["parts.1.1.parts.0.0"]))
+    assert list(capture.graphs) == ["parts.0", "parts.1.0", "parts.1.1.parts.0"]
+    assert list(capture.python) == ["", "parts.1", "parts.1.1"]
     assert not capture.is_whole
     assert str(capture) == (
-        "3 graphs of 4 forwards; Python stays in\n"
-        "  the model itself, parts.1.1: uses `with torch.enable_grad()` (test_parts.py:26)"
+        "3 graphs of 3 forwards; Python stays in\n"
+        "  the model itself, parts.1, parts.1.1: uses `with torch.enable_grad()` (test_parts.py:26)"
     )
 
 
 def test_a_part_runs_as_its_graph_only_while_something_in_it_is_due():
     parts, seen = (block(), block()), []
     model = taiyi_fx.instrument(Python(*parts), {"parts.1.0": ["InputSndNorm"]})
+    model(torch.ones(1, 4))  # the first forward is followed, through all parts
     parts[1].register_forward_pre_hook(
         lambda module, args: seen.append(["forward" in vars(part) for part in parts])
     )
@@ -93,11 +94,12 @@ class Kept(Python):
         return super().forward(x)
 
 
-def test_calls_from_a_graph_and_from_python_inside_it_stay_apart():
+def test_calls_from_a_graph_and_from_python_beside_it_stay_apart():
     shared = nn.Linear(4, 4)
-    model = taiyi_fx.instrument(nn.Sequential(shared, Kept(shared), nn.Tanh()), CFG)
-    assert list(model.capture.graphs) == [""]
-    assert list(stepped(model, torch.randn(2, 4))) == ["0", "0@1"]
+    first = nn.Sequential(shared, nn.Tanh())
+    model = taiyi_fx.instrument(nn.Sequential(first, Kept(shared), nn.Tanh()), CFG)
+    assert list(model.capture.graphs) == ["0"]
+    assert list(stepped(model, torch.randn(2, 4))) == ["0.0", "0.0@1"]
     assert model.monitor.missing == {}
 
 
@@ -151,4 +153,4 @@ def test_a_helper_object_of_the_model_stays_as_it_was():
     plain = Collects()
     model = taiyi_fx.instrument(plain, CFG)
     assert plain.seen == [[]]
-    assert "reads `self.seen[0].append`" in str(model.capture)
+    assert "reads `self.seen`, a builtins.list" in str(model.capture)

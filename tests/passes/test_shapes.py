@@ -5,8 +5,10 @@ import weakref
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 import taiyi_fx
@@ -216,38 +218,39 @@ def test_compiled_forwards_are_not_followed():
 
 
 class Freeing(nn.Module):
-    """Tells, at its end, which of the results between its layers are still there."""
+    """Makes results that are of no use any more when its last layer is called."""
 
     def __init__(self):
         super().__init__()
-        self.a, self.b, self.look = Remembering(6, 6), Remembering(6, 6), Look()
+        self.a, self.b, self.look = nn.Linear(6, 6), nn.Linear(6, 6), nn.Tanh()
 
     def forward(self, x):
         return self.look(self.b(self.a(x) * 2) * 2)
 
 
-MADE, FREED = [], []
+class Watching(TorchFunctionMode):
+    """Tells, at the last layer, which of the results of the first ones are gone."""
 
+    def __init__(self):
+        super().__init__()
+        self.made, self.freed = [], []
 
-class Remembering(nn.Linear):
-    def forward(self, x):
-        MADE.append(weakref.ref(y := super().forward(x)))
-        return y
-
-
-class Look(nn.Module):
-    def forward(self, x):
-        FREED.append([held() is None for held in MADE])
-        MADE.clear()
-        return x
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.tanh:
+            self.freed.append([held() is None for held in self.made])
+            self.made.clear()
+        value = func(*args, **(kwargs or {}))
+        if func is F.linear:
+            self.made.append(weakref.ref(value))
+        return value
 
 
 def test_what_passes_is_freed_where_the_plain_model_frees_it():
     plain = Freeing()
     model = instrumented(plain, {"look": ["InputSndNorm"]})
     assert model.capture.is_whole
-    FREED.clear()
-    plain(torch.randn(2, 6))
-    model(torch.randn(2, 6))
+    with Watching() as watching:
+        plain(torch.randn(2, 6))
+        model(torch.randn(2, 6))
     assert flow_of(model).nodes
-    assert FREED == [[True, True], [True, True]]
+    assert watching.freed == [[True, True], [True, True]]

@@ -12,4 +12,4 @@ def test_modules_below_a_forward_that_stayed_python_are_not_called_missing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = taiyi_fx.instrument(Chain(Branch()), {nn.Linear: ["InputSndNorm"]})
-    assert list(model.capture.python) == ["first.0"]
+    assert list(model.capture.python) == ["", "first", "first.0"]

@@ -1,0 +1,128 @@
+"""Calls: of modules, functions, methods and classes, each by the rule for what is called."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from taiyi_fx.passes.capture import pure
+from taiyi_fx.passes.capture.containers import call_of_children, call_of_container
+from taiyi_fx.passes.capture.modules import call_module
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.torch_calls import (
+    ASKED,
+    NUMERIC,
+    is_operator,
+    makes_new_tensor,
+    takes_what_flows,
+)
+from taiyi_fx.passes.capture.values import FIXED, Flow, Known, Method, Refused, Value, flows, known
+
+_LOG_USE = torch._C._log_api_usage_once  # counts a use by a name, wherever it is called
+
+
+def call(recorder: Recorder, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a call gives.
+
+    Raises:
+        Refused: No rule says what the call does.
+    """
+    recorder.count_step()
+    if isinstance(function, Method):
+        return _call_method(recorder, function, args, kwargs)
+    called = known(function, "calls")
+    if isinstance(called, nn.Module):
+        return call_module(recorder, called, args, kwargs)
+    if not issubclass(type(called), FIXED):
+        raise Refused(f"calls a {type(called).__name__}")
+    if id(called) in ASKED:
+        recorder.guards.asked[called] = False
+        return Known(False)
+    return _call_function(recorder, called, args, kwargs)
+
+
+def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> Value:
+    given, key = (*args, *kwargs.values()), id(called)
+    if makes_new_tensor(called) or called is _LOG_USE:
+        return recorder.record("call_function", called, args, kwargs)
+    takes_it = key not in NUMERIC or all(isinstance(a, (Flow, Known)) for a in given)
+    if takes_what_flows(called) and takes_it and any(map(flows, given)):
+        return recorder.record("call_function", called, args, kwargs)
+    if called is torch._assert and len(args) == 2 and pure.truth(recorder, args[0]):
+        return Known(None)
+    if key in pure.RULES:
+        return _by_rule(recorder, pure.RULES[key][1], args, kwargs)
+    if key in pure.COMPUTED:
+        return pure.computed(called, *_spread(recorder, called, args, kwargs))
+    if is_operator(called):
+        return pure.computed(called, *args)
+    if isinstance(called, types.FunctionType) and not takes_what_flows(called):
+        return recorder.inline(called, args, kwargs)
+    if _is_named_tuple(called):
+        return _named_tuple(called, args, kwargs)
+    raise Refused(_why_not(called))
+
+
+def _why_not(called: Any) -> str:
+    name = getattr(called, "__name__", repr(called))
+    home = getattr(called, "__module__", None) or ""
+    if getattr(torch, name, None) is called or takes_what_flows(called):
+        return f"calls torch's {name} on nothing that flows in"
+    owner = getattr(called, "__self__", None)
+    if owner is not None and type(owner) is not types.ModuleType:
+        return f"calls `{name}` of a {type(owner).__name__}"
+    return f"calls `{name}`" if home in ("builtins", "") else f"calls `{home}.{name}`"
+
+
+def _by_rule(recorder: Recorder, rule: Any, args: Any, kwargs: Any) -> Value:
+    try:
+        return rule(recorder, *args, **kwargs)
+    except TypeError as error:
+        raise Refused(f"calls with other arguments than expected: {error}") from error
+
+
+def _spread(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> list[Value]:
+    if kwargs:
+        raise Refused(f"calls `{called.__name__}` with keywords")
+    if called in (min, max, sorted) and len(args) == 1:
+        return [list(pure.items(recorder, args[0]))]
+    return args
+
+
+def _is_named_tuple(called: Any) -> bool:
+    return (
+        isinstance(called, type)
+        and called.__mro__[1:] == (tuple, object)
+        and hasattr(called, "_fields")
+    )
+
+
+def _named_tuple(called: Any, args: Any, kwargs: Any) -> Value:
+    try:
+        return called(*args, **kwargs)
+    except TypeError as error:
+        raise Refused(f"makes a {called.__name__}, which fails: {error}") from error
+
+
+def _call_method(recorder: Recorder, method: Method, args: Any, kwargs: Any) -> Value:
+    owner = method.owner
+    if isinstance(owner, Flow):
+        return recorder.record("call_method", method.name, (owner, *args), kwargs)
+    if isinstance(owner, Known) and isinstance(owner.value, nn.Module):
+        return _call_own_method(recorder, method, args, kwargs)
+    if kwargs:
+        raise Refused(f"calls `{method.name}` with keywords")
+    return call_of_container(recorder, method, args)
+
+
+def _call_own_method(recorder: Recorder, method: Method, args: Any, kwargs: Any) -> Value:
+    function = cast(types.FunctionType, method.function)
+    found = call_of_children(recorder, method) if not (args or kwargs) else None
+    if found is not None:
+        return found
+    if vars(nn.Module).get(method.name) is function:
+        raise Refused(f"calls a method that changes or reads the module's state, `{method.name}`")
+    return recorder.inline(function, [method.owner, *args], kwargs)

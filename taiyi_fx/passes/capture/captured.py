@@ -1,0 +1,129 @@
+"""What became of a model: its graphs, what they rely on, and what stayed Python and why."""
+
+from __future__ import annotations
+
+import types
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import fx
+
+from taiyi_fx.passes.capture.guards import Guards
+
+
+@dataclass(frozen=True)
+class TraceTargets:
+    """What gets marks.
+
+    Attributes:
+        modules: Names of the modules whose calls are marked.
+        functions: Functions whose calls are marked, wherever a graph shows them.
+        evaluation: Whether forwards in evaluation mode are read too.
+    """
+
+    modules: Collection[str]
+    functions: Collection[Callable[..., Any]] = ()
+    evaluation: bool = False
+
+
+@dataclass(frozen=True)
+class InlinedCall:
+    """What a call that went into a graph was given and returned, as the graph has it.
+
+    Attributes:
+        module: The module's name.
+        inputs: The names of the nodes that made what was given.
+        outputs: The names of those that made what was returned.
+    """
+
+    module: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass
+class TraceLog:
+    """What one graph holds.
+
+    Attributes:
+        inlined: Modules whose forwards went into the graph.
+        passed: The calls of these, but for the first and those that pass unknown structures.
+        calls: How often each target was called.
+        functions: The function of each call of one, by the name of its site.
+        in_place: Sites of those that are told to change an input, or to write into another.
+    """
+
+    inlined: list[str] = field(default_factory=list)
+    passed: list[InlinedCall] = field(default_factory=list)
+    calls: Counter[str] = field(default_factory=Counter)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    in_place: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class CapturedGraph:
+    """A graph that stands in for the forward of a part while its guards hold.
+
+    Attributes:
+        part: The part's name; the nodes of its graph name modules and parameters from there.
+        graph: The graph, with `enter` and `leave` marks around each call of a target.
+        guards: What the forwards in it rely on.
+        seen: What it holds.
+    """
+
+    part: str
+    graph: fx.Graph
+    guards: Guards
+    seen: TraceLog
+
+
+@dataclass
+class Capture:
+    """What became of a model.
+
+    Attributes:
+        graphs: Graphs by the name of the module whose forward they stand in for: one, or where
+            evaluation is read too and goes another way, two. A model that is one graph has them
+            at ``""``.
+        python: Modules whose forward stayed Python, by name, and why.
+        functions: The functions that were asked for, by the name of each site that calls one.
+        in_place: Sites of those that are told to change an input, or to write into another.
+    """
+
+    graphs: dict[str, list[CapturedGraph]] = field(default_factory=dict)
+    python: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    in_place: set[str] = field(default_factory=set)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the model is one graph."""
+        return not self.python
+
+    def __str__(self) -> str:
+        if self.is_whole:
+            return "one graph"
+        held = {name for graphs in self.graphs.values() for g in graphs for name in g.seen.inlined}
+        many = "1 graph" if len(self.graphs) == 1 else f"{len(self.graphs)} graphs"
+        forwards = "1 forward" if len(held) == 1 else f"{len(held)} forwards"
+        head = f"{many} of {forwards}" if self.graphs else "no graph"
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.python.items():
+            by_reason.setdefault(why, []).append(name or "the model itself")
+        kept = "\n".join(f"  {_listed(names)}: {why}" for why, names in by_reason.items())
+        return f"{head}; Python stays in\n{kept}"
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 4 else ""
+    return ", ".join(names[: 3 if more else 4]) + more
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """A function as users write it: ``operator.add``, ``scaled_dot_product_attention``."""
+    name = getattr(function, "__name__", repr(function))
+    if isinstance(function, types.MethodDescriptorType):
+        return f"Tensor.{name}"
+    return f"operator.{name}" if getattr(function, "__module__", None) == "_operator" else name

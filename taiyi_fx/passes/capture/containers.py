@@ -1,0 +1,223 @@
+"""What is in lists, dictionaries and containers of modules, where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import nn
+
+from taiyi_fx.passes.capture.guards import TENSOR
+from taiyi_fx.passes.capture.lookup import in_class
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.values import Flow, Known, Method, Refused, Value, known, known_simple
+
+_LISTS = (nn.ModuleList, nn.Sequential)
+_ITERATORS = {id(vars(kind)["__iter__"]) for kind in (nn.ModuleList, nn.Sequential)}
+_OF_KEYS = (nn.ModuleDict, nn.ParameterDict)
+
+
+def items(recorder: Recorder, value: Value) -> Iterable[Value]:
+    """The values that a loop over a value goes through; a list that a forward made may grow."""
+    if isinstance(value, Flow):
+        raise Refused("iterates over a tensor, or over something of an unknown length")
+    if isinstance(value, dict):
+        return [Known(key) for key in value]
+    if isinstance(value, (list, tuple, Lazy)):
+        return value
+    found = known(value, "iterates over")
+    if isinstance(found, nn.Module):
+        return _of_module(recorder, found)
+    if isinstance(found, (list, tuple, dict, range, str)):
+        return [Known(item) for item in found]
+    raise Refused(f"iterates over a {type(found).__name__}")
+
+
+class Lazy:
+    """What a generator expression gives, computed as it is asked for."""
+
+    def __init__(self, values: Iterable[Value]) -> None:
+        self._values = values
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+
+def children(recorder: Recorder, module: nn.Module) -> dict[str, Value]:
+    """All parts of a module by their keys, under a guard."""
+    own = recorder.name_of(module)
+    recorder.guards.modules[own] = type(module)
+    names = {k: None if m is None else recorder.name_of(m) for k, m in module._modules.items()}
+    recorder.guards.children[own] = names
+    return {key: Known(child) for key, child in module._modules.items()}
+
+
+def _of_module(recorder: Recorder, module: nn.Module) -> Iterable[Value]:
+    kind = type(module)
+    iterate = in_class(kind, "__iter__")
+    recorder.guards.require(kind, "__iter__", iterate)
+    if id(iterate) in _ITERATORS:
+        return list(children(recorder, module).values())
+    if iterate is vars(nn.ModuleDict)["__iter__"]:
+        return [Known(key) for key in children(recorder, module)]
+    if iterate is vars(nn.ParameterList)["__iter__"]:
+        return [parameter(recorder, module, str(i)) for i in range(_size(recorder, module))]
+    raise Refused(f"iterates over a {kind.__name__}")
+
+
+def _size(recorder: Recorder, module: nn.Module) -> int:
+    size = vars(module)["_size"]
+    recorder.guards.require(recorder.name_of(module), "_size", size)
+    return size
+
+
+def parameter(recorder: Recorder, module: nn.Module, key: str) -> Value:
+    """A tensor that a list or dictionary of parameters holds."""
+    own = recorder.name_of(module)
+    recorder.guards.modules[own] = type(module)
+    if module._parameters.get(key) is None:
+        raise Refused(f"reads the parameter {key!r}, which is not there")
+    recorder.guards.require(own, key, TENSOR, "_parameters")
+    return recorder.read(module, key)
+
+
+def length(recorder: Recorder, value: Value) -> int:
+    """How many values there are in one."""
+    if isinstance(value, Known) and isinstance(value.value, nn.Module):
+        kind = type(value.value)
+        size = in_class(kind, "__len__")
+        recorder.guards.require(kind, "__len__", size)
+        if size in (vars(k)["__len__"] for k in (*_LISTS, nn.ModuleDict)):
+            return len(children(recorder, value.value))
+        if size is vars(nn.ParameterList)["__len__"]:
+            return _size(recorder, value.value)
+        raise Refused(f"asks for the length of a {kind.__name__}")
+    if isinstance(value, (list, tuple, dict)):
+        return len(value)
+    return len(known_simple(value, "asks for the length of"))
+
+
+def item(recorder: Recorder, owner: Value, key: Value) -> Value:
+    """An item of what is known, or of what a forward made."""
+    if isinstance(owner, (list, tuple, dict)):
+        return _taken(owner, known_simple(key, "indexes by"))
+    found = known(owner, "takes an item of")
+    index = known_simple(key, "indexes by")
+    if isinstance(found, nn.Module):
+        return _item_of_module(recorder, found, index)
+    if isinstance(found, (list, tuple, dict, str, range)):
+        return Known(_taken(found, index))
+    raise Refused(f"takes an item of a {type(found).__name__}")
+
+
+def _taken(owner: Any, key: Any) -> Any:
+    try:
+        return owner[key]
+    except (LookupError, TypeError) as error:
+        raise Refused(f"takes an item that is not there, {key!r}") from error
+
+
+def _item_of_module(recorder: Recorder, module: nn.Module, index: Any) -> Value:
+    kind = type(module)
+    take = in_class(kind, "__getitem__")
+    recorder.guards.require(kind, "__getitem__", take)
+    if take in (vars(k)["__getitem__"] for k in _LISTS) and type(index) is int:
+        return _taken(list(children(recorder, module).values()), index)
+    if take is vars(nn.ModuleList)["__getitem__"] and type(index) is slice:
+        return list(children(recorder, module).values())[index]
+    if take is vars(nn.ModuleDict)["__getitem__"]:
+        return _taken(children(recorder, module), index)
+    if take is vars(nn.ParameterList)["__getitem__"] and type(index) is int:
+        return parameter(recorder, module, str(range(_size(recorder, module))[index]))
+    if take is vars(nn.ParameterDict)["__getitem__"] and type(index) is str:
+        return parameter(recorder, module, index)
+    raise Refused(f"takes an item of a {kind.__name__}")
+
+
+def call_of_children(recorder: Recorder, method: Method) -> list[Value] | None:
+    """The parts of a module that a method of torch's own goes through; None for any other."""
+    module = method.owner.value
+    if id(method.function) not in _GOES_THROUGH:
+        return None
+    found, name = children(recorder, module), method.name
+    if name in ("children", "named_children"):
+        kept = {id(child.value): (key, child) for key, child in reversed(found.items())}
+        found = {key: child for key, child in found.items() if (key, child) in kept.values()}
+        found = {key: child for key, child in found.items() if child.value is not None}
+    if name == "keys":
+        return [Known(key) for key in found]
+    if name in ("values", "children"):
+        return list(found.values())
+    return [(Known(key), child) for key, child in found.items()]
+
+
+_GOES_THROUGH = {
+    id(vars(kind)[name])
+    for kind, names in (
+        (nn.Module, ("children", "named_children")),
+        (nn.ModuleDict, ("keys", "values", "items")),
+    )
+    for name in names
+}
+
+
+def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
+    """What a method of a list, tuple, dictionary or text gives."""
+    owner, name = method.owner, method.name
+    if isinstance(owner, Known):
+        owner = owner.value
+        if isinstance(owner, dict) and name in _OF_DICT:
+            owner = {key: Known(value) for key, value in owner.items()}
+        elif isinstance(owner, list) and name == "copy":
+            owner = [Known(value) for value in owner]
+        elif name in _OF_PLAIN:
+            given = [known_simple(a, f"calls `{name}` of") for a in args]
+            return Known(_called(owner, name, given))
+        else:
+            raise Refused(f"calls `{name}` of a {type(owner).__name__}")
+    if isinstance(owner, dict) and name in (*_OF_DICT, "pop", "update", "setdefault"):
+        return _of_dict(owner, name, args)
+    if isinstance(owner, list) and name in _OF_LIST:
+        return _of_list(recorder, owner, name, args)
+    raise Refused(f"calls `{name}` of a {type(owner).__name__}")
+
+
+_OF_DICT = ("keys", "values", "items", "get", "copy")
+_OF_LIST = ("append", "extend", "insert", "pop", "reverse", "copy", "clear")
+_OF_PLAIN = frozenset(
+    "startswith endswith format lower upper split join replace strip count index numel".split()
+)
+
+
+def _called(owner: Any, name: str, args: Any) -> Any:
+    try:
+        return getattr(owner, name)(*args)
+    except Exception as error:
+        raise Refused(f"calls `{name}`, which fails: {error}") from error
+
+
+def _of_dict(owner: dict[Any, Value], name: str, args: Any) -> Value:
+    if name == "keys":
+        return [Known(key) for key in owner]
+    if name == "values":
+        return list(owner.values())
+    if name == "items":
+        return [(Known(key), value) for key, value in owner.items()]
+    if name == "update":
+        if len(args) != 1 or not isinstance(args[0], dict):
+            raise Refused("updates a dictionary by something else")
+        return Known(owner.update(args[0]))
+    if name == "copy":
+        return dict(owner)
+    key, *default = args or [Known(None)]
+    found = _called(owner, name, [known_simple(key, "looks up"), *default])
+    return Known(None) if found is None else found
+
+
+def _of_list(recorder: Recorder, owner: list[Value], name: str, args: Any) -> Value:
+    if name in ("pop", "insert") and args:
+        args = [known_simple(args[0], "indexes by"), *args[1:]]
+    if name == "extend":
+        args = [list(items(recorder, args[0]))]
+    found = _called(owner, name, args)
+    return Known(None) if found is None else found

@@ -1,0 +1,32 @@
+"""One function as it is interpreted."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import MutableMapping
+from dataclasses import dataclass, replace
+from types import FunctionType
+
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.values import Value
+
+
+@dataclass
+class Frame:
+    """A call of a function, and how far it has come.
+
+    Attributes:
+        recorder: Writes the graph.
+        function: The function.
+        local: Its variables.
+        line: The line of what is evaluated now.
+    """
+
+    recorder: Recorder
+    function: FunctionType
+    local: MutableMapping[str, Value]
+    line: int = 0
+
+    def nested(self) -> Frame:
+        """The same with variables of its own besides, for a comprehension."""
+        return replace(self, local=ChainMap({}, self.local))

@@ -1,0 +1,270 @@
+"""What a captured graph relies on, and whether it is still so.
+
+Each step of each path that a forward reads by is a guard: an entry of a dictionary (a module's
+attributes, a function's globals), or an attribute of a class, a Python module, a function or a
+cell. While all guards hold, the forward would read what the graph was made of.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as torch_module
+
+from taiyi_fx.passes.capture.values import SIMPLE
+from taiyi_fx.passes.override import ForwardOverride
+
+MISSING: Any = object()
+"""The value of a guard on a name that is not there."""
+TENSOR: Any = object()
+"""The value of a guard on a name that holds a tensor, whichever."""
+
+_GLOBAL_HOOKS = (
+    torch_module._global_forward_hooks,
+    torch_module._global_forward_pre_hooks,
+    torch_module._global_backward_hooks,
+    torch_module._global_backward_pre_hooks,
+)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class Submodule:
+    """The value of a guard on a name that holds a module, by the module's name in the model."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One thing that a captured graph relies on.
+
+    Attributes:
+        owner: Who holds or answers it: the name of a module of the model, or any other object.
+        name: Its name there.
+        value: What it was.
+        space: Of a module, which dictionary holds it; ``""`` is that of its attributes.
+    """
+
+    owner: Any
+    name: str
+    value: Any
+    space: str = ""
+
+
+class Guards:
+    """All that one captured graph relies on.
+
+    Attributes:
+        children: By a module's name, the names and keys of all its parts, where a forward goes
+            through them.
+        modules: Names of the modules that are entered or called, whose class counts and who have
+            no hooks.
+        asked: What functions of torch's answer.
+    """
+
+    def __init__(self) -> None:
+        self._guards: dict[tuple[Any, str, str], Guard] = {}
+        self.children: dict[str, dict[str, str | None]] = {}
+        self.modules: dict[str, type[nn.Module]] = {}
+        self.asked: dict[Callable[[], Any], Any] = {}
+
+    def __iter__(self) -> Iterator[Guard]:
+        return iter(self._guards.values())
+
+    def require(self, owner: Any, name: str, value: Any, space: str = "") -> None:
+        """Takes down that an owner holds a value by a name."""
+        key = (owner if isinstance(owner, str) else id(owner), name, space)
+        self._guards.setdefault(key, Guard(owner, name, value, space))
+
+    def bind(self, root: nn.Module, part: str) -> BoundGuards:
+        """The guards of a graph that stands in for a part of a model, or of its copy."""
+        return BoundGuards(self, root, part)
+
+
+Row = tuple[Any, str, Any]
+
+
+class BoundGuards:
+    """The guards of one graph, bound to the modules of one model.
+
+    Args:
+        guards: The guards.
+        root: The model.
+        part: The name of the part whose forward the graph stands in for.
+    """
+
+    def __init__(self, guards: Guards, root: nn.Module, part: str) -> None:
+        modules = {name: _submodule(root, name) for name in _names_in(guards)}
+        self.held: list[Row] = []
+        self.answered: list[Row] = []
+        for guard in guards:
+            value = guard.value
+            if isinstance(value, Submodule):
+                value = modules[value.name]
+            if isinstance(guard.owner, str):
+                owner = vars(modules[guard.owner])
+                self.held.append((owner[guard.space] if guard.space else owner, guard.name, value))
+            elif isinstance(guard.owner, dict):
+                self.held.append((guard.owner, guard.name, value))
+            else:
+                self.answered.append((guard.owner, guard.name, value))
+        self.children = [
+            (
+                modules[name]._modules,
+                [None if n is None else modules[n] for n in kept.values()],
+                [*kept],
+            )
+            for name, kept in guards.children.items()
+        ]
+        self.kinds = [(modules[name], kind) for name, kind in guards.modules.items()]
+        # Whoever has wrapped the part's own forward has called this one.
+        self.own = [vars(modules[name]) for name in guards.modules if name != part]
+        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in _HOOKS)]
+        self.asked = list(guards.asked.items())
+        self._quick: Callable[[], bool] | None = None
+
+    def hold(self) -> bool:
+        """Whether all is as it was."""
+        if self._quick is None:
+            self._quick = _written(self)
+        try:
+            if self._quick():
+                return True
+        except (KeyError, AttributeError):
+            return False
+        return self.values_hold() and self.runs_the_same()
+
+    def values_hold(self) -> bool:
+        """Whether what is read is as it was; asks in a way that torch.compile guards on."""
+        for function, value in self.asked:
+            if function() is not value:
+                return False
+        for owner, name, value in self.held:
+            if not _agrees(owner.get(name, MISSING), value):
+                return False
+        for owner, name, value in self.answered:
+            if _is_setting(owner, name, value) and not _agrees(
+                getattr(owner, name, MISSING), value
+            ):
+                return False
+        return all(list(kept.values()) == expected for kept, expected, _ in self.children)
+
+    def runs_the_same(self) -> bool:
+        """Whether there are no hooks, and classes and functions are what was captured."""
+        if any(self.hooks):
+            return False
+        if any(type(module) is not kind for module, kind in self.kinds):
+            return False
+        if any(list(kept) != keys for kept, _, keys in self.children):
+            return False
+        if not all(map(has_own_forward, self.own)):
+            return False
+        return all(
+            _agrees(getattr(owner, name, MISSING), value) for owner, name, value in self.answered
+        )
+
+
+def has_own_forward(attributes: Mapping[str, Any]) -> bool:
+    """Whether a module with these attributes runs its class's forward, or a probed one of ours."""
+    forward = attributes.get("forward")
+    while isinstance(forward, ForwardOverride):
+        forward = forward.below
+    return forward is None and attributes.get("_compiled_call_impl") is None
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether two plain values are the same to the bit: 0.0 is not -0.0, and True is not 1."""
+    if type(found) is not type(expected):
+        return False
+    if found is expected and not isinstance(found, (tuple, list, dict)):
+        return True
+    if isinstance(found, (tuple, list)):
+        return len(found) == len(expected) and all(map(same, found, expected))
+    if isinstance(found, dict):
+        return list(found) == list(expected) and all(map(same, found.values(), expected.values()))
+    if isinstance(found, complex):
+        return same(found.real, expected.real) and same(found.imag, expected.imag)
+    if isinstance(found, float):
+        return struct.pack("d", found) == struct.pack("d", expected)
+    return type(found) in SIMPLE and found == expected
+
+
+def _agrees(found: Any, value: Any) -> bool:
+    if value is TENSOR:
+        return isinstance(found, torch.Tensor)
+    if isinstance(value, (list, dict)):
+        return same(found, value)
+    return found is value or (isinstance(value, _COMPARED) and same(found, value))
+
+
+_COMPARED = (*SIMPLE, tuple)
+
+
+def _is_setting(owner: Any, name: str, value: Any) -> bool:
+    """Whether torch.compile is to ask for it: the rest it asks of its own accord, or once."""
+    is_named = isinstance(owner, (type, type(torch))) and not name.startswith("__")
+    return is_named and name != "forward" and value is not MISSING
+
+
+def _names_in(guards: Guards) -> set[str]:
+    owners = {g.owner for g in guards if isinstance(g.owner, str)}
+    values = {g.value.name for g in guards if isinstance(g.value, Submodule)}
+    kept = {n for found in guards.children.values() for n in found.values() if n is not None}
+    return owners | values | kept | guards.children.keys() | guards.modules.keys()
+
+
+def _submodule(root: nn.Module, name: str) -> nn.Module:
+    found: Any = root
+    for key in name.split(".") if name else ():
+        found = found._modules[key]
+    return found
+
+
+def _written(bound: BoundGuards) -> Callable[[], bool]:
+    """One function of all comparisons by identity: it is asked at each forward that is read.
+
+    It is False, too, where a value is another object with the same bits.
+    """
+    scope: dict[str, Any] = {"same": same, "Tensor": torch.Tensor, "own": has_own_forward}
+    scope["hooks"] = bound.hooks
+
+    def named(value: Any) -> str:
+        name = f"v{len(scope)}"
+        scope[name] = value
+        return name
+
+    tests = ["not any(hooks)"]
+    tests += [f"{named(f)}() is {named(value)}" for f, value in bound.asked]
+    tests += [f"type({named(m)}) is {named(kind)}" for m, kind in bound.kinds]
+    for attributes in bound.own:
+        d = named(attributes)
+        tests.append(f"('forward' not in {d} and '_compiled_call_impl' not in {d} or own({d}))")
+    for kept, expected, keys in bound.children:
+        d = named(kept)
+        tests.append(f"[*{d}.values()] == {named(expected)} and [*{d}] == {named(keys)}")
+    for owner, name, value in bound.held:
+        tests.append(
+            _test(f"{named(owner)}[{name!r}]", f"{name!r} not in {named(owner)}", value, named)
+        )
+    for owner, name, value in bound.answered:
+        o = named(owner)
+        tests.append(_test(f"{o}.{name}", f"not hasattr({o}, {name!r})", value, named))
+    source = "def hold():\n return (" + "\n  and ".join(tests) + ")"
+    exec(compile(source, "<guards>", "exec"), scope)
+    return scope["hold"]
+
+
+def _test(found: str, is_missing: str, value: Any, named: Callable[[Any], str]) -> str:
+    if value is MISSING:
+        return is_missing
+    if value is TENSOR:
+        return f"isinstance({found}, Tensor)"
+    if isinstance(value, (list, dict)):
+        return f"same({found}, {named(value)})"
+    return f"{found} is {named(value)}"

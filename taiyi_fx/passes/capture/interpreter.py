@@ -1,0 +1,93 @@
+"""Calls of functions whose code is known: interpreted, never run."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+from taiyi_fx.passes.capture.frame import Frame
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.source import body_of, is_torchs_file
+from taiyi_fx.passes.capture.statements import Return, run
+from taiyi_fx.passes.capture.values import FIXED, NONE, Known, Refused, Value, is_simple
+
+
+def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -> Value:
+    """What a call of a function gives, whose operations become part of the graph.
+
+    Raises:
+        Refused: The function does what a graph would lose.
+    """
+    return interpret(recorder, function, arguments(function, args, kwargs))
+
+
+def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value]) -> Value:
+    """What a function gives that begins with some variables.
+
+    Raises:
+        Refused: The function does what a graph would lose.
+    """
+    frame = Frame(recorder, function, local, function.__code__.co_firstlineno)
+    try:
+        rely_on(recorder, function)
+        run(frame, body_of(function))
+    except Return as done:
+        return done.value
+    except Refused as refused:
+        filename = function.__code__.co_filename
+        if not refused.place or (refused.is_torchs and not is_torchs_file(filename)):
+            refused.place = f"{Path(filename).name}:{frame.line}"
+            refused.is_torchs = is_torchs_file(filename)
+        raise
+    return NONE
+
+
+def rely_on(recorder: Recorder, function: FunctionType) -> None:
+    """Takes down that a function's code and defaults are what they are."""
+    require = recorder.guards.require
+    require(function, "__code__", function.__code__)
+    for name in ("__defaults__", "__kwdefaults__"):
+        found = getattr(function, name)
+        # A dictionary may change, a tuple may not.
+        require(function, name, dict(found) if isinstance(found, dict) else found)
+
+
+def arguments(function: FunctionType, args: Any, kwargs: Any) -> dict[str, Value]:
+    """The variables that a function begins with.
+
+    Raises:
+        Refused: The arguments do not fit.
+    """
+    code, given = function.__code__, dict(kwargs)
+    count, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    names = code.co_varnames[:end]
+    local: dict[str, Value] = dict(zip(names[:count], args, strict=False))
+    rest = tuple(args[count:])
+    if code.co_flags & inspect.CO_VARARGS:
+        local[code.co_varnames[end]] = rest
+        rest, end = (), end + 1
+    for name in names[code.co_posonlyargcount :]:
+        if name in given and name not in local:
+            local[name] = given.pop(name)
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        local[code.co_varnames[end]], given = given, {}
+    defaults = defaults_of(function)
+    missing = [name for name in names if name not in local and name not in defaults]
+    if rest or given or missing:
+        raise Refused(f"calls {function.__name__} with other arguments than it takes")
+    return local | {name: _default(defaults[name], name) for name in names if name not in local}
+
+
+def defaults_of(function: FunctionType) -> dict[str, Any]:
+    """A function's defaults by the names of its parameters."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return {**dict(zip(names, defaults, strict=True)), **(function.__kwdefaults__ or {})}
+
+
+def _default(value: Any, name: str) -> Value:
+    if is_simple(value) or isinstance(value, FIXED):
+        return Known(value)
+    raise Refused(f"has a default that it may change, {name!r}")

@@ -1,0 +1,218 @@
+"""What a name or an attribute stands for, found by a path of guards: nothing is run to find it."""
+
+from __future__ import annotations
+
+import builtins
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from taiyi_fx.passes.capture.guards import MISSING, TENSOR, Submodule
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.values import (
+    FIXED,
+    Flow,
+    Known,
+    Method,
+    Refused,
+    Value,
+    is_plain_container,
+    is_simple,
+)
+
+FLOWING_ATTRIBUTES = frozenset("shape dtype device ndim T mT H mH real imag layout".split())
+_DENIED = """
+    apply_ backward data_ptr item map_ map2_ numpy register_hook rename_ rename refine_names names
+    register_post_accumulate_grad_hook reinforce requires_grad_ resize resize_ resize_as resize_as_
+    retain_grad set_ share_memory share_memory_ storage storage_type tolist type unflatten_names
+    untyped_storage detach_ align_to align_as coalesce module_load as_subclass equal allclose
+    record_stream sparse_resize_ sparse_resize_and_clear_ new storage_offset cpu cuda pin_memory
+""".split()
+TENSOR_METHODS = frozenset(
+    name
+    for name in dir(torch.Tensor)
+    if name[0] != "_" and not name.startswith("is_") and callable(getattr(torch.Tensor, name))
+) - frozenset(_DENIED) | {"type", "cpu", "cuda"}
+
+
+def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:
+    """What a name means in a function, that is none of its own variables."""
+    code = function.__code__
+    if name in code.co_freevars:
+        cell = (function.__closure__ or ())[code.co_freevars.index(name)]
+        return _kept(recorder, cell, "cell_contents", f"the variable {name!r} that it closes over")
+    if name in function.__globals__:
+        return _kept(recorder, function.__globals__, name, f"the global variable {name!r}")
+    recorder.guards.require(function.__globals__, name, MISSING)
+    if name not in vars(builtins):
+        raise Refused(f"reads {name!r}, which is not there")
+    return _kept(recorder, vars(builtins), name, name)
+
+
+def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
+    """What an attribute of a value is.
+
+    Args:
+        recorder: Takes the guards and reads.
+        owner: The value.
+        name: The attribute.
+        text: How the forward spells it.
+    """
+    if isinstance(owner, Flow):
+        return _of_flow(recorder, owner, name, text)
+    if name.startswith("__") and name not in _NAMES:
+        raise Refused(f"reads `{text}`")
+    if not isinstance(owner, Known):
+        return _of_made(owner, name, text)
+    found = owner.value
+    if name == "__class__" and isinstance(found, (nn.Module, FunctionType, type)):
+        return _class_of(recorder, found)
+    if isinstance(found, nn.Module):
+        return of_module(recorder, found, name, text)
+    if type(found) is ModuleType:
+        return _kept(recorder, found, name, f"`{text}`")
+    if isinstance(found, type):
+        return _of_class(recorder, found, name, text)
+    if isinstance(found, FunctionType) and name in _NAMES:
+        return _kept(recorder, found, name, f"`{text}`")
+    if is_simple(found) or is_plain_container(found):
+        return Method(owner, name)
+    raise Refused(f"reads `{text}`, an object's")
+
+
+_NAMES = ("__class__", "__name__", "__module__", "__qualname__")
+
+
+def _of_flow(recorder: Recorder, owner: Flow, name: str, text: str) -> Value:
+    if name in FLOWING_ATTRIBUTES:
+        return recorder.record("call_function", getattr, (owner, Known(name)))
+    if name in TENSOR_METHODS:
+        return Method(owner, name)
+    raise Refused(f"asks what flows in for `{text}`")
+
+
+def _of_made(owner: Value, name: str, text: str) -> Value:
+    if isinstance(owner, tuple) and name in getattr(owner, "_fields", ()):
+        return getattr(owner, name)
+    if isinstance(owner, (list, tuple, dict)) and not name.startswith("_"):
+        return Method(owner, name)
+    raise Refused(f"reads `{text}`")
+
+
+def _class_of(recorder: Recorder, found: Any) -> Value:
+    if isinstance(found, nn.Module):
+        recorder.guards.modules[recorder.name_of(found)] = type(found)
+    return Known(type(found))
+
+
+def _kept(recorder: Recorder, owner: Any, name: str, what: str) -> Value:
+    """What a dictionary holds, or a Python module, a function or a cell, under a guard."""
+    if isinstance(owner, dict):
+        value = owner[name]
+    else:
+        space = vars(owner) if isinstance(owner, ModuleType) else None
+        value = getattr(owner, name, MISSING) if space is None else space.get(name, MISSING)
+    if value is MISSING:
+        raise Refused(f"reads {what}, which is not there")
+    return found(recorder, owner, name, value, what)
+
+
+def found(
+    recorder: Recorder, owner: Any, name: str, value: Any, what: str, space: str = ""
+) -> Value:
+    """The value of an object that an owner holds by a name, under a guard."""
+    if issubclass(type(value), nn.Module):
+        expected: Any = Submodule(recorder.name_of(value))
+    elif is_plain_container(value):
+        expected = value = type(value)(value)
+    elif is_simple(value) or type(value) is ModuleType or issubclass(type(value), FIXED):
+        expected = value
+    elif issubclass(type(value), torch.Tensor):
+        raise Refused(f"reads {what}, a tensor: pass it in, or register it as a buffer")
+    else:
+        raise Refused(f"reads {what}, a {type(value).__module__}.{type(value).__name__}")
+    recorder.guards.require(owner, name, expected, space)
+    return Known(value)
+
+
+def in_class(kind: type, name: str) -> Any:
+    """What a class and its bases hold by a name, as it is there."""
+    for base in kind.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return MISSING
+
+
+def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
+    if name in _NAMES:
+        return _kept(recorder, kind, name, f"`{text}`")
+    value = in_class(kind, name)
+    if value is MISSING or type(kind).__getattribute__ is not type.__getattribute__:
+        raise Refused(f"reads `{text}`, which is not there")
+    if isinstance(value, (property, classmethod)) or hasattr(type(kind), name):
+        raise Refused(f"reads `{text}`, of a class")
+    # Of a static method, the function.
+    return found(recorder, kind, name, getattr(kind, name), f"`{text}`")
+
+
+def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Value:
+    """What an attribute of a module is, in the order in which Python and torch look for it."""
+    guards, own, kind = recorder.guards, recorder.name_of(module), type(module)
+    guards.modules[own] = kind
+    shared = in_class(kind, name)
+    if isinstance(shared, property):
+        return _of_property(recorder, module, name, shared)
+    if shared is not MISSING and hasattr(type(shared), "__set__"):
+        raise Refused(f"reads `{text}`, which answers in a way of its own")
+    if name in vars(module):
+        guards.require(kind, name, MISSING if shared is MISSING else getattr(kind, name))
+        if name == "training":
+            guards.require(own, name, recorder.training)
+            return Known(recorder.training)
+        return _held(recorder, module, name, vars(module)[name], text, "")
+    guards.require(own, name, MISSING)
+    if shared is not MISSING:
+        return _of_kind(recorder, module, name, shared, text)
+    guards.require(kind, name, MISSING)
+    for space in ("_parameters", "_buffers", "_modules"):
+        if name in vars(module)[space]:
+            return _held(recorder, module, name, vars(module)[space][name], text, space)
+    raise Refused(f"reads `{text}`, which is not there")
+
+
+def _held(
+    recorder: Recorder, module: nn.Module, name: str, value: Any, text: str, space: str
+) -> Value:
+    own = recorder.names[module]
+    if space == "" and name in _OWN:
+        raise Refused(f"reads `{text}`, torch's own")
+    if issubclass(type(value), torch.Tensor):
+        recorder.guards.require(own, name, TENSOR, space)
+        return recorder.read(module, name)
+    if isinstance(value, (int, float)) and not is_simple(value):
+        kind = f"{type(value).__module__}.{type(value).__name__}"
+        raise Refused(f"computes with a {kind}, {value!r}")
+    return found(recorder, own, name, value, f"`{text}`", space)
+
+
+_OWN = frozenset(vars(nn.Module())) - {"training"}
+
+
+def _of_property(recorder: Recorder, module: nn.Module, name: str, made: property) -> Value:
+    recorder.guards.require(type(module), name, made)
+    if not isinstance(made.fget, FunctionType):
+        raise Refused(f"reads the property {name!r}")
+    return recorder.inline(made.fget, [Known(module)], {})
+
+
+def _of_kind(recorder: Recorder, module: nn.Module, name: str, shared: Any, text: str) -> Value:
+    kind = type(module)
+    value = getattr(kind, name)
+    if isinstance(shared, FunctionType):
+        recorder.guards.require(kind, name, value)
+        return Method(Known(module), name, shared)
+    if isinstance(shared, classmethod) or (hasattr(type(shared), "__get__") and value is shared):
+        raise Refused(f"reads `{text}`, of a class")
+    return found(recorder, kind, name, value, f"`{text}`")

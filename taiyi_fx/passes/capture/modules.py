@@ -1,0 +1,178 @@
+"""Calls of modules: gone into, or kept as they are where nothing in them can matter."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.fx.node import map_aggregate
+
+from taiyi_fx.passes.capture.captured import InlinedCall
+from taiyi_fx.passes.capture.containers import children
+from taiyi_fx.passes.capture.lookup import in_class
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.source import is_torchs_file
+from taiyi_fx.passes.capture.values import Known, Refused, Value, argument, lifted
+from taiyi_fx.passes.marks import behind_marks, leave, mark_call, mark_value
+from taiyi_fx.passes.override import entry_of
+
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+_SPELLED = (type(None), bool, int, float, complex, str)
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
+    """What a call of a module gives, between marks if it is a target."""
+    name = recorder.name_of(module)
+    if name not in recorder.wanted.modules or recorder.is_silent:
+        return _called(recorder, module, name, args, kwargs)
+    if any(map(_holds_container, (*args, *kwargs.values()))):
+        # Behind a mark it would be another container than the one that is handed in.
+        raise Refused(f"hands a list or dictionary to {name!r}")
+    call = recorder.count_call(name)
+    given = mark_call(recorder.graph, argument(tuple(args)), argument(kwargs), name, call)
+    args, kwargs = lifted(given[0]), lifted(given[1])
+    made = argument(_called(recorder, module, name, args, kwargs))
+    return lifted(mark_value(recorder.graph, leave, made, name, call))
+
+
+def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
+    if is_torch_leaf(module):
+        check_leaf(recorder, module)
+        return _as_it_is(recorder, module, args, kwargs)
+    has_parts = next(module.children(), None) is not None
+    takes_container = any(map(_holds_container, (*args, *kwargs.values())))
+    if has_parts or takes_container or recorder.wanted.functions or recorder.is_silent:
+        return _inlined(recorder, module, name, args, kwargs)
+    # It is called as it is, but may run nothing that this would not have let pass.
+    with recorder.silent():
+        enter_module(recorder, module, args, kwargs)
+    return _as_it_is(recorder, module, args, kwargs)
+
+
+def _as_it_is(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
+    if any(map(_holds_container, (*args, *kwargs.values()))):
+        raise Refused(f"hands a list or dictionary to {recorder.name_of(module)!r}")
+    return recorder.record("call_module", recorder.paths[module], args, kwargs)
+
+
+def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
+    with recorder.inside(name):
+        value = enter_module(recorder, module, args, kwargs)
+    if recorder.is_silent:
+        return value
+    if name not in recorder.seen.inlined:
+        recorder.seen.inlined.append(name)
+    given, made = _nodes_in((args, kwargs)), _nodes_in(value)
+    if given is not None and made is not None:
+        recorder.seen.passed.append(InlinedCall(name, given, made))
+    return value
+
+
+def enter_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
+    """What a module's forward gives, whose operations become part of the graph."""
+    refuse_special(module)
+    kind = type(module)
+    forward = in_class(kind, "forward")
+    if not isinstance(forward, FunctionType):
+        raise Refused("has no forward of its own")
+    require_plain_call(recorder, module)
+    return recorder.inline(forward, [Known(module), *args], kwargs)
+
+
+def require_plain_call(recorder: Recorder, module: nn.Module) -> None:
+    """Takes down that a call of the module runs its class's forward, and nothing besides."""
+    guards, kind = recorder.guards, type(module)
+    guards.modules[recorder.names[module]] = kind
+    guards.require(kind, "forward", kind.forward)
+    guards.require(kind, "__call__", nn.Module.__call__)
+    guards.require(nn.Module, "_call_impl", nn.Module._call_impl)
+
+
+def refuse_special(module: nn.Module) -> None:
+    """Refuses a module that answers otherwise than its class's forward says.
+
+    Raises:
+        Refused: It does.
+    """
+    kind, own = type(module), vars(module)
+    if isinstance(module, torch.jit.ScriptModule):
+        raise Refused("is a script module")
+    if entry_of(module) is not None:
+        raise Refused("was replaced on the instance")
+    if own.get("_compiled_call_impl") is not None:
+        raise Refused("is compiled")
+    if any(own[hooks] for hooks in _HOOKS):
+        raise Refused("has hooks registered on it")
+    if kind.__call__ is not nn.Module.__call__:
+        raise Refused("is called in a way of its own")
+    for name in ("__getattr__", "__getattribute__"):
+        if in_class(kind, name) is not in_class(nn.Module, name):
+            raise Refused(f"has a {name} of its own")
+    if kind.__module__ == "torch.nn.utils.parametrize" or hasattr(kind, "_infer_parameters"):
+        raise Refused("is parametrized, or lazy")
+
+
+def is_torchs(module: nn.Module) -> bool:
+    """Whether a module is of a class of torch's own, with the forward that it came with."""
+    kind = type(module)
+    code = getattr(in_class(kind, "forward"), "__code__", None)
+    is_own = kind.__module__.startswith(("torch.nn.modules.", "torch.ao.nn."))
+    return is_own and code is not None and is_torchs_file(code.co_filename)
+
+
+def is_torch_leaf(module: nn.Module) -> bool:
+    """Whether a module of torch's own is called as it is."""
+    return is_torchs(module) and not isinstance(module, _CONTAINERS)
+
+
+def is_torch_composite(module: nn.Module) -> bool:
+    """Whether a module of torch's own has parts, which it may call in ways of its own."""
+    return is_torch_leaf(module) and next(module.children(), None) is not None
+
+
+def check_leaf(recorder: Recorder, module: nn.Module) -> None:
+    """Takes down what has to hold of a module of torch's own, and of all its parts.
+
+    Raises:
+        Refused: It runs code that is not torch's, or parts of it are targets.
+    """
+    for inside in module.modules():
+        if inside is not module and recorder.names[inside] in recorder.wanted.modules:
+            kind = type(module).__name__
+            raise Refused(f"{kind} is torch's own and calls its parts itself")
+        refuse_special(inside)
+        if not is_torchs(inside) or any(map(_is_users, vars(inside).values())):
+            raise Refused(f"{type(inside).__name__} runs code that is not torch's")
+        require_plain_call(recorder, inside)
+        if inside._modules:
+            children(recorder, inside)
+
+
+def _is_users(value: Any) -> bool:
+    return isinstance(value, FunctionType) and not is_torchs_file(value.__code__.co_filename)
+
+
+def _holds_container(value: Value) -> bool:
+    # A part could change it, and the graph would not show that.
+    if isinstance(value, tuple):
+        return any(map(_holds_container, value))
+    return isinstance(value, (list, dict)) or (
+        isinstance(value, Known) and isinstance(value.value, (list, dict))
+    )
+
+
+def _nodes_in(value: Value) -> tuple[str, ...] | None:
+    """The names of the nodes that made a value; None if it may hold more than can be seen."""
+    try:
+        structure = argument(value)
+    except Refused:
+        return None
+    parts: list[Any] = []
+    map_aggregate(structure, parts.append)
+    if not all(part is None or isinstance(part, (torch.fx.Node, *_SPELLED)) for part in parts):
+        return None
+    nodes = behind_marks([part for part in parts if isinstance(part, torch.fx.Node)])
+    return tuple(node.name for node in nodes)

@@ -1,0 +1,141 @@
+"""Writes the graph of one part, and takes down what it relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, function_name
+from taiyi_fx.passes.capture.guards import Guards
+from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
+from taiyi_fx.passes.marks import leave, mark_call, mark_value
+
+_MOST_STEPS = 500_000
+
+
+class Recorder:
+    """The graph of one part as it is written.
+
+    Args:
+        part: The part's name.
+        module: The part.
+        names: The names of all modules in the whole model, whose own is the first that they have.
+        wanted: What gets marks.
+        training: The mode that all modules inside are taken to be in.
+        inline: Interprets a call of a function.
+
+    Attributes:
+        graph: The graph.
+        guards: What it relies on.
+        seen: What it holds.
+        current: The name of the module whose forward is being interpreted.
+        is_silent: Whether nothing is written, as what is called is only judged.
+    """
+
+    def __init__(
+        self,
+        part: str,
+        module: nn.Module,
+        names: Mapping[nn.Module, str],
+        wanted: TraceTargets,
+        *,
+        training: bool,
+        inline: Callable[..., Value],
+    ) -> None:
+        self.graph = fx.Graph()
+        self.guards = Guards()
+        self.seen = TraceLog()
+        self.names = names
+        self.paths = {m: path for path, m in module.named_modules()}
+        self.wanted = wanted
+        self.training = training
+        self.current = part
+        self.is_silent = False
+        self._inline = inline
+        self._steps = 0
+
+    def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Value:
+        """What a call of a function gives, whose operations become part of the graph."""
+        return self._inline(self, function, args, kwargs)
+
+    def count_step(self) -> None:
+        """Refuses what is too long to be a graph."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Refused("takes too many steps")
+
+    def record(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Flow:
+        """Writes one operation; marks a call of a function that is asked for."""
+        given, named = argument(tuple(args)), argument(kwargs or {})
+        if self.is_silent:
+            return Flow(None)
+        function = self._wanted_function(op, target)
+        if function is None:
+            return Flow(self.graph.create_node(op, target, given, named))
+        site = self._site(function)
+        self.seen.functions[site] = function
+        call = self.count_call(site)
+        if any(a is True for a in given) or named.get("inplace") or "out" in named:
+            self.seen.in_place.add(site)
+        given, named = mark_call(self.graph, given, named, site, call)
+        made = self.graph.create_node(op, target, given, named)
+        made.meta["site"] = site, call
+        return lifted(mark_value(self.graph, leave, made, site, call))
+
+    def read(self, module: nn.Module, name: str) -> Flow:
+        """Writes that a tensor is read of a module, here and each time anew."""
+        path = self.paths[module]
+        made = self.record("get_attr", f"{path}.{name}" if path else name)
+        return Flow(made.node, is_tensor=True)
+
+    def count_call(self, site: str) -> int:
+        """Counts a call of a target; returns how many there were before."""
+        call, self.seen.calls[site] = self.seen.calls[site], self.seen.calls[site] + 1
+        return call
+
+    def name_of(self, module: nn.Module) -> str:
+        """The name of a module of the part.
+
+        Raises:
+            Refused: It is no module of the part's.
+        """
+        if module not in self.paths:
+            raise Refused(f"reads a {type(module).__name__} that is no module of its own")
+        return self.names[module]
+
+    @contextmanager
+    def inside(self, name: str) -> Iterator[None]:
+        """In the body, the forward of a module is interpreted."""
+        outer, self.current = self.current, name
+        try:
+            yield
+        finally:
+            self.current = outer
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """In the body, nothing is written."""
+        self.is_silent = True
+        try:
+            yield
+        finally:
+            self.is_silent = False
+
+    def _site(self, function: Callable[..., Any]) -> str:
+        name = function_name(function)
+        site = f"{self.current}.{name}()".lstrip(".")
+        if self.seen.functions.get(site, function) is not function:
+            site = f"{self.current}.{function.__module__}.{name}()".lstrip(".")
+        return site
+
+    def _wanted_function(self, op: str, target: Any) -> Callable[..., Any] | None:
+        if not self.wanted.functions or op not in ("call_function", "call_method"):
+            return None
+        found = getattr(torch.Tensor, target, None) if op == "call_method" else target
+        # By identity: a function's own equality may be anything.
+        return next((f for f in self.wanted.functions if f is found), None)

@@ -1,0 +1,179 @@
+"""Statements: what each form of Python's does."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from taiyi_fx.passes.capture.containers import items
+from taiyi_fx.passes.capture.expressions import evaluate, in_place_operator, is_true, taken
+from taiyi_fx.passes.capture.frame import Frame
+from taiyi_fx.passes.capture.pure import binary
+from taiyi_fx.passes.capture.unpacking import bind
+from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, known_simple
+
+
+class Return(Exception):
+    """A function returns.
+
+    Attributes:
+        value: What it returns.
+    """
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+class _Break(Exception):
+    pass
+
+
+class _Continue(Exception):
+    pass
+
+
+def run(frame: Frame, body: list[ast.stmt]) -> None:
+    """Interprets statements in order.
+
+    Raises:
+        Return: One returns.
+        Refused: One has no rule, or asks for what is not known.
+    """
+    for statement in body:
+        frame.recorder.count_step()
+        frame.line = statement.lineno
+        rule = _RULES.get(type(statement))
+        if rule is None:
+            raise Refused(f"uses `{type(statement).__name__.lower()}`")
+        rule(frame, statement)
+
+
+def _return(frame: Frame, statement: ast.Return) -> None:
+    raise Return(Known(None) if statement.value is None else evaluate(frame, statement.value))
+
+
+def _assign(frame: Frame, statement: ast.Assign) -> None:
+    value = evaluate(frame, statement.value)
+    for target in statement.targets:
+        _store(frame, target, value)
+
+
+def _annotated(frame: Frame, statement: ast.AnnAssign) -> None:
+    if statement.value is not None:
+        _store(frame, statement.target, evaluate(frame, statement.value))
+
+
+def _store(frame: Frame, target: ast.expr, value: Value) -> None:
+    frame.line = target.lineno
+    if isinstance(target, ast.Subscript):
+        owner = evaluate(frame, target.value)
+        _put(frame, owner, evaluate(frame, target.slice), value, target)
+    else:
+        bind(frame, target, value)
+
+
+def _put(frame: Frame, owner: Value, key: Value, value: Value, target: ast.expr) -> None:
+    if isinstance(owner, Flow):
+        frame.recorder.record("call_function", operator.setitem, (owner, key, value))
+        return
+    if not isinstance(owner, (list, dict)):
+        raise Refused(f"changes `{ast.unparse(target)}`")
+    index = known_simple(key, "indexes by")
+    try:
+        owner[index] = list(items(frame.recorder, value)) if type(index) is slice else value
+    except (LookupError, TypeError, ValueError) as error:
+        raise Refused(f"changes `{ast.unparse(target)}`, which fails") from error
+
+
+def _augment(frame: Frame, statement: ast.AugAssign) -> None:
+    target, function = statement.target, in_place_operator(statement.op)
+    if isinstance(target, ast.Name):
+        before = evaluate(frame, ast.copy_location(ast.Name(target.id, ast.Load()), target))
+        value = evaluate(frame, statement.value)
+        bind(frame, target, binary(frame.recorder, function, before, value))
+    elif isinstance(target, ast.Subscript):
+        owner = evaluate(frame, target.value)
+        key = evaluate(frame, target.slice)
+        before = taken(frame, owner, key)
+        value = binary(frame.recorder, function, before, evaluate(frame, statement.value))
+        _put(frame, owner, key, value, target)
+    else:
+        raise Refused(f"changes `{ast.unparse(target)}`")
+
+
+def _if(frame: Frame, statement: ast.If) -> None:
+    run(frame, statement.body if is_true(frame, statement.test) else statement.orelse)
+
+
+def _assert(frame: Frame, statement: ast.Assert) -> None:
+    if not is_true(frame, statement.test):
+        raise Refused("asserts what is false")
+
+
+def _for(frame: Frame, statement: ast.For) -> None:
+    try:
+        for each in items(frame.recorder, evaluate(frame, statement.iter)):
+            bind(frame, statement.target, each)
+            with contextlib.suppress(_Continue):
+                run(frame, statement.body)
+    except _Break:
+        return
+    run(frame, statement.orelse)
+
+
+def _stop(kind: type[Exception]) -> Callable[[Frame, Any], None]:
+    def rule(frame: Frame, statement: ast.stmt) -> None:
+        raise kind
+
+    return rule
+
+
+def _delete(frame: Frame, statement: ast.Delete) -> None:
+    for target in statement.targets:
+        if not isinstance(target, ast.Name) or target.id not in frame.local:
+            raise Refused(f"deletes `{ast.unparse(target)}`")
+        del frame.local[target.id]
+
+
+def _with(frame: Frame, statement: ast.With | ast.AsyncWith) -> None:
+    raise Refused(f"uses `with {ast.unparse(statement.items[0])}`")
+
+
+def _outer(frame: Frame, statement: ast.Global | ast.Nonlocal) -> None:
+    raise Refused(f"changes the outer variable {statement.names[0]!r}")
+
+
+def _refuse(reason: str) -> Callable[[Frame, Any], None]:
+    def rule(frame: Frame, statement: ast.stmt) -> None:
+        raise Refused(reason)
+
+    return rule
+
+
+_RULES: dict[type, Callable[[Frame, Any], None]] = {
+    ast.Return: _return,
+    ast.Expr: lambda frame, statement: evaluate(frame, statement.value),
+    ast.Pass: lambda frame, statement: None,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augment,
+    ast.If: _if,
+    ast.Assert: _assert,
+    ast.For: _for,
+    ast.Break: _stop(_Break),
+    ast.Continue: _stop(_Continue),
+    ast.Delete: _delete,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Global: _outer,
+    ast.Nonlocal: _outer,
+    ast.Import: _refuse("imports in its forward"),
+    ast.ImportFrom: _refuse("imports in its forward"),
+    ast.Raise: _refuse("raises an error"),
+    ast.FunctionDef: _refuse("defines a function in its forward"),
+    ast.ClassDef: _refuse("defines a class in its forward"),
+}

@@ -1,0 +1,157 @@
+"""Model to graphs: forwards that are plain, as large as they can be, from their code alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from torch import nn
+
+from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
+from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
+from taiyi_fx.passes.capture.lookup import in_class
+from taiyi_fx.passes.capture.modules import (
+    is_torch_composite,
+    refuse_special,
+    require_plain_call,
+)
+from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
+from taiyi_fx.passes.marks import mark_root
+
+# Names that generated code has for itself, which a parameter of the same name would hide.
+_TAKEN_NAMES = frozenset(
+    "torch device inf nan NoneType fx_pytree pytree taiyi_fx slice getattr operator typing self "
+    "math int float len abs round min max".split()
+)
+
+
+def trace(model: nn.Module, wanted: TraceTargets) -> Capture:
+    """The whole of a model as a graph, or the largest parts that can be graphs.
+
+    A forward that no graph can stand in for stays Python, and its parts are tried on their own.
+    Nothing of the model is run.
+    """
+    capture = Capture()
+    _Parts(model, wanted, capture).trace("")
+    return capture
+
+
+class _Parts:
+    """Captures parts of one model."""
+
+    def __init__(self, model: nn.Module, wanted: TraceTargets, capture: Capture) -> None:
+        self.wanted = wanted
+        self.capture = capture
+        self.modules = dict(model.named_modules())
+        self.names = {module: name for name, module in self.modules.items()}
+
+    def trace(self, part: str) -> None:
+        """Captures a part; if it stays Python, its parts in turn."""
+        if part in self.capture.python:
+            return
+        try:
+            graphs = self._graphs(part)
+        except Refused as refused:
+            self.capture.python[part] = str(refused)
+            for child in self._traceable_below(part):
+                self.trace(child)
+            return
+        self.capture.graphs[part] = graphs
+        for captured in graphs:
+            self.capture.functions.update(captured.seen.functions)
+            self.capture.in_place |= captured.seen.in_place
+
+    def _traceable_below(self, name: str) -> Iterator[str]:
+        """The parts that can be graphs on their own: those that hold others and are called."""
+        for key, child in self.modules[name].named_children():
+            path = f"{name}.{key}" if name else key
+            if path not in self.modules or not self._is_composite(child):
+                continue
+            if isinstance(child, (nn.ModuleList, nn.ModuleDict)) and not _is_called(child):
+                yield from self._traceable_below(path)
+            elif not is_torch_composite(child) or self._holds_target(path):
+                yield path
+
+    def _is_composite(self, module: nn.Module) -> bool:
+        is_own = not type(module).__module__.startswith("torch.")
+        return next(module.children(), None) is not None or (is_own and bool(self.wanted.functions))
+
+    def _holds_target(self, name: str) -> bool:
+        return any(target.startswith(f"{name}.") for target in self.wanted.modules)
+
+    def _graphs(self, part: str) -> list[CapturedGraph]:
+        train = self._captured(part, training=True)
+        modules = [self.modules[name] for name in train.guards.modules]
+        follows_mode = any(guard.name == "training" for guard in train.guards)
+        is_evaluated = self.wanted.evaluation or not all(m.training for m in modules)
+        if follows_mode and is_evaluated:
+            return [train, self._captured(part, training=False)]
+        return [train]
+
+    def _captured(self, part: str, *, training: bool) -> CapturedGraph:
+        module = self.modules[part]
+        recorder = Recorder(part, module, self.names, self.wanted, training=training, inline=inline)
+        try:
+            _write(recorder, part, module)
+        except RecursionError as error:
+            raise Refused("calls itself too deeply") from error
+        except Refused:
+            raise
+        except Exception as error:
+            # No model is refused for what a rule of ours did not think of.
+            raise Refused(f"cannot be followed: {type(error).__name__}: {error}") from error
+        if part in self.wanted.modules:
+            recorder.seen.calls[part] += 1
+            mark_root(recorder.graph, part)
+        return CapturedGraph(part, recorder.graph, recorder.guards, recorder.seen)
+
+
+def _is_called(module: nn.Module) -> bool:
+    return type(module).forward is not nn.Module.forward
+
+
+def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
+    """Writes a module's forward as a graph, whatever it is given."""
+    refuse_special(module)
+    if is_torch_composite(module):
+        kind = type(module).__name__
+        raise Refused(f"{kind} is torch's own and calls its parts itself")
+    forward = in_class(type(module), "forward")
+    if not isinstance(forward, FunctionType):
+        raise Refused("has no forward of its own")
+    require_plain_call(recorder, module)
+    recorder.seen.inlined.append(part)
+    value = interpret(recorder, forward, _inputs(recorder, module, forward))
+    recorder.graph.output(argument(value))
+
+
+def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dict[str, Value]:
+    """Placeholders for the parameters of a forward, with defaults."""
+    code, defaults = forward.__code__, defaults_of(forward)
+    count = code.co_argcount + code.co_kwonlyargcount
+    if not code.co_argcount:
+        raise Refused(f"is wrapped by `{code.co_name}`, which takes any number of arguments")
+    first, *names = code.co_varnames[:count]
+    inputs = {name: _input(recorder, name, defaults) for name in names}
+    stars = [star for star, flag in _STARS if code.co_flags & flag]
+    if code.co_kwonlyargcount and "*" in stars:
+        raise Refused("takes keywords behind any number of arguments")
+    for star, name in zip(stars, code.co_varnames[count:], strict=False):
+        inputs[name] = Flow(recorder.graph.placeholder(f"{star}{name}", default_value=()))
+    return {first: Known(module), **inputs}
+
+
+_STARS = (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS))
+
+
+def _input(recorder: Recorder, name: str, defaults: Mapping[str, Any]) -> Flow:
+    if name in _TAKEN_NAMES:
+        raise Refused(f"has a parameter named {name!r}")
+    if name not in defaults:
+        return Flow(recorder.graph.placeholder(name))
+    if not is_simple(defaults[name]):
+        raise Refused(f"has a default that it may change, {name!r}")
+    return Flow(recorder.graph.placeholder(name, default_value=argument(Known(defaults[name]))))

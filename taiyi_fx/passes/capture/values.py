@@ -1,0 +1,177 @@
+"""The values of the abstract interpreter: known by a path, made by a forward, or flowing."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+SIMPLE = frozenset(
+    (
+        *(type(None), bool, int, float, complex, str, bytes, type(...), range),
+        *(torch.dtype, torch.device, torch.memory_format, torch.layout, torch.Size),
+    )
+)
+"""Types whose values cannot change, and of which all can be asked without running model code."""
+
+FIXED = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.GetSetDescriptorType,
+    type,
+)
+"""Types of what is known by its identity."""
+
+
+class Refused(Exception):
+    """A forward that no graph can stand in for.
+
+    Attributes:
+        reason: What it does.
+        place: The file and line where it does.
+        is_torchs: Whether that is in a file of torch's own.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.place = ""
+        self.is_torchs = False
+
+    def __str__(self) -> str:
+        return f"{self.reason} ({self.place})" if self.place else self.reason
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """A value that flows: it is only ever handed on.
+
+    Attributes:
+        node: What makes it; None where a forward is judged and not recorded.
+        is_tensor: Whether a guard says that it is a tensor.
+    """
+
+    node: fx.Node | None
+    is_tensor: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """An object that guards say is there: a constant, or what a path of guards led to."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method of a value; of a module's, its function."""
+
+    owner: Any
+    name: str
+    function: types.FunctionType | None = None
+
+
+# Any: lists, tuples, dictionaries and slices that a forward makes are such objects themselves,
+# with values in them.
+Value = Any
+NONE = Known(None)
+
+
+def is_simple(value: Any) -> bool:
+    """Whether an object is plain, and can be asked anything."""
+    if type(value) is tuple:
+        return all(map(is_simple, value))
+    return type(value) in SIMPLE
+
+
+def is_plain_container(value: Any) -> bool:
+    """Whether an object is a list or dictionary of plain ones."""
+    if type(value) is dict:
+        return all(is_simple(k) and is_simple(v) for k, v in value.items())
+    return type(value) is list and all(map(is_simple, value))
+
+
+def parts_of(value: Value) -> Iterator[Value]:
+    """The values in what a forward made."""
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, (list, tuple)):
+        yield from value
+    elif isinstance(value, slice):
+        yield from (value.start, value.stop, value.step)
+
+
+def flows(value: Value) -> bool:
+    """Whether anything in a value flows."""
+    return isinstance(value, Flow) or any(map(flows, parts_of(value)))
+
+
+def known(value: Value, what: str) -> Any:
+    """The object that a value is.
+
+    Raises:
+        Refused: It flows.
+    """
+    if isinstance(value, Known):
+        return value.value
+    if isinstance(value, (list, tuple, dict, slice)):
+        return _mapped(value, lambda part: known(part, what))
+    kind = "what flows in" if isinstance(value, Flow) else f"a {type(value).__name__.lower()}"
+    raise Refused(f"{what} {kind}")
+
+
+def known_simple(value: Value, what: str) -> Any:
+    """The plain object that a value is.
+
+    Raises:
+        Refused: It flows, or is an object that answers in its own way.
+    """
+    found = known(value, what)
+    if is_simple(found) or is_plain_container(found) or type(found) is slice:
+        return found
+    raise Refused(f"{what} a {type(found).__name__}")
+
+
+def argument(value: Value) -> Any:
+    """A value as a node's argument: nodes, and what generated code can spell.
+
+    Raises:
+        Refused: It holds an object that no code can spell.
+    """
+    if isinstance(value, Flow):
+        return value.node
+    if isinstance(value, Known):
+        if is_simple(value.value) and type(value.value) not in (torch.Size, range):
+            return value.value
+        if is_plain_container(value.value):
+            return _mapped(value.value, lambda part: part)
+        if type(value.value) is torch.Size:
+            return tuple(value.value)
+        raise Refused(f"hands on a {type(value.value).__name__}, which a graph cannot")
+    if isinstance(value, (list, tuple, dict, slice)):
+        return _mapped(value, argument)
+    raise Refused("hands on a method, which a graph cannot")
+
+
+def lifted(structure: Any) -> Value:
+    """A structure of nodes and constants as a value."""
+    if isinstance(structure, fx.Node):
+        return Flow(structure)
+    if isinstance(structure, (list, tuple, dict, slice)):
+        return _mapped(structure, lifted)
+    return Known(structure)
+
+
+def _mapped(value: Any, change: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: change(part) for key, part in value.items()}
+    parts = [change(part) for part in parts_of(value)]
+    if isinstance(value, slice):
+        return slice(*parts)
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
