@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tests.random_programs.program import Program
 from tests.random_programs.run import Difference, Unfit, run
-from tests.random_programs.shrink import shrunk
+from tests.random_programs.shrink import MOST, shrunk
 from tests.random_programs.watch import Watch, instrumented
 
 _USUAL = ("linear", "part", "linear and activation")
@@ -54,7 +54,8 @@ class Causes:
             if cause.fits(program, difference.kind):
                 cause.seeds.append(seed)
                 return cause
-        smallest = shrunk(program, fails_as(difference.kind, self.watch))
+        most = 10 if difference.what == "time" else MOST
+        smallest = shrunk(program, fails_as(difference.kind, self.watch), most)
         seen = run(smallest, self.watch) or difference
         features = tuple(f for f in smallest.features() if f not in _USUAL) or tuple(
             smallest.features()

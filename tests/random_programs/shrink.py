@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from tests.random_programs.program import Fragment, Part, Program, Step
 
-MOST = 150
+MOST = 120
 """Programs that are tried on the way to the smallest."""
 
 

@@ -1,5 +1,7 @@
 """Programs that were written at random do the same watched and plain; and the test of that test."""
 
+import warnings
+
 import pytest
 
 from tests.random_programs.__main__ import case_text
@@ -55,7 +57,8 @@ def test_each_feature_goes_through_a_step(feature):
 
 
 def errors(program):
-    with loaded(program.source(), lambda: None) as (module, _):
+    with warnings.catch_warnings(), loaded(program.source(), lambda: None) as (module, _):
+        warnings.simplefilter("ignore")
         found = Side(module, module.make()).go(0, Step())
     return [value for path, value in found.items() if path.endswith("raised")]
 

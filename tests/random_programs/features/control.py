@@ -117,7 +117,7 @@ FEATURES = [
     ),
     Feature(
         "raise after a side effect",
-        "self.n_N += 1\nBODY\nif x.shape[0] == 3:\n    raise RuntimeError('three')",
+        "self.n_N += 1\nBODY\nif x.shape[0] == 4:\n    raise RuntimeError('four')",
         init="self.n_N = 0",
     ),
     Feature("assert", "assert x.shape[0] != 4, 'four'\nBODY"),

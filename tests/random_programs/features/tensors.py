@@ -63,6 +63,8 @@ FEATURES = [
     ),
     Feature("contiguity asked", "x = x * (2 if x.is_contiguous() else 3)"),
     Feature("strides", "x = x.t().contiguous().t()"),
+    Feature("strides of a transposed product", "x = (x.t() * 2).t()"),
+    Feature("strides of a slice", "x = torch.cat([x, x], -1)[:, ::2]"),
     Feature("expanded", "x = x[:, :1].expand(-1, 4)"),
     Feature(
         "identity of tensors",
