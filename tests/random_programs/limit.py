@@ -15,16 +15,25 @@ class TooLong(BaseException):
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raises `TooLong` in the body after some seconds; in the main thread only."""
+    """Raises `TooLong` in the body after some seconds of work, or many more of waiting.
+
+    In the main thread only.
+    """
 
     def ring(number: int, frame: FrameType | None) -> None:
         where = [f.name for f in traceback.extract_stack(frame) if "/taiyi_fx/" in f.filename]
         raise TooLong("never ends" + (f", in {where[0]}" if where else ""))
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    clocks = (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, 20 * seconds),
+    )
+    before = [signal.signal(number, ring) for number, _, _ in clocks]
+    for _, timer, limit in clocks:
+        signal.setitimer(timer, limit, 1.0)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (number, timer, _), handler in zip(clocks, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import linecache
@@ -27,19 +28,26 @@ def loaded(source: str, before: Callable[[], None]) -> Iterator[tuple[ModuleType
         before: Called before each, to seed what it draws.
     """
     number = next(_NUMBERS)
-    with tempfile.TemporaryDirectory() as folder:
-        names = [f"program_{number}_{side}" for side in ("plain", "watched")]
-        try:
-            plain, watched = (_load(name, source, Path(folder), before) for name in names)
-            yield plain, watched
-        finally:
-            for name in names:
-                sys.modules.pop(name, None)
-                linecache.cache.pop(str(Path(folder) / f"{name}.py"), None)
+    folder = Path(_folder().name)
+    files = [folder / f"program_{number}_{side}.py" for side in ("plain", "watched")]
+    try:
+        plain, watched = (_load(file, source, before) for file in files)
+        yield plain, watched
+    finally:
+        for file in files:
+            sys.modules.pop(file.stem, None)
+            linecache.cache.pop(str(file), None)
+            file.unlink(missing_ok=True)
 
 
-def _load(name: str, source: str, folder: Path, before: Callable[[], None]) -> ModuleType:
-    file = folder / f"{name}.py"
+@functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """One for the process, which goes with it."""
+    return tempfile.TemporaryDirectory()
+
+
+def _load(file: Path, source: str, before: Callable[[], None]) -> ModuleType:
+    name = file.stem
     text = source.replace("THIS_MODULE", name)
     file.write_text(text)
     spec = importlib.util.spec_from_file_location(name, file)

@@ -147,8 +147,8 @@ class Program:
         imports = [t for t in tops if t.startswith(("from ", "import "))]
         others = [t for t in tops if t not in imports]
         make = f"def make():\n    return {parts[-1].name}()"
-        blocks = ["\n".join([HEADER, *imports]), *others, *(p.source() for p in parts), make]
-        return "\n\n\n".join(blocks) + "\n"
+        rest = "\n\n\n".join([*others, *(p.source() for p in parts), make]) + "\n"
+        return "\n".join([_header(rest), *imports]) + "\n\n\n" + rest
 
     def text(self) -> str:
         """All of it, to be read: the module, then the steps as comments."""
@@ -158,6 +158,12 @@ class Program:
             lines.append(f"# step {number}: {how}")
             lines += [f"#     {change.text}" for change in step.changes]
         return self.source() + "\n\n" + "\n".join(lines) + "\n"
+
+
+def _header(text: str) -> str:
+    """The imports of what a text uses."""
+    lines = HEADER.splitlines()
+    return "\n".join(k for k in lines if not k or re.search(rf"\b{k.split()[-1]}\b", text)).strip()
 
 
 def _there(texts: Iterator[str]) -> list[str]:

@@ -14,6 +14,7 @@ from unittest import mock
 
 import numpy as np
 import torch
+import torch._dynamo  # a checkpoint imports it at its first call, which takes seconds
 from torch import nn
 
 from tests.random_programs.limit import TooLong, limited
@@ -75,7 +76,7 @@ def shown(token: Hashable) -> str:
     """What was seen, to be read."""
     if isinstance(token, tuple) and token and isinstance(token[-1], bytes):
         return f"{token[:-1]} {_values(token)}"[:400]
-    return str(token)[:400]
+    return str(token)[:200]
 
 
 def is_last_bits(one: Hashable, other: Hashable) -> bool:
