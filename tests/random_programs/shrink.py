@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from tests.random_programs.program import Fragment, Part, Program, Step
 
-MOST = 120
+MOST = 80
 """Programs that are tried on the way to the smallest."""
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool], most: int = MOST) -> Program:
     """The smallest program found that fails as well."""
     tried = 0
+    shorter = (_with(program, steps=program.steps[:n]) for n in range(len(program.steps)))
+    program = next(filter(fails, islice(shorter, most)), program)
     while True:
         for smaller in _smaller(program):
             tried += 1
