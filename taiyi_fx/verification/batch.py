@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,10 +17,17 @@ Loss = Callable[[Any], Tensor]
 
 @dataclass(frozen=True)
 class Batch:
-    """The arguments of a forward."""
+    """The arguments of a forward.
+
+    Attributes:
+        args: Those by position.
+        kwargs: Those by name.
+        leaves: The tensors that get the gradients of those that others were made of, by path.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    leaves: Mapping[str, Tensor] = field(default_factory=dict)
 
     def fresh(self) -> Batch:
         """A copy, tensors with their gradients, strides and shared memory, that runs may change.
@@ -28,10 +35,10 @@ class Batch:
         Raises:
             TypeError: Something in it cannot be copied.
         """
-        memo: dict[int, Any] = {}
-        for _, tensor in self.tensors():
-            if not tensor.is_leaf:
-                memo[id(tensor)] = _as_leaf(tensor)
+        made_of_others = {path: x for path, x in self.tensors() if not x.is_leaf}
+        new = {path: x.detach().clone().requires_grad_() for path, x in made_of_others.items()}
+        with torch.enable_grad():  # leaves themselves may not be changed in place
+            memo = {id(x): new[path].clone() for path, x in made_of_others.items()}
         try:
             args, kwargs = copy.deepcopy((self.args, self.kwargs), memo)
         except Exception as error:
@@ -39,9 +46,10 @@ class Batch:
                 "verify runs the model several times, each on a copy of the batch, but copying it "
                 f"raised {type(error).__name__}: {error}"
             ) from error
-        made = Batch(args, kwargs)
+        made = Batch(args, kwargs, new)
         for _, tensor in made.tensors():
-            tensor.grad = None
+            if tensor.is_leaf:
+                tensor.grad = None
         return made
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -56,14 +64,9 @@ class Batch:
     def left(self) -> dict[str, Any]:
         """What a run left of it, as the model may change what it is given; and gradients."""
         tensors = dict(self.tensors())
-        gradients = {
-            f"gradient of {path}": x.grad for path, x in tensors.items() if x.requires_grad
-        }
+        found = {path: x for path, x in tensors.items() if x.is_leaf and x.requires_grad}
+        gradients = {f"gradient of {path}": x.grad for path, x in {**found, **self.leaves}.items()}
         return kept((f"{path} itself", x) for path, x in tensors.items()) | kept(gradients.items())
-
-
-def _as_leaf(x: Tensor) -> Tensor:
-    return x.detach().clone().requires_grad_(x.requires_grad)
 
 
 def loss_of(output: Any, function: Loss | None) -> Tensor | None:

@@ -25,6 +25,7 @@ class Verification:
             the mean magnitude. None if there was nothing to compare.
         worst_reading: Which one that is.
         not_compared: The quantities that were asked for and not compared with float64.
+        warnings: What the monitor warned of on the way.
         cost_due: What a training step takes at which all is due, as a multiple of a plain one;
             None if the instrumented model raised something.
         cost_idle: And one at which nothing is due.
@@ -40,6 +41,7 @@ class Verification:
     worst_error: float | None
     worst_reading: str
     not_compared: tuple[str, ...]
+    warnings: tuple[str, ...]
     cost_due: float | None
     cost_idle: float | None
     steps: int
@@ -91,6 +93,8 @@ class Verification:
         yield "numbers", self._numbers()
         named = ", ".join(self.not_compared)
         yield "", f"not compared with float64: {named}" if named else ""
+        lines = [line.strip(" -") for text in self.warnings for line in text.splitlines()]
+        yield "warned", self._more(tuple(lines))
         if self.cost_due is not None and self.cost_idle is not None:
             idle = f"{self.cost_idle:.2f} where nothing is"
             yield "cost", f"{self.cost_due:.2f} of a plain step where all is due, {idle}"

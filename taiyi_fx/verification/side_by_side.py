@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from taiyi_fx.config import Cfg, Config, rescheduled
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor
+from taiyi_fx.notice import MonitorWarning
 from taiyi_fx.passes.note import add_note
 from taiyi_fx.quantity import Request
 from taiyi_fx.record import Record
@@ -45,7 +47,8 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
     unstable = list(found_in(expected, phases(plain, task), task.names))
     shown = Shown(plain.model, config.subscriptions)
     list(phases(Subject(plain.model, plain.state, shown.around_step), task))
-    with _instrumented(plain, cfg, task) as (instrumented, at_once):
+    told: list[str] = []
+    with _noted(told), _instrumented(plain, cfg, task) as (instrumented, at_once):
         monitor = instrumented.monitor
         state = State(instrumented, plain.state)
         due, idle = (
@@ -58,7 +61,23 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
         judged = [d for d in found if not unstable or d.position < unstable[0].position]
         has_raised = any(d.has_raised for d in found)
         costs = None if has_raised else _costs(plain, Subject(instrumented, state), monitor, task)
-    return _result(config, task, expected, (judged, unstable), readings, costs)
+    return _result(config, task, expected, (judged, unstable), readings, costs, told)
+
+
+@contextmanager
+def _noted(told: list[str]) -> Iterator[None]:
+    """Takes note of what the monitor warns of; other warnings go on to whoever takes them."""
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", MonitorWarning)
+            yield
+    finally:
+        for found in caught:
+            if issubclass(found.category, MonitorWarning):
+                told.append(str(found.message))
+            else:
+                warnings.warn_explicit(found.message, found.category, found.filename, found.lineno)
 
 
 @contextmanager
@@ -128,6 +147,7 @@ def _result(
     apart: tuple[list[Difference], list[Difference]],
     readings: Readings,
     costs: list[float] | None,
+    told: list[str],
 ) -> Verification:
     names = task.names
     errors = {} if apart[1] else readings.errors()
@@ -144,6 +164,7 @@ def _result(
         worst_error=errors[worst] if worst else None,
         worst_reading=f"{worst[1]} in {names[worst[0]]}" if worst else "",
         not_compared=_not_compared(config),
+        warnings=tuple(dict.fromkeys(told)),
         cost_due=costs[0] if costs else None,
         cost_idle=costs[1] if costs else None,
     )

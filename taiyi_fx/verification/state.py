@@ -58,7 +58,7 @@ class State:
     def gradients(self) -> Iterator[tuple[str, Tensor | None]]:
         """The gradients of tensors that are no parameters, by path."""
         for content in self._tensors.values():
-            if content.path and content.is_leaf:
+            if content.path and content.requires_grad and content.is_leaf:
                 yield f"gradient of {content.path}", content.tensor.grad
 
     def clear_gradients(self) -> None:
