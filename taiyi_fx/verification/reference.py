@@ -107,7 +107,8 @@ def _formula(subscription: Subscription, table: dict[str, _Formula]) -> _Formula
     name = subscription.quantity.name
     options = {key for key, _ in subscription.options}
     is_ours = find_quantity(name) is subscription.quantity
-    is_stock = subscription.quantity.compute.__module__.startswith("taiyi_fx.quantities.")
+    home = getattr(subscription.quantity.compute, "__module__", None)
+    is_stock = str(home).startswith("taiyi_fx.quantities.")
     is_plain = options <= {"param"} and dict(subscription.options).get("param") != "all"
     return table.get(name) if is_ours and is_stock and is_plain else None
 

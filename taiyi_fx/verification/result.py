@@ -26,8 +26,8 @@ class Verification:
         worst_reading: Which one that is.
         not_compared: The quantities that were asked for and not compared with float64.
         warnings: What the monitor warned of on the way.
-        cost_due: What a training step takes at which all is due, as a multiple of a plain one;
-            None if the instrumented model raised something.
+        cost_due: What a training step takes at which all is due, with what is computed aside, as a
+            multiple of a plain one; None if the instrumented model raised something.
         cost_idle: And one at which nothing is due.
         steps: How many training steps there were.
     """

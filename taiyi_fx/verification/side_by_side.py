@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from taiyi_fx.config import Cfg, Config, rescheduled
+from taiyi_fx.config import Cfg, Config, Subscription, rescheduled
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import MonitorWarning
@@ -17,6 +17,7 @@ from taiyi_fx.passes.note import add_note
 from taiyi_fx.quantity import Request
 from taiyi_fx.record import Record
 from taiyi_fx.schedule import every
+from taiyi_fx.verification.batch import Batch
 from taiyi_fx.verification.bitwise import differences, kept
 from taiyi_fx.verification.cost import ratios, timed
 from taiyi_fx.verification.differing import Difference, Phase, found_in
@@ -129,9 +130,14 @@ def _costs(plain: Subject, probed: Subject, monitor: Monitor, task: Task) -> lis
         batch = task.batch.fresh()
         return timed(lambda: plain.train(task, batch, 0))
 
+    def tracked(batch: Batch) -> None:
+        probed.train(task, batch, 0)
+        monitor.track(next(numbers))
+        _ = monitor.records  # waits for what is computed aside, lest it falls on the next step
+
     def of_probed() -> float:
         batch = task.batch.fresh()
-        return timed(lambda: (probed.train(task, batch, 0), monitor.track(next(numbers))))
+        return timed(lambda: tracked(batch))
 
     # Even steps and odd ones in turn, as a training's steps follow each other.
     steps = (of_plain, of_probed, of_probed)
@@ -191,5 +197,11 @@ def _kinds(expected: Sequence[Phase]) -> dict[str, int]:
 def _not_compared(config: Config) -> tuple[str, ...]:
     asked = [request for of in config.wanted for _, request in of.requests]
     of_functions = [f"{r.quantity.name} of functions" for r in asked if isinstance(r, Request)]
-    others = [s.quantity.name for s in config.subscriptions if not is_compared(s)]
+    others = [_named(s) for s in config.subscriptions if not is_compared(s)]
     return tuple(dict.fromkeys([*others, *of_functions]))
+
+
+def _named(subscription: Subscription) -> str:
+    options = [f"{k}={v!r}" for k, v in subscription.options if k != "param"]
+    name = subscription.quantity.name
+    return f"{name}({', '.join(options)})" if options else name
