@@ -102,6 +102,7 @@ def _bits(x: Tensor) -> Tensor:
 
 def _dense(x: Tensor) -> Tensor:
     x = x.detach()
+    x = x.to_local() if hasattr(x, "to_local") else x  # a DTensor: what is here of it
     if x.is_nested:
         return torch.cat([part.reshape(-1) for part in x.unbind()])
     if x.is_quantized:

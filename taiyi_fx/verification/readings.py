@@ -94,12 +94,16 @@ class Readings:
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Of each module that is read at its calls, how many were seen, and how many there were."""
-        found: dict[str, tuple[int, int]] = {}
-        for name, asked in self.shown.subscriptions.items():
-            if any(s.is_at_calls for s in asked):
-                states = [self._is_seen(place) for place in self._calls_of(name)]
-                found[name] = sum(map(bool, states)), sum(state is not None for state in states)
-        return found
+        states: defaultdict[str, list[bool]] = defaultdict(list)
+        for place in {**self.shown.sides, **self.records}:
+            is_seen = self._is_seen(place)
+            if is_seen is not None:
+                states[_module_of(place[1])].append(is_seen)
+        return {
+            name: (sum(states[name]), len(states[name]))
+            for name, asked in self.shown.subscriptions.items()
+            if any(s.is_at_calls for s in asked)
+        }
 
     def unseen(self) -> Iterator[tuple[int, str]]:
         """The steps of readings that did not come, and which they are, and why."""
@@ -119,10 +123,6 @@ class Readings:
                     key = step, f"{label} of {named(call)}"
                     found[key] = expected.error(float(record.value))
         return found
-
-    def _calls_of(self, name: str) -> list[_Place]:
-        places = {**self.shown.sides, **self.records}
-        return [place for place in places if _module_of(place[1]) == name]
 
     def _is_seen(self, place: _Place) -> bool | None:
         """Whether all of a call was read; None if none of it can be told."""

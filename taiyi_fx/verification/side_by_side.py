@@ -49,8 +49,7 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
     shown = Shown(plain.model, config.subscriptions)
     list(phases(Subject(plain.model, plain.state, shown.around_step), task))
     told: list[str] = []
-    with _noted(told), _instrumented(plain, cfg, task) as (instrumented, at_once):
-        monitor = instrumented.monitor
+    with _noted(told), _instrumented(plain, cfg, task) as (instrumented, monitor, at_once):
         state = State(instrumented, plain.state)
         due, idle = (
             Subject(instrumented, state, functools.partial(_tracked, monitor, offset))
@@ -84,19 +83,20 @@ def _noted(told: list[str]) -> Iterator[None]:
 @contextmanager
 def _instrumented(
     plain: Subject, cfg: Cfg, task: Task
-) -> Iterator[tuple[InstrumentedModule, list[Difference]]]:
-    """The instrumented model, due at even steps, and what instrumenting itself changed."""
+) -> Iterator[tuple[InstrumentedModule, Monitor, list[Difference]]]:
+    """The instrumented model, due at even steps, its monitor, and what instrumenting changed."""
     plain.begin(task)
     before = _at_rest(plain)
     instrumented = instrument(plain.model, rescheduled(cfg, every(2)), process_group=None)
+    monitor = instrumented.monitor
     try:
         apart = differences(before, _at_rest(plain))
         found = [Difference(path, (-1, 0), "after instrument", how) for path, how in apart]
         plain.state.restore(but_forwards=True)
-        yield instrumented, found
+        yield instrumented, monitor, found
     finally:
-        instrumented.monitor.pause()  # what was read and not tracked is not worth a warning
-        instrumented.monitor.close()
+        monitor.pause()  # what was read and not tracked is not worth a warning
+        monitor.close()
 
 
 def _at_rest(plain: Subject) -> Phase:
