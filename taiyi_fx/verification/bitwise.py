@@ -102,7 +102,8 @@ def _bits(x: Tensor) -> Tensor:
 
 def _dense(x: Tensor) -> Tensor:
     x = x.detach()
-    x = x.to_local() if hasattr(x, "to_local") else x  # a DTensor: what is here of it
+    to_local = getattr(x, "to_local", None)
+    x = x if to_local is None else to_local()  # a DTensor: what is here of it
     if x.is_nested:
         return torch.cat([part.reshape(-1) for part in x.unbind()])
     if x.is_quantized:
