@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from torch import nn
 
 import taiyi_fx
-from benchmarks.bitwise import differences
 from benchmarks.zoo_calls import QUANTITIES, Calls, Reading, is_leaf
 from benchmarks.zoo_models.case import Case
 from benchmarks.zoo_phases import Phase, run_phases, seed, train_step
+from taiyi_fx.verification.bitwise import differences
 
 _PHASES = ("first step", "second step", "evaluation")
 _SHOWN = 6
@@ -160,9 +160,9 @@ def listed(lines: list[str]) -> str:
 
 def _unequal(expected: list[Phase], found: list[Phase]) -> list[str]:
     return [
-        f"{name}: {line}"
+        f"{name}: {path}: {how}"
         for name, a, b in zip(_PHASES, expected, found, strict=True)
-        for line in differences(a.state, b.state)
+        for path, how in differences(a.state, b.state)
     ]
 
 

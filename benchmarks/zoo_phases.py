@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.bitwise import kept, leaves, strides
 from benchmarks.zoo_models.case import Batch, Case
+from taiyi_fx.verification.bitwise import kept, leaves, strides
 
 TRAIN_SIZES = (2, 3)
 EVAL_SIZE = 2

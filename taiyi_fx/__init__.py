@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from taiyi_fx.report import report
     from taiyi_fx.runs import Run, open_run
     from taiyi_fx.schedule import at_steps, every, linear
+    from taiyi_fx.verification import Verification, verify
     from taiyi_fx.visualization import Visualization
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Records",
     "Reduction",
     "Run",
+    "Verification",
     "Visualization",
     "at_steps",
     "buffer",
@@ -84,6 +86,7 @@ __all__ = [
     "quantities",
     "quantity",
     "report",
+    "verify",
     "weight",
     "weight_grad",
 ]
@@ -133,6 +136,8 @@ _HOMES = {
     "at_steps": "schedule",
     "every": "schedule",
     "linear": "schedule",
+    "Verification": "verification",
+    "verify": "verification",
     "Visualization": "visualization",
 }
 

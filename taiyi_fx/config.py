@@ -198,6 +198,28 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
     return Config(subscriptions, tuple(wanted), asked.passed_over, tuple(asked.edits))
 
 
+def rescheduled(cfg: Cfg, schedule: Schedule) -> Cfg:
+    """The same configuration with all quantities on one schedule.
+
+    Raises:
+        ConfigError: An entry is wrong.
+    """
+    problems: list[str] = []
+    found = {
+        key: [_on(schedule, request) for _, request in _requests(place(key), entries, problems)]
+        for key, entries in cfg.items()
+    }
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def _on(schedule: Schedule, request: Request | Edit) -> Request | Edit:
+    if isinstance(request, Edit):
+        return request
+    return dataclasses.replace(request, schedule=schedule)
+
+
 class _Asked:
     """What a configuration turns out to ask for, and what is wrong with it."""
 

@@ -26,9 +26,9 @@ def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
         "ConfigError", "Diagram", "Edit", "EpochSummary", "Grid", "InstrumentedModule", "Monitor",
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "Reduction", "Run", "Visualization", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
+        "Record", "Records", "Reduction", "Run", "Verification", "Visualization", "at_steps", "buffer", "diagram", "edit", "every", "input", "input_grad",
         "instrument", "linear", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
-        "previous", "quantities", "quantity", "report", "weight", "weight_grad",
+        "previous", "quantities", "quantity", "report", "verify", "weight", "weight_grad",
     ]  # fmt: skip
 
 

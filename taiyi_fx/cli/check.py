@@ -13,6 +13,7 @@ from taiyi_fx.cli.command import Commands, command, whole
 from taiyi_fx.cli.instrumenting import instrumented
 from taiyi_fx.cli.models import add_model
 from taiyi_fx.cli.printing import headed, many, say, table
+from taiyi_fx.cli.verifying import verified
 
 if TYPE_CHECKING:
     from taiyi_fx import InstrumentedModule
@@ -23,6 +24,8 @@ _EXAMPLES = """
 taiyi-fx check models:net probes.yaml
 taiyi-fx check models:net probes.py --step-from 1000
 taiyi-fx check models:huge probes.toml --device meta
+taiyi-fx check models:net probes.yaml --run 8x3x32x32
+taiyi-fx check models:net probes.yaml --run models:batch
 """
 _SHOWN = 5
 _HORIZON = 100_000
@@ -39,6 +42,14 @@ def add(commands: Commands) -> None:
         type=whole,
         default=0,
         help="show the due steps from this one on (default: 0)",
+    )
+    added.add_argument(
+        "--run",
+        metavar="BATCH",
+        dest="run_on",
+        help="also run the model on a batch, plain and instrumented, and compare all bits: "
+        "module:callable that returns a tensor, a tuple of arguments or a dictionary of them by "
+        "name; or the shape of one tensor, such as 8x3x32x32",
     )
 
 
@@ -57,7 +68,12 @@ def _run(given: Namespace) -> int:
         for schedule, count in schedules.items()
     ]
     say("\n" + table(("schedule", "quantities", "due at steps"), rows))
-    return 0
+    if given.run_on is None:
+        return 0
+    made.monitor.close()  # the model is run as it is without
+    found = verified(given)
+    say(f"\n{found}")
+    return 0 if found.ok else 1
 
 
 def _head(name: str, made: InstrumentedModule) -> dict[str, str]:

@@ -46,7 +46,7 @@ def load_model(given: Namespace) -> nn.Module:
     from torch import nn
 
     arguments = dict(map(_argument, given.call_args))
-    found = _named(given.model)
+    found = named(given.model, "MODEL is module:callable, such as models:resnet")
     if isinstance(found, nn.Module):
         return found
     if not callable(found):
@@ -78,10 +78,19 @@ def _argument(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _named(text: str) -> Any:
+def named(text: str, form: str) -> Any:
+    """What ``module:path`` names.
+
+    Args:
+        text: The name.
+        form: What to say of the form that it should have.
+
+    Raises:
+        Refused: It has another form, or there is no such thing; or importing it failed.
+    """
     module_name, colon, path = text.partition(":")
     if not (module_name and colon and path):
-        raise Refused(f"MODEL is module:callable, such as models:resnet, not {text!r}")
+        raise Refused(f"{form}, not {text!r}")
     found: Any = _imported(module_name)
     for name in path.split("."):
         if not hasattr(found, name):

@@ -20,6 +20,7 @@ from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
 from taiyi_fx.testing.program_of_parts import program_of_difference
 from taiyi_fx.testing.tensor import TensorRecipe
+from taiyi_fx.verification.bitwise import difference as difference_of_bits
 
 Cfg = Mapping[Any, Any]
 EVERY_LEAF: Cfg = {
@@ -186,17 +187,8 @@ def _descend(model: nn.Module) -> None:
             parameter -= 0.01 * parameter.grad
 
 
-def _apart(a: Tensor | None, b: Tensor | None) -> str | None:
-    if a is None or b is None:
-        return None if a is b else "only one of them is there"
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return f"{tuple(a.shape)} of {a.dtype} and {tuple(b.shape)} of {b.dtype}"
-    if not torch.equal(_bits(a), _bits(b)):
-        return f"by up to {(a.double() - b.double()).abs().max().item():.3g}"
-    if a.stride() != b.stride():
-        return f"of the same numbers, one has the strides {a.stride()}, one {b.stride()}"
-    return None
-
-
-def _bits(x: Tensor) -> Tensor:
-    return x.contiguous().reshape(-1).view(torch.uint8)
+def _apart(a: Tensor | None, b: Tensor | None) -> str:
+    how = difference_of_bits(a, b)
+    if how or a is None or b is None or a.stride() == b.stride():
+        return how
+    return f"of the same numbers, one has the strides {a.stride()}, one {b.stride()}"

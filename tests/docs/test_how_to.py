@@ -1,8 +1,10 @@
 """Pages that answer one question each: their code runs, and prints what they show."""
 
+import re
+
 import pytest
 
-from tests.docs.pages import DOCS, run, without_numbers
+from tests.docs.pages import DOCS, ROOT, run, without_numbers
 
 SHOWN = {
     "how-to/first-nan": 5,
@@ -25,3 +27,26 @@ def test_a_page_shows_what_its_code_prints(name, tmp_path, monkeypatch):
         (words, numbers), (words_shown, numbers_shown) = map(without_numbers, (printed, shown))
         assert words == words_shown
         assert numbers == pytest.approx(numbers_shown)
+
+
+def test_the_page_on_verifying_shows_what_its_code_prints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = list(run(DOCS / "how-to" / "verify.md"))
+    assert len(blocks) == 4
+    for printed, shown in blocks:
+        # Costs are the machine's, and so is which last digit is the worst.
+        words = [
+            re.sub(r"\(\w+ of '.*?'", "(a reading", without_numbers(t)[0]) for t in (printed, shown)
+        ]
+        assert words[0] == words[1]
+
+
+def test_the_readme_shows_what_verify_prints(capsys):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    first = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0].partition("instrumented =")[0]
+    code, shown = re.search(
+        r"```python\n([^`]*taiyi_fx\.verify[^`]*)```\s+```text\n(.*?)\n```", readme, re.DOTALL
+    ).groups()
+    exec(first + code, {})
+    lines = [without_numbers(text)[0].splitlines() for text in (capsys.readouterr().out, shown)]
+    assert [line[:40] for line in lines[0]] == [line[:40] for line in lines[1]]

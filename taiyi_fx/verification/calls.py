@@ -1,0 +1,110 @@
+"""The calls of a plain model's modules, and the tensors there, told by hooks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from taiyi_fx.verification.bitwise import leaves
+
+Side = Literal["input", "output", "output_grad"]
+Take = Callable[[str, Side, Tensor], None]
+"""Is given a call, which is a module's name, with ``@1`` at its second, and the tensor there."""
+
+
+class Calls:
+    """Tells of the first tensor in what each call is given and returns, and of its gradient.
+
+    What backward calls to compute a forward again is no call of its own.
+
+    Args:
+        take: Whom it tells.
+
+    Attributes:
+        counts: How often each module returned a tensor.
+    """
+
+    def __init__(self, take: Take) -> None:
+        self.counts: Counter[str] = Counter()
+        self._take = take
+        self._inputs: dict[str, list[Tensor]] = {}
+
+    @contextmanager
+    def watching(self, modules: Mapping[str, nn.Module]) -> Iterator[None]:
+        """Has hooks on modules while the body runs.
+
+        Not longer: some libraries share an activation between all models.
+        """
+        handles: list[Any] = []
+        try:
+            for name, module in modules.items():
+                if isinstance(module, torch.jit.ScriptModule):
+                    continue
+                before, after = self._before(name), self._after(name)
+                handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+                # First of all, as others may return something else.
+                handles.append(module.register_forward_hook(after, prepend=True))
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _before(self, name: str) -> Any:
+        def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
+            if _is_in_backward():
+                return
+            inputs = list(_tensors((args, kwargs)))
+            self._inputs[name] = inputs
+            for tensor in inputs[:1]:
+                self._take(self._call(name), "input", tensor)
+
+        return hook
+
+    def _after(self, name: str) -> Any:
+        def hook(module: nn.Module, args: Any, value: Any) -> Any:
+            if _is_in_backward():
+                return None
+            given, tensors = self._inputs.pop(name), list(_tensors(value))
+            if not tensors:
+                return None
+            call, first = self._call(name), tensors[0]
+            self.counts[name] += 1
+            self._take(call, "output", first)
+            if len(tensors) > 1 and not any(first is x for x in given):
+                first, value = _with_copy(first, value)
+            if first.requires_grad:
+                first.register_hook(lambda gradient: self._take(call, "output_grad", gradient))
+            return value
+
+        return hook
+
+    def _call(self, name: str) -> str:
+        count = self.counts[name]
+        return f"{name}@{count}" if count else name
+
+
+def _with_copy(first: Tensor, value: Any) -> tuple[Tensor, Any]:
+    """A copy of the first tensor, and the value with it; else both as they are.
+
+    Gradients from elsewhere, such as another result that is made of the first, do not pass the
+    copy.
+    """
+    copied = first.clone()
+    if value is first:
+        return copied, copied
+    if type(value) is tuple and value[0] is first:
+        return copied, (copied, *value[1:])
+    return first, value
+
+
+def _is_in_backward() -> bool:
+    return torch._C._current_graph_task_id() != -1
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    return (leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor))

@@ -1,0 +1,65 @@
+"""How what a model leaves differs from what the plain model left, named in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from taiyi_fx.verification.bitwise import differences
+
+Phase = Mapping[str, Any]
+"""What a phase leaves, by path."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not what it was in the plain model's first run.
+
+    Attributes:
+        path: What.
+        position: In which phase, and the how manieth thing there.
+        where: In which phase, in words.
+        how: In what it differs.
+        has_raised: Whether the run ended there.
+    """
+
+    path: str
+    position: tuple[int, int]
+    where: str
+    how: str
+    has_raised: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.where}: {self.how}"
+
+
+def found_in(
+    expected: Sequence[Phase], found: Iterator[Phase], names: Sequence[str], suffix: str = ""
+) -> Iterator[Difference]:
+    """How another run differs from the plain model's first one.
+
+    Args:
+        expected: What each phase of that left.
+        found: What those of the other leave, as it runs.
+        names: What the phases are called.
+        suffix: What is said of the other run besides.
+    """
+    for i, (name, phase) in enumerate(zip(names, expected, strict=True)):
+        try:
+            other = next(found)
+        except Exception as error:  # noqa: BLE001 - what only one of two runs raises is a difference
+            how = f"raised {type(error).__name__}: {error}"
+            yield Difference("the model", (i, -1), f"in {name}{suffix}", how, has_raised=True)
+            return
+        order = {path: place for place, path in enumerate(phase)}
+        for path, how in differences(phase, other):
+            position = i, order.get(path, len(order))
+            yield Difference(path, position, f"{_preposition(path)} {name}{suffix}", how)
+
+
+def _preposition(path: str) -> str:
+    is_left = path.removeprefix("strides of ").startswith(
+        ("buffer", "parameter", "attribute", "random", "input")
+    )
+    return "after" if is_left else "in"
