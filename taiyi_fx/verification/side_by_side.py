@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from taiyi_fx.config import Cfg, Config, Subscription, rescheduled
 from taiyi_fx.instrument import InstrumentedModule, instrument
+from taiyi_fx.face import monitor_of
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import MonitorWarning
 from taiyi_fx.passes.note import add_note
@@ -88,7 +89,7 @@ def _instrumented(
     plain.begin(task)
     before = _at_rest(plain)
     instrumented = instrument(plain.model, rescheduled(cfg, every(2)), process_group=None)
-    monitor = instrumented.monitor
+    monitor = monitor_of(instrumented)
     try:
         apart = differences(before, _at_rest(plain))
         found = [Difference(path, (-1, 0), "after instrument", how) for path, how in apart]
