@@ -6,7 +6,6 @@ import copy
 import functools
 import types
 import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,11 +13,12 @@ from torch import fx, nn
 
 from taiyi_fx.config import Cfg
 from taiyi_fx.monitor import Monitor
+from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.compiling import stays_python
 from taiyi_fx.passes.override import with_own_code
 from taiyi_fx.passes.own_passes import Pass
-from taiyi_fx.passes.capture.captured import Capture
+from taiyi_fx.passes.structure import slots_of
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -235,7 +235,7 @@ def face_of(made: Instrumentation) -> InstrumentedModule:
     face = object.__new__(_class_of_face(kind, body))
     # One namespace for both: what is set on one is there on the other.
     face.__dict__ = model.__dict__
-    for name, value in _slots_of(model):
+    for name, value in slots_of(model):
         object.__setattr__(face, name, value)
     weakref.finalize(face, installation.close).atexit = False
     return face
@@ -254,15 +254,6 @@ def _class_of_face(kind: type[nn.Module], body: dict[str, Any]) -> type[Any]:
         body = {**body, "__getattr__": answer}
         bases = (_Face, InstrumentedModule)
         return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
-
-
-def _slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What a module keeps outside its dictionary, in slots of its class."""
-    for kind in type(module).__mro__:
-        names = vars(kind).get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if name not in ("__dict__", "__weakref__") and hasattr(module, name):
-                yield name, getattr(module, name)
 
 
 def instrumentation_of(model: nn.Module) -> Instrumentation:

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.install import Installation
 from taiyi_fx.passes.ir import Plan
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.verify_probes import verify_probes
 
 

@@ -12,11 +12,11 @@ import networkx as nx
 import torch
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.emit import Wrap
 from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
-from taiyi_fx.passes.capture.captured import CapturedGraph
 
 Forward = Callable[..., Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import fx, nn
 
-from taiyi_fx.passes.override import entry_of
 from taiyi_fx.passes.capture.unpacking import items_of
+from taiyi_fx.passes.override import entry_of
 
 _FRESH = (
     nn.Linear,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.emit import Wrap, emit
 from taiyi_fx.passes.flow import Observer
 from taiyi_fx.passes.ir import Mode
@@ -15,7 +16,6 @@ from taiyi_fx.passes.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, 
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.capture.captured import CapturedGraph
 
 
 class GuardedGraph(ProbedGraph):

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
 from taiyi_fx.passes.dispatch import Dispatcher
 from taiyi_fx.passes.guarded_graph import GuardedGraph
 from taiyi_fx.passes.ir import Due
@@ -16,7 +17,6 @@ from taiyi_fx.passes.probed_graph import own_call
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.session import INSTALLATIONS, Session
 from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"

@@ -157,3 +157,12 @@ def _is_object(value: Any) -> bool:
     if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
         return False
     return isinstance(getattr(value, "__dict__", None), dict)
+
+
+def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """What a module keeps outside its dictionary, in slots of its class."""
+    for kind in type(module).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__") and hasattr(module, name):
+                yield name, getattr(module, name)

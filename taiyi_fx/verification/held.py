@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.passes.clone import slots_of
+from taiyi_fx.passes.structure import slots_of
 from taiyi_fx.verification.bitwise import SCALARS
 
 Entries = dict[Any, Any]

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from taiyi_fx.config import Cfg, Config, Subscription, rescheduled
-from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.face import monitor_of
+from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import MonitorWarning
 from taiyi_fx.passes.note import add_note
