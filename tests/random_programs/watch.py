@@ -26,7 +26,12 @@ Watch = Callable[[nn.Module, Cfg], Watched]
 
 def instrumented(model: nn.Module, cfg: Cfg) -> Watched:
     """The model as taiyi_fx watches it."""
-    made = taiyi_fx.instrument(model, cfg)
+    try:
+        made = taiyi_fx.instrument(model, cfg)
+    except taiyi_fx.ConfigError:  # a layer in place has no such gradient, which is said
+        rest = {k: [e for e in v if e[0] != "BackwardInput"] for k, v in cfg.items()}
+        rest = {k: v for k, v in rest.items() if v}
+        made = taiyi_fx.instrument(model, rest or {nn.Module: ["OutputRMS"]})
     return Watched(made, type(made).monitor.__get__(made).track)
 
 
