@@ -28,10 +28,8 @@ def instrumented(model: nn.Module, cfg: Cfg) -> Watched:
     """The model as taiyi_fx watches it."""
     try:
         made = taiyi_fx.instrument(model, cfg)
-    except taiyi_fx.ConfigError:  # a layer in place has no such gradient, which is said
-        rest = {k: [e for e in v if e[0] != "BackwardInput"] for k, v in cfg.items()}
-        rest = {k: v for k, v in rest.items() if v}
-        made = taiyi_fx.instrument(model, rest or {nn.Module: ["OutputRMS"]})
+    except taiyi_fx.ConfigError:  # what a layer does not have is said; something is there for all
+        made = taiyi_fx.instrument(model, {"": ["OutputRMS"]})
     return Watched(made, type(made).monitor.__get__(made).track)
 
 
