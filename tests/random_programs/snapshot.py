@@ -144,8 +144,8 @@ class _Walk:
     def _module(self, path: str, module: nn.Module) -> None:
         self.found[path] = ("nn.Module", type(module).__name__)
         for name, value in list(vars(module).items()):
-            if name == "forward" and is_ours(value):
-                self.found[f"{path}.forward"] = "watched"
+            if name == "forward":  # one of an instance may stand around what taiyi_fx put there
+                self.found[f"{path}.forward"] = "watched" if is_ours(value) else "own"
             elif name.startswith("_") and "hook" in name:
                 self._hooks(f"{path}.{name}", value)
             elif isinstance(value, dict) and name in ("_parameters", "_buffers", "_modules"):

@@ -26,7 +26,10 @@ Watch = Callable[[nn.Module, Cfg], Watched]
 
 def instrumented(model: nn.Module, cfg: Cfg) -> Watched:
     """The model as taiyi_fx watches it."""
-    made = taiyi_fx.instrument(model, cfg)
+    try:
+        made = taiyi_fx.instrument(model, cfg)
+    except taiyi_fx.ConfigError:  # what a layer does not have is said; something is there for all
+        made = taiyi_fx.instrument(model, {"": ["OutputRMS"]})
     return Watched(made, type(made).monitor.__get__(made).track)
 
 
