@@ -140,7 +140,7 @@ def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dic
     if code.co_kwonlyargcount and "*" in stars:
         raise Refused("takes keywords behind any number of arguments")
     for star, name in zip(stars, code.co_varnames[count:], strict=False):
-        inputs[name] = Flow(recorder.graph.placeholder(f"{star}{name}", default_value=()))
+        inputs[name] = Flow(recorder.graph.placeholder(f"{star}{name}"))
     return {first: Known(module), **inputs}
 
 
