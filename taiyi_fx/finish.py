@@ -30,9 +30,9 @@ _NOT_CALLED = (
     "the module was not called in a training forward (one that builds a graph, outside of "
     "torch.func), or no tensor was there"
 )
-_GRAPH_DID_NOT_RUN = (
-    "the graph that shows this call did not run in a training forward: its part was not called, or "
-    "the model was changed since instrument"
+_CALL_NOT_SEEN = (
+    "this call was not seen in a training forward: the module that makes it was not called, makes "
+    "it no more, or stayed Python and was compiled, where only modules are seen"
 )
 
 
@@ -308,7 +308,7 @@ class Readings:
             raise slot.failure
         read = slot.read()
         if read is None:
-            why = _GRAPH_DID_NOT_RUN if slot.module.endswith("()") else _NOT_CALLED
+            why = _CALL_NOT_SEEN if slot.module.endswith("()") else _NOT_CALLED
             raise NotThere(slot.note or why, seen=slot.note is not None)
         return Found(slot.reading, read[0], self.factor(slot.reading)), read[1]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -42,16 +41,13 @@ def not_shown(function: Function, model: nn.Module, capture: Capture) -> str:
     name = function_name(function)
     if capture.is_whole:
         return f"the model's graph has no call of {name}; it calls {_called(capture)}"
-    calling = _seem_to_call(function, dict(model.named_modules()), capture.python)
-    kept = calling or capture.python
-    shown = "; ".join(f"{m or 'the model itself'!r}: {why}" for m, why in list(kept.items())[:3])
-    more = f"; and {len(kept) - 3} more" if len(kept) > 3 else ""
-    where = (
-        f"{name} is called in a forward that stayed Python"
-        if calling
-        else f"no graph of the model has a call of {name}, and some forwards stayed Python"
+    shown = list(capture.python.items())[:3]
+    why = "; ".join(f"{module or 'the model itself'!r}: {why}" for module, why in shown)
+    more = f"; and {len(capture.python) - 3} more" if len(capture.python) > 3 else ""
+    return (
+        f"no graph of the model has a call of {name}, and none of the forwards that stayed Python "
+        f"seems to call it ({why}{more})"
     )
-    return f"{where}, where only modules can be observed ({shown}{more})"
 
 
 def _called(capture: Capture) -> str:
@@ -64,29 +60,3 @@ def _called(capture: Capture) -> str:
         if node.op == "call_method" or (node.op == "call_function" and is_function(node.target))
     }
     return ", ".join(sorted(names)) or "none"
-
-
-def _seem_to_call(
-    function: Function, modules: Mapping[str, nn.Module], python: Mapping[str, str]
-) -> dict[str, str]:
-    """Forwards that stayed Python and use a function's name."""
-    name = getattr(function, "__name__", "")
-    found = {}
-    for module, why in python.items():
-        forward = inspect.unwrap(type(modules[module]).forward)
-        code = getattr(forward, "__code__", None)
-        if code is not None and name in code.co_names:
-            found[module] = why
-    return found
-
-
-def unseen_calls(
-    functions: Iterable[Function], model: nn.Module, capture: Capture
-) -> dict[str, str]:
-    """Modules whose forward stayed Python and seems to call one of the functions, and why."""
-    modules = dict(model.named_modules())
-    return {
-        name: f"calls {function_name(function)} in a forward that stayed Python: it {why}"
-        for function in functions
-        for name, why in _seem_to_call(function, modules, capture.python).items()
-    }

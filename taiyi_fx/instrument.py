@@ -14,7 +14,6 @@ from torch import nn
 import taiyi_fx.quantities  # noqa: F401 - declares the quantities
 from taiyi_fx.config import Cfg, check
 from taiyi_fx.face import Instrumentation, InstrumentedModule, Options, face_of
-from taiyi_fx.functions import unseen_calls
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import warn
 from taiyi_fx.passes.capture.captured import Capture
@@ -146,8 +145,7 @@ def _instrument(
         record_eval=options.record_eval,
         is_rewritten=is_rewritten,
     )
-    unseen = unseen_calls(config.targets().functions, model, captured)
-    findings = {**config.passed_over, **compiled.findings, **unseen}
+    findings = {**config.passed_over, **compiled.findings}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
         what = "probes or edits" if config.edits else "probes"

@@ -135,20 +135,55 @@ class Hidden(Attention):
             return super().forward(x) + F.scaled_dot_product_attention(x, x, x)
 
 
-def test_a_call_in_a_part_that_stayed_python_is_an_error_that_names_it():
-    (problem,) = problems(nn.Sequential(Hidden()), {SDPA: NORMS})
-    assert "is called in a forward that stayed Python" in problem
+def test_calls_in_a_forward_that_stayed_python_are_read_too():
+    model = taiyi_fx.instrument(nn.Sequential(Block(), Hidden()), {SDPA: NORMS})
+    output, found = stepped(model, x := torch.randn(1, 2, 4))
+    name = "scaled_dot_product_attention"
+    assert list(found) == [f"0.attention.{name}()", f"1.{name}()", f"1.{name}()@1"]
+    plain, hidden = model[1], model[0](x).detach()
+    first = SDPA(plain.q(hidden), plain.k(hidden), plain.v(hidden)).detach().requires_grad_()
+    second = SDPA(hidden, hidden, hidden)
+    (first + second).square().sum().backward()
+    site, again = found[f"1.{name}()"], found[f"1.{name}()@1"]
+    assert site["InputSndNorm"][0] == pytest.approx(plain.q(hidden).norm().item(), 1e-5)
+    assert site["OutputGradSndNorm"][0] == pytest.approx(first.grad.norm().item(), 1e-5)
+    assert torch.allclose(again["ForwardOutput"][0], second)
+    assert torch.equal(output, plain(model[0](x)))
+
+
+def test_operators_in_a_forward_that_stayed_python_are_those_of_its_own_code():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = Hidden()
+
+        def forward(self, x):
+            with torch.enable_grad():
+                return 1 - (x.add(1) + self.inner(x))
+
+    cfg = {operator.add: ["InputSndNorm"], operator.sub: ["InputSndNorm"]}
+    _, found = stepped(taiyi_fx.instrument(Own(), cfg), x := torch.randn(1, 2, 4))
+    assert list(found) == ["operator.add()", "operator.sub()", "inner.operator.add()"]
+    value = found["operator.add()"]["InputSndNorm"][0]
+    assert value == pytest.approx((x + 1).norm().item(), 1e-5)
+
+
+def test_an_edit_of_a_call_is_made_in_python_and_refused_where_that_is_compiled():
+    cfg = {SDPA: [taiyi_fx.edit(value=lambda y: 2 * y)]}
+    plain = Hidden()
+    x = torch.randn(1, 2, 4)
+    expected = plain(x)
+    model = taiyi_fx.instrument(plain, cfg)
+    assert torch.allclose(model(x), 2 * expected)
+    assert torch.equal(plain(x), expected)
+    with pytest.raises(Exception, match="cannot be made in compiled code"):
+        torch.compile(model, backend="eager", fullgraph=True)(x)
+
+
+def test_a_function_that_nothing_seems_to_call_is_an_error_that_says_where_was_looked():
+    (problem,) = problems(nn.Sequential(Hidden()), {operator.mul: NORMS})
+    assert "none of the forwards that stayed Python seems to call it" in problem
     assert "'0': uses `with torch.enable_grad()` (test_functions.py:" in problem
-    (problem,) = problems(nn.Sequential(Hidden()), {operator.add: NORMS})
-    assert "some forwards stayed Python" in problem
-
-
-def test_calls_that_only_some_graphs_show_are_said():
-    with pytest.warns(taiyi_fx.MonitorWarning, match="'1': calls scaled_dot_product_attention in"):
-        model = taiyi_fx.instrument(nn.Sequential(Block(), Hidden()), {SDPA: NORMS})
-    assert list(stepped(model, torch.randn(1, 2, 4))[1]) == [
-        "0.attention.scaled_dot_product_attention()"
-    ]
 
 
 def test_what_a_call_cannot_have_is_an_error():
@@ -165,11 +200,18 @@ def test_what_a_call_cannot_have_is_an_error():
     assert "changes its input in place" in problem
 
 
-def test_a_graph_that_did_not_run_is_said():
+def test_calls_are_read_where_a_graph_cannot_run_any_more():
     model = taiyi_fx.instrument(nested(), {SDPA: NORMS})
     model[0].attention.q = nn.Linear(4, 4)
+    _, found = stepped(model, torch.randn(1, 2, 4))
+    assert list(found) == [f"{i}.attention.scaled_dot_product_attention()" for i in (0, 1)]
+
+
+def test_a_call_that_is_made_no_more_is_said():
+    model = taiyi_fx.instrument(nested(), {SDPA: NORMS})
+    model[0].attention = nn.Linear(4, 4)
     model(torch.randn(1, 2, 4)).sum().backward()
-    with pytest.warns(taiyi_fx.MonitorWarning, match="graph that shows this call did not run"):
+    with pytest.warns(taiyi_fx.MonitorWarning, match="0.attention.*this call was not seen in a"):
         model.monitor.track(0)
 
 

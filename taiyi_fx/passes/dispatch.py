@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 
+from taiyi_fx.passes.function_calls import FunctionCalls
 from taiyi_fx.passes.guarded_graph import GuardedGraph
 from taiyi_fx.passes.override import ForwardOverride
-from taiyi_fx.passes.probed_graph import ProbedGraph
+from taiyi_fx.passes.probed_graph import Forward, ProbedGraph
 from taiyi_fx.passes.run import Run
 
 
@@ -18,9 +20,9 @@ class Dispatcher(ForwardOverride):
     Attributes:
         graphs: The graphs that may stand in.
         own_call: The graph of the module's own call, around its Python, if it is a target.
-        sites: Names of the targets that its graphs call.
+        functions: What is read of calls of functions in its Python, if anything is.
+        sites: Names of the targets that its graphs and its Python call.
         edited: Names of those that change what passes, read or not.
-        only_here: Names of those that only a graph can change.
         is_rewritten: Whether passes of the user's own made its graphs, which then run at each
             call.
     """
@@ -28,13 +30,23 @@ class Dispatcher(ForwardOverride):
     is_rewritten = False
     sites: frozenset[str] = frozenset()
     edited: frozenset[str] = frozenset()
-    only_here: frozenset[str] = frozenset()
 
     def __init__(self, module: nn.Module, run: Run) -> None:
         super().__init__(module)
         self.run = run
         self.graphs: list[GuardedGraph] = []
         self.own_call: ProbedGraph | None = None
+        self.functions: FunctionCalls | None = None
+
+    def plain(self) -> Forward:
+        """The forward that would run without this one, with its calls of functions read."""
+        forward, functions, run = super().plain(), self.functions, self.run
+        if functions is None or not functions.are_watched(self.edited):
+            return forward
+        if torch.compiler.is_compiling():
+            functions.refuse_in_compiled_code(self.edited)
+            return forward
+        return functions.around(forward, run.mode_here() if run.is_here else None)
 
     @property
     def changes_values(self) -> bool:
@@ -58,17 +70,11 @@ class Dispatcher(ForwardOverride):
         """Refuses to run without a graph what only a graph does.
 
         Raises:
-            RuntimeError: Passes of the user's own or an edit need one.
+            RuntimeError: Passes of the user's own made one.
         """
         if self.is_rewritten:
             part = self.graphs[0].captured.part or "the model"
             raise RuntimeError(
                 f"what the passes made of {part!r} cannot run: it has changed since it was "
                 "traced, or has hooks; instrument it again as it is now"
-            )
-        if self.only_here:
-            names = ", ".join(map(repr, sorted(self.only_here)))
-            raise RuntimeError(
-                f"the edit of {names} cannot be made: a call of a function is only seen in a "
-                "graph, and the model has changed since it was traced; instrument it again"
             )

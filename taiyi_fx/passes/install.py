@@ -10,6 +10,7 @@ from torch import nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
 from taiyi_fx.passes.dispatch import Dispatcher
+from taiyi_fx.passes.function_calls import FunctionCalls
 from taiyi_fx.passes.guarded_graph import GuardedGraph
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.override import ForwardOverride, entry_of
@@ -55,7 +56,7 @@ class Installation:
         at_calls = {name for name, target in table.plan.items() if target.is_at_calls}
         targets = sorted(at_calls.intersection(self._modules))
         self._calls = {name: Calls() for name in (*targets, *capture.functions)}
-        names = dict.fromkeys(("", *targets, *capture.graphs))
+        names = dict.fromkeys(("", *targets, *capture.graphs, *capture.sites))
         self.dispatchers = {
             name: self._dispatcher(name, capture, is_target=name in targets) for name in names
         }
@@ -79,13 +80,21 @@ class Installation:
         for graph in graphs:
             made.graphs.append(GuardedGraph(graph, self.root, self.table, self.run, calls))
         if is_target:
-            made.own_call = own_call(name, made, self.table, self.run, self._calls[name])
+            counter = self._calls[name]
+            made.own_call = own_call(name, module, made.plain, self.table, self.run, counter)
             made.sites |= {name}
+        made.functions = self._functions_of(name, capture)
+        made.sites |= made.functions.sites if made.functions else frozenset()
         made.sites |= {site for graph in graphs for site in graph.seen.calls}
         made.edited = made.sites & self._edited
-        made.only_here = made.edited & capture.functions.keys()
         made.is_rewritten = self._is_rewritten and bool(graphs)
         return made
+
+    def _functions_of(self, name: str, capture: Capture) -> FunctionCalls | None:
+        sites = {s: capture.functions[s] for s in capture.sites.get(name, ())}
+        if not sites:
+            return None
+        return FunctionCalls(self._modules[name], sites, self.table, self.run, self._calls)
 
     def set_due(self, due: Due) -> None:
         """Makes exactly these readings from the next forward on.

@@ -13,7 +13,7 @@ from torch import fx, nn
 from taiyi_fx.passes.emit import OWN
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.marks import enter, leave, pack, unpack
-from taiyi_fx.passes.override import ForwardOverride, entry_of, forward_of_class
+from taiyi_fx.passes.override import entry_of, forward_of_class
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
 from taiyi_fx.passes.slots import Board, SlotTable
@@ -115,11 +115,24 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
 
 
 def own_call(
-    name: str, override: ForwardOverride, table: SlotTable, run: Run, calls: Calls
+    site: str,
+    module: nn.Module,
+    forward: Callable[[], Any],
+    table: SlotTable,
+    run: Run,
+    calls: Calls,
 ) -> ProbedGraph:
-    """The graph of one call of a target, around a forward that stays Python."""
-    graph, forwards = _graph_of_call(name), {OWN: override.plain}
-    return ProbedGraph(graph, override.module, forwards, table, run, {name: (calls, 1)})
+    """The graph of one call of a target that stays Python.
+
+    Args:
+        site: The target's name.
+        module: The module that is called, or that calls a function.
+        forward: Gives what is called, as things stand.
+        table: Where its readings go.
+        run: What is due.
+        calls: The target's counter.
+    """
+    return ProbedGraph(_graph_of_call(site), module, {OWN: forward}, table, run, {site: (calls, 1)})
 
 
 def _graph_of_call(name: str) -> fx.Graph:

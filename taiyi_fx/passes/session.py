@@ -15,6 +15,7 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 
 from taiyi_fx.passes.compiling import stays_python
 from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
+from taiyi_fx.passes.ir import Mode
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.install import Installation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,7 @@ class TraceLog:
         passed: The calls of these, but for the first and those that pass unknown structures.
         calls: How often each target was called.
         functions: The function of each call of one, by the name of its site.
+        sites: The names of these sites, by that of the module whose forward makes the call.
         in_place: Sites of those that are told to change an input, or to write into another.
     """
 
@@ -59,6 +60,7 @@ class TraceLog:
     passed: list[InlinedCall] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    sites: dict[str, list[str]] = field(default_factory=dict)
     in_place: set[str] = field(default_factory=set)
 
 
@@ -88,7 +90,9 @@ class Capture:
             evaluation is read too and goes another way, two. A model that is one graph has them
             at ``""``.
         python: Modules whose forward stayed Python, by name, and why.
-        functions: The functions that were asked for, by the name of each site that calls one.
+        functions: The functions that were asked for, by the name of each site that calls one: in
+            a graph, or in a forward that stayed Python, as far as its code tells.
+        sites: The names of these sites, by that of the module whose forward makes the call.
         in_place: Sites of those that are told to change an input, or to write into another.
     """
 
@@ -96,6 +100,7 @@ class Capture:
     python: dict[str, str] = field(default_factory=dict)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     in_place: set[str] = field(default_factory=set)
+    sites: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -127,3 +132,20 @@ def function_name(function: Callable[..., Any]) -> str:
     if isinstance(function, types.MethodDescriptorType):
         return f"Tensor.{name}"
     return f"operator.{name}" if getattr(function, "__module__", None) == "_operator" else name
+
+
+def site_of(
+    module: str, function: Callable[..., Any], known: Mapping[str, Callable[..., Any]]
+) -> str:
+    """The name of the site where a module's forward calls a function.
+
+    Args:
+        module: The module's name.
+        function: The function.
+        known: The functions of other sites, by name; of two of one name, one has its home in it.
+    """
+    name = function_name(function)
+    site = f"{module}.{name}()".lstrip(".")
+    if known.get(site, function) is not function:
+        site = f"{module}.{function.__module__}.{name}()".lstrip(".")
+    return site

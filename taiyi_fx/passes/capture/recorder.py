@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, function_name
+from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, site_of
 from taiyi_fx.passes.capture.guards import Guards
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
 from taiyi_fx.passes.marks import leave, mark_call, mark_value
@@ -77,7 +77,9 @@ class Recorder:
         function = self._wanted_function(op, target)
         if function is None:
             return Flow(self.graph.create_node(op, target, given, named))
-        site = self._site(function)
+        site = site_of(self.current, function, self.seen.functions)
+        if site not in self.seen.functions:
+            self.seen.sites.setdefault(self.current, []).append(site)
         self.seen.functions[site] = function
         call = self.count_call(site)
         if any(a is True for a in given) or named.get("inplace") or "out" in named:
@@ -125,13 +127,6 @@ class Recorder:
             yield
         finally:
             self.is_silent = False
-
-    def _site(self, function: Callable[..., Any]) -> str:
-        name = function_name(function)
-        site = f"{self.current}.{name}()".lstrip(".")
-        if self.seen.functions.get(site, function) is not function:
-            site = f"{self.current}.{function.__module__}.{name}()".lstrip(".")
-        return site
 
     def _wanted_function(self, op: str, target: Any) -> Callable[..., Any] | None:
         if not self.wanted.functions or op not in ("call_function", "call_method"):

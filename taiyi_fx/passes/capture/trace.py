@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
+from taiyi_fx.passes.capture.function_sites import add_sites_in_python
 from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.modules import (
@@ -35,7 +36,9 @@ def trace(model: nn.Module, wanted: TraceTargets) -> Capture:
     Nothing of the model is run.
     """
     capture = Capture()
-    _Parts(model, wanted, capture).trace("")
+    parts = _Parts(model, wanted, capture)
+    parts.trace("")
+    add_sites_in_python(capture, parts.modules, wanted.functions)
     return capture
 
 
@@ -62,6 +65,7 @@ class _Parts:
         self.capture.graphs[part] = graphs
         for captured in graphs:
             self.capture.functions.update(captured.seen.functions)
+            self.capture.sites.update(captured.seen.sites)
             self.capture.in_place |= captured.seen.in_place
 
     def _traceable_below(self, name: str) -> Iterator[str]:

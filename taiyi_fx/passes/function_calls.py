@@ -1,0 +1,132 @@
+"""Calls of functions in forwards that stayed Python, which only their run shows."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import types
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from taiyi_fx.passes.capture.function_sites import OPERATORS, Function
+from taiyi_fx.passes.capture.source import is_torchs_file
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probed_graph import Forward, ProbedGraph, own_call
+from taiyi_fx.passes.run import Calls, Run
+from taiyi_fx.passes.slots import SlotTable
+
+# What Python asks torch for where the tensor stands on the right.
+_REFLECTED = {"sub": "__rsub__", "div": "__rdiv__", "pow": "__rpow__", "matmul": "__rmatmul__"}
+
+
+class FunctionCalls(TorchFunctionMode):
+    """Reads and changes calls of some functions in the forward of one module.
+
+    Entered around that forward alone, and only where something is to be done: all calls of torch
+    in it then go through here.
+
+    Args:
+        module: The module. Calls in its parts are those parts' own.
+        sites: The functions, by the names of their sites there.
+        table: Where readings go.
+        run: What is due.
+        calls: The sites' counters.
+
+    Attributes:
+        sites: The names of the sites.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        sites: Mapping[str, Function],
+        table: SlotTable,
+        run: Run,
+        calls: Mapping[str, Calls],
+    ) -> None:
+        super().__init__()
+        self.sites = frozenset(sites)
+        self._module = module
+        self._graphs: dict[Function, ProbedGraph] = {}
+        self._operators: dict[str, ProbedGraph] = {}
+        self._run, self._due_key, self._is_due = run, "", False
+        self._called: Function | None = None
+        self._mode: Mode | None = None
+        for site, function in sites.items():
+            graph = own_call(site, module, lambda: self._called, table, run, calls[site])
+            if function in OPERATORS:
+                name = OPERATORS[function][1]
+                self._operators.update(dict.fromkeys((name, _REFLECTED.get(name, name)), graph))
+            else:
+                self._graphs[function] = graph
+
+    def are_watched(self, edited: Collection[str]) -> bool:
+        """Whether something of these is due now, or changed whatever is due."""
+        if not self.sites.isdisjoint(edited):
+            return True
+        if self._due_key != self._run.due_key:
+            self._due_key = self._run.due_key
+            self._is_due = any(module in self.sites for module, _ in self._run.due)
+        return self._is_due
+
+    def refuse_in_compiled_code(self, edited: Collection[str]) -> None:
+        """Refuses an edit that compiled code would leave out; what is only read is told as missing.
+
+        Raises:
+            RuntimeError: A call of these is edited.
+        """
+        names = ", ".join(map(repr, sorted(self.sites.intersection(edited))))
+        if names:
+            raise RuntimeError(
+                f"the edit of {names} cannot be made in compiled code: the forward that makes the "
+                "call stayed Python, and there only eager code shows calls of functions"
+            )
+
+    def around(self, forward: Forward, mode: Mode | None) -> Forward:
+        """A forward with this around it."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            outer, self._mode = self._mode, mode
+            try:
+                with self:
+                    return forward(*args, **kwargs)
+            finally:
+                self._mode = outer
+
+        return run
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:  # torch's own untyped protocol
+        """A call of torch, between probes if it is one of the functions'."""
+        frame = sys._getframe(1)
+        graph = self._graphs.get(func)
+        if graph is None and _is_operator(frame):
+            graph = self._operators.get(func.__name__)
+        if graph is None or not self._is_called_by(frame):
+            return func(*args, **(kwargs or {}))
+        self._called = func
+        return graph.function(self._mode)(self._module, *args, **(kwargs or {}))
+
+    def _is_called_by(self, frame: types.FrameType | None) -> bool:
+        """True for a call of the module's own forward, False for one of its parts."""
+        while frame is not None and frame.f_code is not _CALL:
+            if frame.f_code.co_name == "run" and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return frame is not None and frame.f_locals["self"] is self._module
+
+
+_CALL = nn.Module._call_impl.__code__
+
+
+def _is_operator(frame: types.FrameType | None) -> bool:
+    while frame is not None and is_torchs_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return False
+    operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+    return operation.startswith(("BINARY", "INPLACE"))
