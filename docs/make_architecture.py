@@ -33,7 +33,7 @@ FLOW = {
         "cfg": "what you ask for",
         "model": "as it is",
         "Config": "config.py",
-        "Capture": "passes/trace.py",
+        "Capture": "passes/capture/trace.py",
         "Plan": "passes/ir.py",
         "probed graphs": "passes/pipeline.py",
     },

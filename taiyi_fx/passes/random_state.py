@@ -1,4 +1,4 @@
-"""Every random stream that Python code can draw from: taken, compared, put back."""
+"""Every random stream that Python code can draw from: taken, and put back."""
 
 from __future__ import annotations
 
@@ -28,16 +28,3 @@ def restore_random_state(state: Mapping[str, Any]) -> None:
         sys.modules["numpy"].random.set_state(state["numpy"])
     if "cuda" in state:
         torch.cuda.set_rng_state_all(state["cuda"])
-
-
-def differ(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
-    """Whether two states are not the same."""
-    if a["python"] != b["python"] or not torch.equal(a["torch"], b["torch"]):
-        return True
-    if any(map(_arrays_differ, a.get("numpy", ()), b.get("numpy", ()))):
-        return True
-    return not all(map(torch.equal, a.get("cuda", ()), b.get("cuda", ())))
-
-
-def _arrays_differ(a: Any, b: Any) -> bool:
-    return bool((a != b).any()) if hasattr(a, "any") else a != b

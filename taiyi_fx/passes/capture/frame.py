@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
-from types import FunctionType
+from typing import Any
 
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import Value
@@ -23,7 +23,7 @@ class Frame:
     """
 
     recorder: Recorder
-    function: FunctionType
+    function: Any  # a function, which as a field's type would be taken for a method
     local: MutableMapping[str, Value]
     line: int = 0
 

@@ -33,9 +33,12 @@ def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -
         raise Refused(f"hands a list or dictionary to {name!r}")
     call = recorder.count_call(name)
     given = mark_call(recorder.graph, argument(tuple(args)), argument(kwargs), name, call)
+    recorder.place()
     args, kwargs = lifted(given[0]), lifted(given[1])
     made = argument(_called(recorder, module, name, args, kwargs))
-    return lifted(mark_value(recorder.graph, leave, made, name, call))
+    marked = mark_value(recorder.graph, leave, made, name, call)
+    recorder.place()
+    return lifted(marked)
 
 
 def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
@@ -55,11 +58,12 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
 def _as_it_is(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
     if any(map(_holds_container, (*args, *kwargs.values()))):
         raise Refused(f"hands a list or dictionary to {recorder.name_of(module)!r}")
-    return recorder.record("call_module", recorder.paths[module], args, kwargs)
+    with recorder.inside(module, recorder.current):
+        return recorder.record("call_module", recorder.paths[module], args, kwargs)
 
 
 def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
-    with recorder.inside(name):
+    with recorder.inside(module, name):
         value = enter_module(recorder, module, args, kwargs)
     if recorder.is_silent:
         return value

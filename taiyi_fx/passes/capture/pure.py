@@ -27,7 +27,7 @@ from taiyi_fx.passes.capture.values import (
 )
 
 Rule = Callable[..., Value]
-_ZERO = Known(0)
+_ZERO, _FALSE = Known(0), Known(False)
 
 
 def truth(recorder: Recorder, value: Value) -> bool:
@@ -123,9 +123,9 @@ def _get(recorder: Recorder, owner: Value, name: Value, *default: Value) -> Valu
     return attribute(recorder, owner, word, f"getattr(..., {word!r})")
 
 
-def _zip(recorder: Recorder, *values: Value) -> Value:
+def _zip(recorder: Recorder, *values: Value, strict: Value = _FALSE) -> Value:
     # As it goes: a forward may add to a list while it goes through it.
-    return Lazy(zip(*(items(recorder, v) for v in values), strict=False))
+    return Lazy(zip(*(items(recorder, v) for v in values), strict=truth(recorder, strict)))
 
 
 def _enumerate(recorder: Recorder, value: Value, start: Value = _ZERO) -> Value:

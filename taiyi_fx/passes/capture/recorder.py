@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
@@ -15,6 +16,7 @@ from taiyi_fx.passes.capture.guards import Guards
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
 from taiyi_fx.passes.marks import leave, mark_call, mark_value
 
+_STACK = "nn_module_stack"
 _MOST_STEPS = 500_000
 
 
@@ -57,6 +59,8 @@ class Recorder:
         self.current = part
         self.is_silent = False
         self._inline = inline
+        self._stack: dict[str, tuple[str, type]] = {}
+        self._calls: Counter[str] = Counter()
         self._steps = 0
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Value:
@@ -76,7 +80,9 @@ class Recorder:
             return Flow(None)
         function = self._wanted_function(op, target)
         if function is None:
-            return Flow(self.graph.create_node(op, target, given, named))
+            made = self.graph.create_node(op, target, given, named)
+            self.place()
+            return Flow(made)
         site = site_of(self.current, function, self.seen.functions)
         if site not in self.seen.functions:
             self.seen.sites.setdefault(self.current, []).append(site)
@@ -87,7 +93,16 @@ class Recorder:
         given, named = mark_call(self.graph, given, named, site, call)
         made = self.graph.create_node(op, target, given, named)
         made.meta["site"] = site, call
-        return lifted(mark_value(self.graph, leave, made, site, call))
+        marked = mark_value(self.graph, leave, made, site, call)
+        self.place()
+        return lifted(marked)
+
+    def place(self) -> None:
+        """Tells new nodes the calls of modules that they are in, by torch.fx's name for it."""
+        for node in reversed(self.graph.nodes):
+            if _STACK in node.meta:
+                break
+            node.meta[_STACK] = self._stack
 
     def read(self, module: nn.Module, name: str) -> Flow:
         """Writes that a tensor is read of a module, here and each time anew."""
@@ -111,13 +126,16 @@ class Recorder:
         return self.names[module]
 
     @contextmanager
-    def inside(self, name: str) -> Iterator[None]:
-        """In the body, the forward of a module is interpreted."""
-        outer, self.current = self.current, name
+    def inside(self, module: nn.Module, name: str) -> Iterator[None]:
+        """In the body, a call of a module is interpreted; ``name`` is whose forward that is in."""
+        outer, path = (self.current, self._stack), self.paths[module]
+        count, self._calls[path] = self._calls[path], self._calls[path] + 1
+        key = f"{path}@{count}" if count else path
+        self.current, self._stack = name, {**self._stack, key: (path, type(module))}
         try:
             yield
         finally:
-            self.current = outer
+            self.current, self._stack = outer
 
     @contextmanager
     def silent(self) -> Iterator[None]:

@@ -105,7 +105,7 @@ def _compiles(
 def _function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
     made = ast.FunctionDef(name, arguments, body, [], None)
     if "type_params" in ast.FunctionDef._fields:
-        made.type_params = []
+        made.type_params = []  # pyright: ignore[reportAttributeAccessIssue] - since Python 3.12
     return made
 
 

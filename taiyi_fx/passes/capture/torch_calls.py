@@ -88,9 +88,9 @@ def is_operator(function: Any) -> bool:
     return id(function) in _OPERATING
 
 
-_STATES = ("is_compiling", "is_dynamo_compiling", "is_exporting")
-ASKED = by_identity(
-    [getattr(torch.compiler, name) for name in _STATES if hasattr(torch.compiler, name)]
-    + [torch.jit.is_scripting, torch.jit.is_tracing]
+_STATES = (
+    *((torch.compiler, name) for name in ("is_compiling", "is_dynamo_compiling", "is_exporting")),
+    *((torch.jit, name) for name in ("is_scripting", "is_tracing")),
 )
+ASKED = by_identity(getattr(home, name) for home, name in _STATES if hasattr(home, name))
 """Functions whose answer, False or True, stays the same during a forward."""

@@ -128,7 +128,9 @@ def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
         raise Refused("has no forward of its own")
     require_plain_call(recorder, module)
     recorder.seen.inlined.append(part)
-    value = interpret(recorder, forward, _inputs(recorder, module, forward))
+    inputs = _inputs(recorder, module, forward)
+    recorder.place()
+    value = interpret(recorder, forward, inputs)
     recorder.graph.output(argument(value))
 
 
