@@ -16,7 +16,7 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.compiling import stays_python
-from taiyi_fx.passes.override import with_own_code
+from taiyi_fx.passes.override import forward_of_class, with_own_code
 from taiyi_fx.passes.own_passes import Pass
 from taiyi_fx.passes.structure import slots_of
 
@@ -147,6 +147,31 @@ for _name in vars(fx.GraphModule).keys() - {*dir(nn.Module), *vars(InstrumentedM
     vars(InstrumentedModule)[_name].__set_name__(InstrumentedModule, _name)
 
 
+class _Forward:
+    """The forward of an instrumented object, which holds the model's of when it was asked for.
+
+    Who puts another forward around it so calls the same one that he would of the model's.
+    """
+
+    def __init__(self, forward: Any) -> None:
+        self.__wrapped__ = forward
+
+    def __get__(self, face: Any, owner: type | None = None) -> Any:
+        if face is None:
+            return self.__wrapped__
+        installation = type(face)._instrumentation.compiled.installation
+        held = forward_of_class(installation.root)
+
+        def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            # One that is the model's own of now is read, as a call of the model is.
+            is_own = held == forward_of_class(installation.root)
+            called = installation.dispatchers[""] if is_own else held
+            return installation.session(called, args, kwargs)
+
+        made = functools.wraps(self.__wrapped__)(with_own_code(forward, type(installation.root)))
+        return types.MethodType(made, face)
+
+
 class _Face:
     """What has to be ours whatever the model's class has of that name: calls, copies, moves."""
 
@@ -213,21 +238,17 @@ def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> Instrumente
 def face_of(made: Instrumentation) -> InstrumentedModule:
     """The instrumented object of a model."""
     model, installation = made.model, made.compiled.installation
-    session, own_forward = installation.session, installation.dispatchers[""]
+    session = installation.session
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         return session(model.__call__, args, kwargs)
-
-    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        # Whoever has put another forward around this one calls it while that runs.
-        return session(own_forward, args, kwargs)
 
     kind = type(model)
     call = with_own_code(call, kind)
     stays_python(call)
     body = {
         "_call_impl": call,
-        "forward": functools.wraps(kind.forward)(with_own_code(forward, kind)),
+        "forward": _Forward(kind.forward),
         "_instrumentation": made,
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,

@@ -24,6 +24,7 @@ from taiyi_fx.passes.ir import (
 )
 from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
 from taiyi_fx.passes.slots import Slot, SlotTable
+from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.quantity import NoValue
 
 _NOT_CALLED = (
@@ -298,7 +299,7 @@ class Readings:
         Raises:
             NotThere: It is frozen.
         """
-        weight = self._modules[name].weight
+        weight = tensor_named(self._modules[name], "weight")
         if isinstance(weight, Tensor) and not weight.requires_grad:
             raise NotThere("weight is frozen (requires_grad is False)")
         return id(weight)
@@ -347,7 +348,7 @@ def _tensors_owned(owned: Sequence[Owned]) -> list[Tensor]:
 
 def _named(module: nn.Module, reading: Reading) -> list[Tensor]:
     name = str(reading.site.pick)
-    return list(module.parameters()) if name == "all" else [getattr(module, name)]
+    return list(module.parameters()) if name == "all" else [tensor_named(module, name)]
 
 
 def _dense(gradient: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 from torch.nn.modules import conv, instancenorm
 
+from taiyi_fx.passes.structure import is_computed, tensor_named
 from taiyi_fx.reductions.weight_gradients import (
     Convolution,
     Dense,
@@ -23,7 +24,7 @@ def weight_gradient_of(module: nn.Module) -> WeightGradient | str:
     kind = next((c for c in type(module).__mro__ if c.__module__.startswith("torch.nn")), None)
     if kind is None or type(module).forward is not kind.forward:
         return f"is none of the layers whose gradient is known sample by sample ({_SUPPORTED})"
-    if getattr(module, "weight", None) is None:
+    if not is_computed(module, "weight") and tensor_named(module, "weight") is None:
         return "has no weight"
     rule = _rule(module)
     return rule if rule is not None else f"has no gradient sample by sample; {_SUPPORTED} have"

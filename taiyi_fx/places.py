@@ -23,6 +23,7 @@ from taiyi_fx.passes.ir import (
     Reduction,
     Site,
 )
+from taiyi_fx.passes.structure import is_computed, tensor_named
 
 
 class Missing(Exception):
@@ -103,7 +104,9 @@ class Source:
         if name == "all":
             if next(module.parameters(), None) is None:
                 raise Missing("has no parameters")
-        elif not isinstance(getattr(module, name, None), torch.Tensor):
+        elif not is_computed(module, name) and not isinstance(
+            tensor_named(module, name), torch.Tensor
+        ):
             own = ", ".join(k for k, _ in module.named_parameters(recurse=False))
             hint = f" (the option param takes one of {own}, or all)" if own else ""
             raise Missing(f"has no {name}{hint}")

@@ -352,46 +352,62 @@ def test_a_patched_class_counts_at_once(kind, of, name, made, cfg):
 NAMES = ["monitor", "graph", "code", "capture", "recompile", "add_submodule", "__str__"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("way", ["attribute", "method", "module"])
-def test_the_models_own_names_win(name, way):
-    class Own(Net):
-        def __init__(self):
-            super().__init__()
-            if way == "attribute":
-                setattr(self, name, "mine")
-            elif way == "module":
-                self.add_module(name, nn.Linear(4, 4))
+class Named(Net):
+    """Has something of its own under a name."""
 
-        def forward(self, x):
-            if way == "method":
-                assert getattr(self, name)() == "mine"
-            elif way == "attribute":
-                assert getattr(self, name) in ("mine", "set")
-            return super().forward(x)
+    name: str
 
-        def ask(self):
-            return getattr(self, name)
+    def forward(self, x):
+        assert self.ask() is not None
+        return super().forward(x)
 
-    if way == "method":
-        setattr(Own, name, lambda self: "mine")
-    elif way == "module" and hasattr(nn.Module, name):
-        pytest.skip("torch itself refuses it")
-    plain, probed = pair(Own)
-    model = probed._instrumentation.model
-    if way == "method":
-        assert getattr(probed, name)() == probed.ask()() == "mine"
-    elif way == "module":
-        assert getattr(probed, name) is probed.ask() is model._modules[name]
-    else:
-        assert getattr(probed, name) == probed.ask() == "mine"
-        setattr(probed, name, "set")
-        assert getattr(model, name) == probed.ask() == "set"
-        setattr(plain, name, "set")
-    assert_alike(plain, probed, lambda model: None)
+    def ask(self):
+        return getattr(self, self.name)
+
+
+def assert_reached(probed):
     assert isinstance(taiyi_fx.monitor_of(probed), taiyi_fx.Monitor)
     assert isinstance(taiyi_fx.graph_of(probed), torch.fx.Graph)
     assert "graph" in str(taiyi_fx.capture_of(probed))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_attribute_of_the_models_own_wins(name):
+    class Own(Named):
+        def __init__(self):
+            super().__init__()
+            self.name = name
+            setattr(self, name, "mine")
+
+    plain, probed = pair(Own)
+    assert getattr(probed, name) == probed.ask() == "mine"
+    for model in (plain, probed):
+        setattr(model, name, "set")
+    assert getattr(probed._instrumentation.model, name) == probed.ask() == "set"
+    assert_alike(plain, probed, lambda model: None)
+    assert_reached(probed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_method_of_the_models_own_wins(name):
+    plain, probed = pair(type("Own", (Named,), {"name": name, name: lambda self: "mine"}))
+    assert getattr(probed, name)() == probed.ask()() == "mine"
+    assert_alike(plain, probed, lambda model: None)
+    assert_reached(probed)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if not hasattr(nn.Module, name)])
+def test_a_part_of_the_models_own_wins(name):
+    class Own(Named):
+        def __init__(self):
+            super().__init__()
+            self.name = name
+            self.add_module(name, nn.Linear(4, 4))
+
+    plain, probed = pair(Own)
+    assert getattr(probed, name) is probed.ask() is probed._instrumentation.model._modules[name]
+    assert_alike(plain, probed, lambda model: None)
+    assert_reached(probed)
 
 
 def test_a_name_of_ours_that_the_model_takes_later_is_the_models():

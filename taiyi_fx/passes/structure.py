@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -166,3 +166,26 @@ def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
         for name in (names,) if isinstance(names, str) else names:
             if name not in ("__dict__", "__weakref__") and hasattr(module, name):
                 yield name, getattr(module, name)
+
+
+def is_computed(module: nn.Module, name: str) -> bool:
+    """Whether what a module has by a name is computed by a parametrization each time it is read."""
+    return name in getattr(module, "parametrizations", ())
+
+
+def tensor_named(module: nn.Module, name: str) -> Any:
+    """What a module has by a name, or None; a parametrization is left as it is.
+
+    One such as spectral normalisation would, in training, move on each time it is read.
+    """
+    if not is_computed(module, name):
+        return getattr(module, name, None)
+    parts = [*cast(nn.ModuleDict, module.parametrizations)[name].modules()]
+    modes = [part.training for part in parts]
+    try:
+        for part in parts:
+            vars(part)["training"] = False
+        return getattr(module, name)
+    finally:
+        for part, mode in zip(parts, modes, strict=True):
+            vars(part)["training"] = mode
