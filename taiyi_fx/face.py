@@ -6,6 +6,7 @@ import copy
 import functools
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +43,11 @@ class Instrumentation:
     """All that belongs to an instrumented object.
 
     Attributes:
+        compiled: The model with its probes.
+        monitor: Schedules and records.
+        cfg: The configuration as it was given.
+        options: The options.
+        make: Makes an instrumented object of a model, a configuration and options.
         compiled_call: Its call as `nn.Module.compile` made it.
     """
 
@@ -49,6 +55,7 @@ class Instrumentation:
     monitor: Monitor
     cfg: Cfg
     options: Options
+    make: Callable[[nn.Module, Cfg, dict[str, Any]], InstrumentedModule]
     compiled_call: Any = None
 
     @property
@@ -57,8 +64,12 @@ class Instrumentation:
         return self.compiled.root
 
     def arguments(self) -> tuple[Cfg, dict[str, Any]]:
-        """What another model is instrumented with, to go on from here."""
+        """The configuration and the options to go on with from here."""
         return self.cfg, {**vars(self.options), "start_step": self.monitor.next_step}
+
+    def again(self, model: nn.Module) -> InstrumentedModule:
+        """Another model, instrumented in the same way, to go on from here."""
+        return self.make(model, *self.arguments())
 
 
 class _Ours:
@@ -107,7 +118,7 @@ class InstrumentedModule(fx.GraphModule):
         return self._instrumentation.compiled.capture
 
     @_Ours
-    def graph(self) -> fx.Graph:
+    def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The probed graph of the training forward, to look at; changing it changes nothing."""
         return self._instrumentation.compiled.graph
 
@@ -116,7 +127,7 @@ class InstrumentedModule(fx.GraphModule):
         return self._instrumentation.compiled.graph
 
     @_Ours
-    def code(self) -> str:
+    def code(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The probed graph as Python."""
         return self._instrumentation.compiled.graph.python_code("self").src
 
@@ -125,7 +136,7 @@ class InstrumentedModule(fx.GraphModule):
         return self._instrumentation.compiled.graph.python_code("self").src
 
     @_Ours
-    def recompile(self) -> Any:
+    def recompile(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Refuses: the graph is there to look at.
 
         Raises:
@@ -211,28 +222,19 @@ class _Face:
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> InstrumentedModule:
-        made = _rebuild(
-            copy.deepcopy(self._instrumentation.model, memo), *self._instrumentation.arguments()
-        )
+        made = self._instrumentation.again(copy.deepcopy(self._instrumentation.model, memo))
         memo[id(self)] = made
         return made
 
     def __copy__(self) -> InstrumentedModule:
-        copied = copy.copy(self._instrumentation.model)
-        return _rebuild(copied, *self._instrumentation.arguments())
+        return self._instrumentation.again(copy.copy(self._instrumentation.model))
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # pickle's own untyped protocol
         cfg, options = self._instrumentation.arguments()
         # A process group cannot travel: the default one is taken instead, as torch's wrappers do.
         is_alone = options["process_group"] is None
         options.update(process_group=None if is_alone else "auto", data_group=None)
-        return _rebuild, (self._instrumentation.model, cfg, options)
-
-
-def _rebuild(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
-    from taiyi_fx.instrument import instrument  # that module makes this one's faces
-
-    return instrument(model, cfg, **options)
+        return self._instrumentation.make, (self._instrumentation.model, cfg, options)
 
 
 def face_of(made: Instrumentation) -> InstrumentedModule:

@@ -159,7 +159,7 @@ def _instrument(
         groups=(options.process_group, options.data_group),
         writers=writers,
     )
-    return face_of(Instrumentation(compiled, monitor, cfg, options))
+    return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
 
 
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
@@ -196,3 +196,8 @@ def _check_model(model: Any) -> None:
 def _is_compiled(module: nn.Module) -> bool:
     # By its class's home: importing torch's compiler to ask takes a second.
     return type(module).__module__.startswith("torch._dynamo")
+
+
+def make_again(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
+    """An instrumented object from what a copy or a pickle of one holds."""
+    return instrument(model, cfg, **options)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
 
 class _Operators(threading.local):
@@ -43,7 +44,8 @@ def stays_python(function: Any) -> None:
 
     Where it compiles the caller too, it goes into the function as into any other.
     """
-    frames = torch._C._dynamo.eval_frame  # `torch._dynamo` itself takes a second to import
+    # `torch._dynamo` itself takes a second to import.
+    frames: Any = eval_frame
     if hasattr(frames, "skip_code"):  # in torch 2.6
         frames.skip_code(function.__code__)
     else:

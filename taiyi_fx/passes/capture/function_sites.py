@@ -50,8 +50,10 @@ def _codes(module: nn.Module) -> Iterator[types.CodeType]:
     while waiting:
         function, depth = waiting.pop()
         function = getattr(function, "__wrapped__", function)
-        code = getattr(function, "__code__", None)
-        if code is None or code in seen or depth > _DEEPEST:
+        if not isinstance(function, types.FunctionType) or depth > _DEEPEST:
+            continue
+        code = function.__code__
+        if code in seen:
             continue
         seen.add(code)
         for inner in _nested(code):
