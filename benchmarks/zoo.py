@@ -41,6 +41,7 @@ FAMILIES = {
     "transformers": "benchmarks.zoo_models.transformers_models",
     "torchvision": "benchmarks.zoo_models.torchvision_models",
     "timm": "benchmarks.zoo_models.timm_models",
+    "libraries": "benchmarks.zoo_models.libraries",
     "hard": "tests.hard_models",
 }
 

@@ -39,7 +39,7 @@ class Calls:
 
     A call counts for a quantity if there is a first tensor in its arguments, or in what it
     returns, or if a gradient reached that tensor. What backward calls to compute a forward again
-    does not count.
+    does not count, nor what ``torch.func`` maps or differentiates.
 
     Attributes:
         norms: Each reading's norm.
@@ -69,7 +69,7 @@ class Calls:
 
     def _before(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
-            if _is_in_backward():
+            if _is_beyond_hooks():
                 return
             inputs = list(_tensors((args, kwargs)))
             self._inputs[name] = inputs
@@ -80,7 +80,7 @@ class Calls:
 
     def _after(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, value: Any) -> Any:
-            if _is_in_backward():
+            if _is_beyond_hooks():
                 return None
             given, tensors = self._inputs.pop(name), list(_tensors(value))
             if not tensors:
@@ -121,8 +121,10 @@ def _with_copy(first: Tensor, value: Any) -> tuple[Tensor, Any]:
     return first, value
 
 
-def _is_in_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1
+def _is_beyond_hooks() -> bool:
+    """Whether backward calls this, or a function of torch.func, whose tensors hold no numbers."""
+    is_in_backward = torch._C._current_graph_task_id() != -1
+    return is_in_backward or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
