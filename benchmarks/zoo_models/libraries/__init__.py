@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections import Counter
-from collections.abc import Iterator
 
 from benchmarks.zoo_models.case import Case
 from benchmarks.zoo_models.libraries import (

@@ -27,3 +27,46 @@ class RotaryAttention(nn.Module):
         keys = self.rotary.rotate_queries_or_keys(keys)
         weights = torch.softmax(queries @ keys.transpose(-2, -1), dim=-1)
         return self.out((weights @ values).transpose(1, 2).flatten(2))
+
+
+class AugmentedNet(nn.Module):
+    """A convolution behind the augmentations of kornia, which change images in training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from kornia import augmentation
+
+        self.augment = augmentation.AugmentationSequential(
+            augmentation.RandomHorizontalFlip(p=0.5),
+            augmentation.ColorJitter(0.1, 0.1, 0.1, 0.1, p=1.0),
+            augmentation.RandomAffine(degrees=15.0, p=1.0),
+            data_keys=["input"],
+        )
+        self.conv = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features of images."""
+        return self.conv(self.augment(x) if self.training else x)
+
+
+class SimSiam(nn.Module):
+    """SimSiam with the heads and the loss of lightly."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from lightly.loss import NegativeCosineSimilarity
+        from lightly.models.modules import SimSiamPredictionHead, SimSiamProjectionHead
+
+        self.backbone = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
+        self.projection = SimSiamProjectionHead(16, 16, 16)
+        self.prediction = SimSiamPredictionHead(16, 8, 16)
+        self.criterion = NegativeCosineSimilarity()
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """The loss of two views."""
+        z1, z2 = self._project(first), self._project(second)
+        p1, p2 = self.prediction(z1), self.prediction(z2)
+        return (self.criterion(z1.detach(), p2) + self.criterion(z2.detach(), p1)) / 2
+
+    def _project(self, x: Tensor) -> Tensor:
+        return self.projection(self.backbone(x).flatten(1))
