@@ -7,14 +7,30 @@ from collections import Counter
 
 from benchmarks.zoo_models.case import Case
 from benchmarks.zoo_models.libraries import (
+    diffusers_models,
+    graphs,
     lucidrains_language,
     lucidrains_vision,
+    medical,
+    probabilistic,
+    reinforcement,
+    speech,
+    tables,
+    vision,
 )
 from benchmarks.zoo_models.vision_operators import define_vision_operators
 
 _GROUPS = (
+    diffusers_models,
+    graphs,
     lucidrains_language,
     lucidrains_vision,
+    medical,
+    probabilistic,
+    reinforcement,
+    speech,
+    tables,
+    vision,
 )
 
 

@@ -70,3 +70,49 @@ class SimSiam(nn.Module):
 
     def _project(self, x: Tensor) -> Tensor:
         return self.projection(self.backbone(x).flatten(1))
+
+
+class SpectrogramNet(nn.Module):
+    """A mel spectrogram of torchaudio, masked in training, and a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from torchaudio import transforms
+
+        self.spectrogram = transforms.MelSpectrogram(n_fft=256, n_mels=16)
+        self.decibels = transforms.AmplitudeToDB()
+        self.mask = transforms.FrequencyMasking(freq_mask_param=4)
+        self.conv = nn.Conv1d(16, 8, 3)
+
+    def forward(self, wave: Tensor) -> Tensor:
+        """Features of waves, ``(samples, time)``."""
+        x = self.decibels(self.spectrogram(wave))
+        return self.conv(self.mask(x) if self.training else x)
+
+
+class Unmixed(nn.Module):
+    """The chain of openunmix: a short-time Fourier transform, magnitudes, the network."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from openunmix import model, transforms
+
+        self.transform, _ = transforms.make_filterbanks(n_fft=64, n_hop=32)
+        self.magnitudes = transforms.ComplexNorm()
+        self.network = model.OpenUnmix(nb_bins=33, hidden_size=16, nb_layers=1)
+
+    def forward(self, wave: Tensor) -> Tensor:
+        """Masked magnitudes of stereo waves, ``(samples, 2, time)``."""
+        return self.network(self.magnitudes(self.transform(wave)))
+
+
+def encodec() -> nn.Module:
+    """A small EnCodec."""
+    from encodec import modules
+    from encodec.model import EncodecModel
+    from encodec.quantization import ResidualVectorQuantizer
+
+    shape = {"dimension": 16, "n_filters": 4, "ratios": [4, 4, 2], "lstm": 1}
+    encoder, decoder = modules.SEANetEncoder(**shape), modules.SEANetDecoder(**shape)
+    quantizer = ResidualVectorQuantizer(dimension=16, n_q=2, bins=16)
+    return EncodecModel(encoder, decoder, quantizer, [6.0], sample_rate=3200, channels=1)
