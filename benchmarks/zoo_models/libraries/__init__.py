@@ -1,4 +1,7 @@
-"""Models of many libraries, each of which is skipped, and said to be, where it is not installed."""
+"""Models of many libraries, each of which is skipped, and said to be, where it is not installed.
+
+`packages.txt` and `needed.txt` list what `make zoo-libraries` installs for them.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,22 @@ from benchmarks.zoo_models.libraries import (
     vision,
 )
 from benchmarks.zoo_models.vision_operators import define_vision_operators
+
+SHORT = tuple(
+    f"libraries/{name}"
+    for name in (
+        "diffusers/UNet2DConditionModel",
+        "gpytorch/ApproximateGP",
+        "monai/UNet",
+        "peft/LoraConfig",
+        "snntorch/Leaky",
+        "speechbrain/ECAPA_TDNN",
+        "stable-baselines3/the loss of PPO",
+        "torch-geometric/GAT",
+        "vit-pytorch/ViT",
+        "zuko/MAF",
+    )
+)
 
 _GROUPS = (
     diffusers_models,
