@@ -3,6 +3,7 @@
 #   make test              checks the code
 #   make docs              builds the documentation into build/docs and runs its code
 #   make zoo               instruments hundreds of real models; OPTIONS=--short: a few
+#   make zoo-libraries     those of a hundred other packages, which it installs; a part of make zoo
 #   make overhead          measures what watching costs; OPTIONS=--quick: a look
 #   make storage           measures what storing costs
 #   make report-benchmark  measures a page of 12 million numbers
@@ -11,7 +12,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs zoo overhead storage report-benchmark pages pictures clean
+.PHONY: demo test docs zoo zoo-libraries overhead storage report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -37,8 +38,12 @@ pictures: .venv/installed
 	$(BIN)/python docs/make_architecture.py
 	$(BIN)/python docs/make_pictures.py
 
-zoo: .venv/zoo-installed
+# The short one, which CI runs, takes the many libraries only where they are installed.
+zoo: .venv/zoo-installed $(if $(findstring --short,$(OPTIONS)),,.venv/zoo-libraries-installed)
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)
+
+zoo-libraries: .venv/zoo-libraries-installed
+	$(BIN)/python -m benchmarks.zoo --family libraries $(OPTIONS)
 
 overhead: .venv/bench-installed
 	$(BIN)/python -m benchmarks.overhead $(OPTIONS)
@@ -57,6 +62,11 @@ report-benchmark: .venv/installed
 .venv/zoo-installed: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[zoo]'
 	$(BIN)/python -m pip install --quiet --no-deps torchvision timm
+	touch $@
+
+LISTS := benchmarks/zoo_models/libraries
+.venv/zoo-libraries-installed: .venv/zoo-installed $(LISTS)/packages.txt $(LISTS)/needed.txt
+	$(BIN)/python -m benchmarks.zoo_install
 	touch $@
 
 .venv/installed: pyproject.toml constraints.txt

@@ -10,6 +10,9 @@ With ``--compile`` models are compiled as one graph instead, plain and instrumen
 model compiles, the instrumented one has to, and to record what it records in eager code, or to say
 why not.
 
+The family ``libraries`` holds models of a hundred packages; those that are not installed are said
+to be skipped, and ``make zoo-libraries`` installs and runs them.
+
 Run it from the root of the repository, in an environment with the models' libraries (``make zoo``
 makes one):
 
@@ -41,6 +44,7 @@ FAMILIES = {
     "transformers": "benchmarks.zoo_models.transformers_models",
     "torchvision": "benchmarks.zoo_models.torchvision_models",
     "timm": "benchmarks.zoo_models.timm_models",
+    "libraries": "benchmarks.zoo_models.libraries",
     "hard": "tests.hard_models",
 }
 

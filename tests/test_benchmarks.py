@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from benchmarks import diagram, scaling, storage
+from benchmarks import diagram, scaling, storage, zoo, zoo_install
 from benchmarks import report as long_report
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
@@ -18,6 +18,9 @@ from benchmarks.overhead.training import started
 from benchmarks.overhead.values import agreement, reference
 from benchmarks.overhead.work import WORKS
 from benchmarks.overhead.worker import facts, times
+from benchmarks.zoo_check import check_case
+from benchmarks.zoo_models import libraries
+from benchmarks.zoo_models.case import Case
 
 EAGER = ["plain again", "hooks by hand", "full backward hooks", "taiyi_fx"]
 
@@ -150,3 +153,40 @@ def test_a_page_is_made_and_weighed(capsys, options):
     assert made.startswith("1,200 numbers: ")
     assert 0.1 < float(size.partition(" MB")[0]) < 3
     assert "left out" in loading
+
+
+def test_every_package_of_the_zoo_is_in_the_list_that_is_installed():
+    listed = zoo_install.names(zoo_install._LISTS / "packages.txt")
+    found = libraries.all_cases()
+    assert {libraries.package(case) for case in found} <= {name.split("==")[0] for name in listed}
+    assert len({case.name for case in found}) == len(found) >= 100
+    assert set(libraries.SHORT) <= {case.name for case in found}
+
+
+def test_packages_of_the_zoo_that_are_not_installed_are_told(monkeypatch, capsys):
+    monkeypatch.setattr(libraries, "define_vision_operators", lambda: None)
+    monkeypatch.setattr(libraries, "_is_installed", lambda name: name == "zuko")
+    assert {libraries.package(case) for case in libraries.cases()} == {"zuko"}
+    assert "libraries/mogrifier: 1 skipped, not installed" in capsys.readouterr().out
+    monkeypatch.setattr(libraries, "_is_installed", lambda name: False)
+    assert not list(zoo._cases("libraries", is_short=True, pattern="*"))
+    assert "libraries: skipped, none of its packages" in capsys.readouterr().out
+
+
+def test_a_package_that_cannot_be_installed_costs_no_other(monkeypatch):
+    tried = []
+
+    def pip(wanted, options):
+        tried.append(wanted)
+        return "broken" not in wanted
+
+    monkeypatch.setattr(zoo_install, "_pip", pip)
+    assert zoo_install.install(["a", "broken", "b"]) == ["broken"]
+    assert tried == [["a", "broken", "b"], ["a"], ["broken"], ["b"]]
+
+
+def test_a_model_of_the_zoo_that_cannot_run_is_told_and_stops_nothing():
+    def build():
+        raise RuntimeError("no such weights")
+
+    assert "no such weights" in check_case(Case("a/b", build, lambda n: ((), {}))).excluded

@@ -20,7 +20,8 @@ Take = Callable[[str, Side, Tensor], None]
 class Calls:
     """Tells of the first tensor in what each call is given and returns, and of its gradient.
 
-    What backward calls to compute a forward again is no call of its own.
+    What backward calls to compute a forward again is no call of its own, nor is what ``torch.func``
+    maps or differentiates.
 
     Args:
         take: Whom it tells.
@@ -56,7 +57,7 @@ class Calls:
 
     def _before(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, kwargs: Any) -> None:
-            if _is_in_backward():
+            if _is_beyond_hooks():
                 return
             inputs = list(_tensors((args, kwargs)))
             self._inputs[name] = inputs
@@ -67,7 +68,7 @@ class Calls:
 
     def _after(self, name: str) -> Any:
         def hook(module: nn.Module, args: Any, value: Any) -> Any:
-            if _is_in_backward():
+            if _is_beyond_hooks():
                 return None
             given, tensors = self._inputs.pop(name), list(_tensors(value))
             if not tensors:
@@ -102,8 +103,11 @@ def _with_copy(first: Tensor, value: Any) -> tuple[Tensor, Any]:
     return first, value
 
 
-def _is_in_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1
+def _is_beyond_hooks() -> bool:
+    """Whether backward calls this, or a function of torch.func, whose tensors hold no numbers."""
+    is_in_backward = torch._C._current_graph_task_id() != -1
+    return is_in_backward or torch._C._are_functorch_transforms_active()
+
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
