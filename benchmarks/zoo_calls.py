@@ -36,8 +36,8 @@ class Calls:
     """What the calls of leaf modules had to show.
 
     A call counts for a quantity if there is a first tensor in its arguments, or in what it
-    returns, or if a gradient reached that tensor. What ``torch.func`` maps or differentiates does not
-    count.
+    returns, or if a gradient reached that tensor. What ``torch.func`` maps or differentiates does
+    not count.
 
     Attributes:
         norms: Each reading's norm.

@@ -326,3 +326,4 @@ def capture_of(model: nn.Module) -> Capture:
 
 
 stays_python(_Face.__call__)
+stays_python(_Face._compiled_call_impl.fget)

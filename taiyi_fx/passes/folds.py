@@ -10,6 +10,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import Numbers, State, quick_way
 from taiyi_fx.passes.parts import at_call, is_spread, ranks_of
+from taiyi_fx.passes.structure import is_dressed
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.slots import Slot
@@ -66,6 +67,9 @@ def _measured(reduction: Any, x: Tensor) -> State | Numbers:
 
 def _part(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
     """What this rank reduces of a tensor that may be spread over several."""
+    if is_dressed(x):
+        with torch._C.DisableTorchFunctionSubclass():
+            return x.as_subclass(Tensor)
     if not is_spread(x):
         return x
     for slot in slots:

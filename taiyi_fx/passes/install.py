@@ -112,6 +112,8 @@ class Installation:
 
     def _choose(self) -> None:
         """Chooses what is overridden for what is due now."""
+        for override in self._compiled:
+            override.take_own_code(self.run.due_key)
         names = {module for module, _ in self.run.due} | self._edited
         if not names and not self._is_rewritten:
             self.overrides = []
@@ -123,8 +125,6 @@ class Installation:
         self._counters = tuple(c for n, c in self._calls.items() if n in counted)
         modules = {override.module for override in (root, *chosen)}
         frames = [frame for frame in self._frames if frame.module not in modules]
-        for override in self._compiled:
-            override.take_own_code(self.run.due_key)
         self.overrides = [root, *chosen, *frames]
 
     def put(self) -> None:

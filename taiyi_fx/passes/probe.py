@@ -24,7 +24,7 @@ from taiyi_fx.passes.folds import SlotGroup, fold, leave, waiting_room
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port, has_fixed_shape
 from taiyi_fx.passes.parts import is_spread, whole
 from taiyi_fx.passes.slots import Slot
-from taiyi_fx.passes.structure import find_tensor, stands_in, tensors_in
+from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
 
 
 class Probe:
@@ -98,10 +98,11 @@ class Probe:
 
     def _with_gradient_read(self, value: Any, tensor: Tensor, given: Any, watch: Watch) -> Any:
         groups = watch.groups
-        node = tensor.grad_fn if torch.is_grad_enabled() else None
+        made = undressed(tensor) if self.taps_output and is_dressed(tensor) else tensor
+        node = made.grad_fn if torch.is_grad_enabled() else None
         if node is None and not expects_gradient(tensor, groups):
             return value
-        is_view = tensor._is_view()
+        is_view = made._is_view()
         if not self.taps_output:
             leave(groups, NOT_REACHED_OF_INPUT)
         else:
@@ -110,13 +111,15 @@ class Probe:
         # the tensor belong to who put them there, and would come before one on the node.
         may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
         if self.taps_output and node is not None and not (may_leave or tensor._backward_hooks):
-            watch.at(node, tensor.output_nr, is_inside=self.is_inside)
+            watch.at(node, made.output_nr, is_inside=self.is_inside)
             return value
         return tap(value, tensor, groups, self._way(value, tensor, given))
 
     def _way(self, value: Any, tensor: Tensor, given: Any) -> Way:
         if value is not tensor and not stands_in(value, tensor):
             return "held by another"
+        if self.taps_output and is_dressed(tensor):
+            return "held by another"  # a Function would undress it
         if self.is_fresh:
             return "made here"
         if any(tensor is other for other in tensors_in(given)):

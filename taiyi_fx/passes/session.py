@@ -56,24 +56,31 @@ class Session:
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of the model, read as is due."""
-        if self.run.inside or not self.installation.overrides:
+        if self.run.inside:
             return forward(*args, **kwargs)
         if torch.compiler.is_compiling():
             return self._compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # what is ours is not to be compiled, but what it calls
+        if compiler is None:
+            return self._python(forward, args, kwargs)
         try:
-            return self._python(compiler, forward, args, kwargs)
+            self.is_observing = False  # what is compiled cannot be followed
+            return self._python(functools.partial(_compiled, compiler, forward), args, kwargs, True)
         finally:
             set_eval_frame(compiler)
 
     def _python(
-        self, compiler: Any, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        forward: Forward,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        is_compiled: bool = False,
     ) -> Any:
-        if compiler is not None:
-            self.is_observing = False  # what is compiled cannot be followed
-            forward = functools.partial(_compiled, compiler, forward)
-        mode = self.run.mode_of(self.installation.root)
-        if mode is None and not self.installation.is_always:
+        installation = self.installation
+        mode = self.run.mode_of(installation.root)
+        if mode is None and not installation.is_always:
+            if is_compiled:
+                return self._framed(forward, args, kwargs)
             return forward(*args, **kwargs)
         limit = self._begin(mode)
         before = self.table.states()
@@ -87,12 +94,24 @@ class Session:
         finally:
             self._end(limit)
 
+    def _framed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs a forward of which nothing is read in a frame of ours.
+
+        The compiler goes past those of torch's own modules, to what they call.
+        """
+        root = self.installation.dispatchers[""]
+        root.put()
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            root.take_off()
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What the body calls of the model is read as one forward."""
         mode = self.run.mode_of(self.installation.root)
         is_needed = mode is not None or self.installation.is_always
-        if self.run.inside or not self.installation.overrides or not is_needed:
+        if self.run.inside or not is_needed:
             yield
             return
         limit = self._begin(mode)

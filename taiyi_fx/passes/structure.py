@@ -7,9 +7,29 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import Pick
+
+
+def is_dressed(x: Tensor) -> bool:
+    """Whether a tensor is of a class that only adds to what torch does, as MONAI's MetaTensor."""
+    kind = type(x)
+    is_torchs = kind is Tensor or kind is Parameter
+    return not is_torchs and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+
+
+def undressed(x: Tensor) -> Tensor:
+    """The tensor that such a one was made of, where it is a view of all of it; else itself.
+
+    Its node of autograd's graph stays where it is when the other is changed in place.
+    """
+    with torch._C.DisableTorchFunctionSubclass():
+        base = x._base
+        is_all = base is not None and base.shape == x.shape and base.stride() == x.stride()
+    return base if base is not None and is_all else x
 
 
 def alias_of(x: Tensor) -> Tensor:
@@ -17,6 +37,11 @@ def alias_of(x: Tensor) -> Tensor:
 
     ``view_as`` would give axes of size 1 other strides, and so a convolution another memory format.
     """
+    if is_dressed(x):
+        with torch._C.DisableTorchFunctionSubclass():  # an index of its class may be anything
+            alias = x[...].as_subclass(type(x))
+        vars(alias).update(vars(x))
+        return alias
     return x.view_as(x) if x.is_nested else x[...]  # jagged tensors have no such index
 
 

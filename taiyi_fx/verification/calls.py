@@ -109,6 +109,5 @@ def _is_beyond_hooks() -> bool:
     return is_in_backward or torch._C._are_functorch_transforms_active()
 
 
-
 def _tensors(value: Any) -> Iterator[Tensor]:
     return (leaf for _, leaf in leaves(value) if isinstance(leaf, Tensor))
