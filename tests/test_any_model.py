@@ -692,6 +692,27 @@ def test_a_forward_that_failed_leaves_no_trace(error: BaseException, tracks: boo
     assert {name for name, _ in found} == {"first", "last"}
 
 
+def test_a_call_that_fails_and_that_the_model_catches_is_none():
+    class Tries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            try:
+                return self.fc(100 * x, lengths=None)
+            except TypeError:
+                return self.fc(x)
+
+    probed = instrumented(Tries(), CFG)
+    for n in (2, 3):
+        probed(data(n)).sum().backward()
+    tracked(probed, 0)
+    both = torch.cat([data(2), data(3)])
+    assert {name for name, _ in read(probed)} == {"fc"}
+    assert read(probed)["fc", "InputSndNorm"] == pytest.approx(norm(both), rel=1e-5)
+
+
 def test_a_failed_backward_leaves_the_next_step_right():
     probed = instrumented(Net(), CFG)
     with pytest.raises(RuntimeError):

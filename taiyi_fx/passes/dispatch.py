@@ -64,7 +64,15 @@ class Dispatcher(ForwardOverride):
         self._refuse_without_graph()
         if self.own_call is None:
             return self.plain()(*args, **kwargs)
-        return self.own_call.function(mode)(self.module, *args, **kwargs)
+        function = self.own_call.function(mode)
+        if mode is None or torch.compiler.is_compiling():
+            return function(self.module, *args, **kwargs)
+        before = self.own_call.states(mode)
+        try:
+            return function(self.module, *args, **kwargs)
+        except BaseException:
+            self.own_call.undo(before)  # a call that failed, which the model may catch, was none
+            raise
 
     def _refuse_without_graph(self) -> None:
         """Refuses to run without a graph what only a graph does.

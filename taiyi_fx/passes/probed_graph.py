@@ -16,7 +16,7 @@ from taiyi_fx.passes.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.override import entry_of, forward_of_class
 from taiyi_fx.passes.pipeline import compile_due, probe_graph
 from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import Board, SlotTable
+from taiyi_fx.passes.slots import Board, Slot, SlotTable
 
 Starts = tuple[tuple[int, int], ...]
 """Which targets had been called before in the same forward, and how often."""
@@ -95,6 +95,19 @@ class ProbedGraph:
                 starts.append((i, calls.count))
             calls.count += made
         return tuple(starts)
+
+    def states(self, mode: Mode) -> list[tuple[Slot, Any]]:
+        """What the slots of the calls just counted hold before these."""
+        names = zip(self._names, self._calls, strict=True)
+        places = [(name, calls.count - 1) for name, (calls, _) in names]
+        return [(s, s.found) for at in places for s in self.table.at(mode, *at).values()]
+
+    def undo(self, states: list[tuple[Slot, Any]]) -> None:
+        """Takes back the calls just counted, and what they left."""
+        for calls, made in self._calls:
+            calls.count -= made
+        for slot, found in states:
+            slot.found, slot.failure = found, None
 
     def probed_graph(self, mode: Mode | None, starts: Starts = ()) -> fx.Graph:
         """The graph with a probe for every planned reading, or with its edits alone."""
