@@ -19,6 +19,7 @@ from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.compiling import stays_python
 from taiyi_fx.passes.override import forward_of_class, with_own_code
 from taiyi_fx.passes.own_passes import Pass
+from taiyi_fx.passes.shown_graph import AsEdited
 from taiyi_fx.passes.structure import slots_of
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ class Instrumentation:
 
     def arguments(self) -> tuple[Cfg, dict[str, Any]]:
         """The configuration and the options to go on with from here."""
-        return self.cfg, {**vars(self.options), "start_step": self.monitor.next_step}
+        options = {**vars(self.options), "start_step": self.monitor.next_step}
+        if self.compiled.shown.is_edited:
+            options["passes"] = (AsEdited(self.compiled.shown.graph),)
+        return self.cfg, options
 
     def again(self, model: nn.Module) -> InstrumentedModule:
         """Another model, instrumented in the same way, to go on from here."""
@@ -100,7 +104,8 @@ class InstrumentedModule(fx.GraphModule):
     Attributes:
         monitor: Schedules and records.
         capture: What became a graph, and what stayed Python and why.
-        graph: The probed graph of the training forward, to look at.
+        graph: The graph of the training forward, with marks where probes are; edits of it run from
+            the next `recompile` on.
         code: The same as Python.
     """
 
@@ -119,34 +124,37 @@ class InstrumentedModule(fx.GraphModule):
 
     @_Ours
     def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The probed graph of the training forward, to look at; changing it changes nothing."""
-        return self._instrumentation.compiled.graph
+        """The graph of the training forward; `recompile` puts an edit of it to use."""
+        return self._instrumentation.compiled.shown.graph
 
     @_Ours
     def _graph(self) -> fx.Graph:
-        return self._instrumentation.compiled.graph
+        return self._instrumentation.compiled.shown.graph
 
     @_Ours
     def code(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The probed graph as Python."""
-        return self._instrumentation.compiled.graph.python_code("self").src
+        """The graph as Python."""
+        return self._instrumentation.compiled.shown.graph.python_code("self").src
 
     @_Ours
     def _code(self) -> str:
-        return self._instrumentation.compiled.graph.python_code("self").src
+        return self._instrumentation.compiled.shown.graph.python_code("self").src
 
     @_Ours
     def recompile(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Refuses: the graph is there to look at.
+        """Has the graph as it is now run at each call from here on, with its probes.
 
         Raises:
-            TypeError: Always.
+            TypeError: The model is not one graph.
+            ValueError: The graph cannot run in the model's place.
+            LookupError: It names a module or tensor that the model does not have.
         """
-        return _refuse_to_recompile
+        return self._instrumentation.compiled.shown.recompile
 
-
-def _refuse_to_recompile() -> Any:
-    raise TypeError("an instrumented model's graph is compiled from the model and cfg alone")
+    @_Ours
+    def to_folder(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Writes the graph as a package of torch's code alone, as `torch.fx.GraphModule` does."""
+        return self._instrumentation.compiled.shown.written().to_folder
 
 
 def _of_graph_module(name: str) -> _Ours:
@@ -209,6 +217,12 @@ class _Face:
     @_compiled_call_impl.setter
     def _compiled_call_impl(self, call: Any) -> None:
         self._instrumentation.compiled_call = call
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "graph" and isinstance(value, fx.Graph) and "graph" not in vars(self):
+            self._instrumentation.compiled.shown.graph = value
+        else:
+            super().__setattr__(name, value)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's own untyped function
         self._instrumentation.model._apply(fn, recurse)
@@ -316,8 +330,8 @@ def monitor_of(model: nn.Module) -> Monitor:
 
 
 def graph_of(model: nn.Module) -> fx.Graph:
-    """The probed graph of an instrumented model, found as by `monitor_of`."""
-    return instrumentation_of(model).compiled.graph
+    """The graph of an instrumented model, found as by `monitor_of`."""
+    return instrumentation_of(model).compiled.shown.graph
 
 
 def capture_of(model: nn.Module) -> Capture:

@@ -718,7 +718,7 @@ def test_the_graph_has_edits_before_their_probes_and_keeps_them_apart():
         "0": ["OutputRMS", edit(value=half)],
         "1": ["InputSndNorm", edit(value=half, at="input")],
     }
-    nodes = taiyi_fx.instrument(model, cfg).graph.nodes
+    nodes = taiyi_fx.instrument(model, cfg)._instrumentation.compiled.parts[""].nodes
     names = [getattr(n.target, "__name__", n.target) for n in nodes]
     assert names == [
         "input", "0", "0.output.edit", "0.output", "1.input.edit", "1.input", "1", "output",

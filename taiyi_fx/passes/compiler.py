@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.install import Installation
 from taiyi_fx.passes.ir import Plan
+from taiyi_fx.passes.shown_graph import ShownGraph
 from taiyi_fx.passes.slots import SlotTable
 from taiyi_fx.passes.verify_probes import verify_probes
 
@@ -23,7 +23,7 @@ class Instrumented:
         table: The slots that its probes fold into.
         installation: Puts probes on the model's forwards and takes them off.
         capture: What became graphs, and what stayed Python and why.
-        graph: The probed graph of the training forward, to look at.
+        shown: The graph of the training forward, to look at, run and edit.
         parts: The same for each part that a graph stands in for, by name.
         findings: What its probes will never see, by module.
     """
@@ -32,7 +32,7 @@ class Instrumented:
     table: SlotTable
     installation: Installation
     capture: Capture
-    graph: fx.Graph
+    shown: ShownGraph
     parts: dict[str, fx.Graph]
     findings: dict[str, str]
 
@@ -58,18 +58,7 @@ def compile_probes(
         for name, dispatcher in installation.dispatchers.items()
         if dispatcher.graphs
     }
-    graph = probed.get("") or _python_graph()
     findings = verify_probes(model, probed, plan, capture.python)
-    return Instrumented(model, table, installation, capture, graph, probed, findings)
-
-
-def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Stands, in a graph to look at, for a forward that stayed Python."""
-    raise RuntimeError("this graph shows a forward that stayed Python; call the module instead")
-
-
-def _python_graph() -> fx.Graph:
-    graph = fx.Graph()
-    args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
-    graph.output(graph.call_function(python_forward, (args, kwargs)))
-    return graph
+    return Instrumented(
+        model, table, installation, capture, ShownGraph(installation), probed, findings
+    )

@@ -9,6 +9,7 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
+from taiyi_fx.passes.changes import called_modules
 from taiyi_fx.passes.emit import Wrap, emit
 from taiyi_fx.passes.flow import Observer
 from taiyi_fx.passes.ir import Mode
@@ -42,14 +43,18 @@ class GuardedGraph(ProbedGraph):
     ) -> None:
         self.captured = captured
         part = root.get_submodule(captured.part)
-        modules = dict(part.named_modules(remove_duplicate=False))
-        called = {str(n.target) for n in captured.graph.nodes if n.op == "call_module"}
-        self.modules = {name: modules[name] for name in called}
+        self.modules = called_modules(captured.graph, part)
         forwards = {name: forward_of(module) for name, module in self.modules.items()}
         made = captured.seen.calls.items()
         counted = {name: (calls[name], count) for name, count in made if name in calls}
         super().__init__(captured.graph, part, forwards, table, run, counted)
         self.guards = captured.guards.bind(root, captured.part)
+
+    def rewrite(self, graph: fx.Graph) -> None:
+        """Takes another graph of the same inputs, parts and places."""
+        self.modules = called_modules(graph, self.part)
+        self.forwards = {name: forward_of(module) for name, module in self.modules.items()}
+        self.take(graph)
 
     def guards_pass(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""

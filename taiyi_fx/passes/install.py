@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from torch import nn
+from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
 from taiyi_fx.passes.dispatch import Dispatcher
@@ -95,6 +95,16 @@ class Installation:
         if not sites:
             return None
         return FunctionCalls(self._modules[name], sites, self.table, self.run, self._calls)
+
+    def rewrite_root(self, graph: fx.Graph) -> None:
+        """Has a graph run in place of the whole model's, at each call from here on."""
+        root = self.dispatchers[""]
+        root.graphs[0].rewrite(graph)
+        root.is_rewritten = self.is_always = self._is_rewritten = True
+        self._take_off_parts()
+        self._choose()
+        if self._stays:
+            self._put_parts()
 
     def set_due(self, due: Due) -> None:
         """Makes exactly these readings from the next forward on.

@@ -60,16 +60,21 @@ def apply_passes(capture: Capture, model: nn.Module, passes: Sequence[Pass]) -> 
 
 
 def _rewritten(captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]) -> CapturedGraph:
-    graph = copy.deepcopy(captured.graph)
-    for node in graph.nodes:
-        if is_mark(node) or node.target in (pack, unpack):
-            node.meta[META] = _place(node) if is_mark(node) else "arguments"
+    graph = named_marks(copy.deepcopy(captured.graph))
     part = model.get_submodule(captured.part)
     for apply in passes:
-        graph = run_pass(apply, graph, part, check=_Check(graph, part))
+        graph = run_pass(apply, graph, part, check=Check(graph, part))
     passed = list(_still_passed(captured.seen.passed, graph))
     seen = dataclasses.replace(captured.seen, passed=passed)
     return dataclasses.replace(captured, graph=graph, seen=seen)
+
+
+def named_marks(graph: fx.Graph) -> fx.Graph:
+    """The graph, with nodes of taiyi_fx that say in their meta what they are."""
+    for node in graph.nodes:
+        if is_mark(node) or node.target in (pack, unpack):
+            node.meta[META] = _place(node) if is_mark(node) else "arguments"
+    return graph
 
 
 def _place(mark: fx.Node) -> str:
@@ -77,7 +82,7 @@ def _place(mark: fx.Node) -> str:
     return probe_name(mark.target, str(module), int(str(call)))
 
 
-class _Check:
+class Check:
     """What has to hold of the graph that a pass makes of another, taken before it is made.
 
     Args:

@@ -49,17 +49,23 @@ class ProbedGraph:
         run: Run,
         calls: Mapping[str, tuple[Calls, int]],
     ) -> None:
-        self.graph = graph
         self.part = part
         self.forwards = forwards
         self.table = table
         self.run = run
         self._names = tuple(calls)
         self._calls = tuple(calls.values())
-        self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
-        self._made: dict[tuple[Mode | None, str, Starts], Forward] = {}
+        self.version = 0
+        self.take(graph)
         self.key = f"{next(_KEYS)}"
         _GRAPHS[self.key] = self
+
+    def take(self, graph: fx.Graph) -> None:
+        """Takes another graph, of which functions are made anew."""
+        self.graph = graph
+        self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
+        self._made: dict[tuple[Mode | None, str, Starts], Forward] = {}
+        self.version += 1
 
     def function(self, mode: Mode | None) -> Forward:
         """The graph as a function that makes the due readings.
@@ -78,7 +84,7 @@ class ProbedGraph:
         # The compiler sees an attribute that was set while it traced, but not a new entry of a
         # dictionary that it has read before.
         counts = "_".join(f"{i}x{count}" for i, count in starts)
-        place = f"compiled_{mode}_{self.run.due_key}_{counts}"
+        place = f"compiled_{self.version}_{mode}_{self.run.due_key}_{counts}"
         _make_compiled(self.key, mode, starts, place)
         return getattr(self, place)
 

@@ -12,6 +12,7 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, site_of
+from taiyi_fx.passes.capture.dispatched import as_dispatched
 from taiyi_fx.passes.capture.guards import Guards
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
 from taiyi_fx.passes.marks import leave, mark_call, mark_value
@@ -78,6 +79,8 @@ class Recorder:
         given, named = argument(tuple(args)), argument(kwargs or {})
         if self.is_silent:
             return Flow(None)
+        if op == "call_function":
+            given, named = as_dispatched(target, given, named)
         function = self._wanted_function(op, target)
         if function is None:
             made = self.graph.create_node(op, target, given, named)
