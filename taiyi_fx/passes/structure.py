@@ -14,11 +14,14 @@ from torch.nn import Parameter
 from taiyi_fx.passes.ir import Pick
 
 
+_NO_DISPATCH = cast(Any, Tensor).__torch_dispatch__
+
+
 def is_dressed(x: Tensor) -> bool:
     """Whether a tensor is of a class that only adds to what torch does, as MONAI's MetaTensor."""
-    kind = type(x)
+    kind: Any = type(x)
     is_torchs = kind is Tensor or kind is Parameter
-    return not is_torchs and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+    return not is_torchs and kind.__torch_dispatch__ is _NO_DISPATCH
 
 
 def undressed(x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ A trace of torch.fx has them so, and patterns that are looked for in graphs are 
 from __future__ import annotations
 
 from types import FunctionType
-from typing import Any
+from typing import Any, cast
 
 from torch import fx
 from torch.fx.node import map_arg
@@ -32,7 +32,7 @@ def as_dispatched(target: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     """The arguments of a call of one of torch's Python functions as torch hands them on."""
     if not _hands_on(target):
         return args, kwargs
-    given, named = map_arg((args, kwargs), _Flowing)
+    given, named = map_arg((args, kwargs), cast(Any, _Flowing))
     try:
         made = target(*given, **named)
     except Exception:  # noqa: BLE001 - the call itself says so, when it is made
