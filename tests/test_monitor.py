@@ -208,6 +208,29 @@ def test_parts_called_on_their_own_are_read_where_that_is_asked_for():
     assert read(model, "critic.0@1")["InputSndNorm"] == pytest.approx(2 * fake.norm().item())
 
 
+def test_a_part_that_another_method_calls_is_not_said_to_be_never_called():
+    class Autoencoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = mlp(), nn.Sequential(nn.Linear(2, 4))
+
+        def forward(self, x):
+            return self.encoder(x)
+
+        def decode(self, z):
+            return self.decoder(z)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = taiyi_fx.instrument(Autoencoder(), {nn.Linear: NORMS})
+    x = torch.randn(3, 4)
+    with model.monitor.reading():
+        loss = model.decode(model.encoder(x)).sum()
+    loss.backward()
+    model.monitor.track(0)
+    assert read(model, "decoder.0")["InputSndNorm"] == pytest.approx(model.encoder(x).norm().item())
+
+
 @pytest.mark.parametrize("inner", [True, False], ids=["inside the model", "around the model"])
 def test_the_second_run_of_a_checkpoint_does_not_count(inner):
     class Checkpointed(nn.Module):

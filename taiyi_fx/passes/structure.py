@@ -13,15 +13,15 @@ from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import Pick
 
-
-_NO_DISPATCH = cast(Any, Tensor).__torch_dispatch__
+_DISPATCH = "__torch_dispatch__"
+_NO_DISPATCH = getattr(Tensor, _DISPATCH)
 
 
 def is_dressed(x: Tensor) -> bool:
     """Whether a tensor is of a class that only adds to what torch does, as MONAI's MetaTensor."""
-    kind: Any = type(x)
+    kind = type(x)
     is_torchs = kind is Tensor or kind is Parameter
-    return not is_torchs and kind.__torch_dispatch__ is _NO_DISPATCH
+    return not is_torchs and getattr(kind, _DISPATCH) is _NO_DISPATCH
 
 
 def undressed(x: Tensor) -> Tensor:

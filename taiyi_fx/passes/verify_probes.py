@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import CodeType, FunctionType
 from typing import Any
 
 import networkx as nx
@@ -48,21 +49,39 @@ def verify_probes(
         plan: What is to be read.
         python: Modules whose forwards stayed Python.
     """
-    findings = dict(_never_called(parts[""], plan, python)) if "" in parts else {}
+    findings = dict(_never_called(model, parts[""], plan, python)) if "" in parts else {}
     for name, graph in parts.items():
         findings.update(_gradient_cannot_come(graph, model.get_submodule(name)))
     return findings
 
 
 def _never_called(
-    graph: fx.Graph, plan: Plan, python: Mapping[str, str]
+    model: nn.Module, graph: fx.Graph, plan: Plan, python: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     called = {slot.module for n in graph.nodes if is_probe(n) for slot in n.target.slots}
     called.update(n.target.module for n in graph.nodes if is_edit(n))
     for name, target in plan.items():
         below_python = any(name.startswith(f"{parent}.") for parent in python)
-        if target.is_at_calls and name not in called and not below_python:
+        is_seen = name in called or below_python or _is_used_elsewhere(model, name)
+        if target.is_at_calls and not is_seen:
             yield name, "the model's forward never calls this module"
+
+
+def _is_used_elsewhere(model: nn.Module, name: str) -> bool:
+    """Whether another method than a forward names a module, or one that it stands in."""
+    owner, held = model, name.split(".") if name else []
+    for key in held:
+        if any(key in code.co_names for code in _other_methods(type(owner))):
+            return True
+        owner = owner.get_submodule(key)
+    return False
+
+
+def _other_methods(kind: type) -> Iterator[CodeType]:
+    for c in kind.__mro__:
+        for name, value in vars(c).items() if not c.__module__.startswith("torch.") else ():
+            if isinstance(value, FunctionType) and name not in ("__init__", "forward"):
+                yield value.__code__
 
 
 def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[str, str]]:
