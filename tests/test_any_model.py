@@ -713,6 +713,32 @@ def test_a_call_that_fails_and_that_the_model_catches_is_none():
     assert read(probed)["fc", "InputSndNorm"] == pytest.approx(norm(both), rel=1e-5)
 
 
+def test_a_profiler_around_it_all_changes_nothing_and_is_left_in_place():
+    def trained(model: nn.Module) -> list[Any]:
+        for n in (2, 3):
+            model(data(n)).square().sum().backward()
+        return [p.grad for p in model.parameters()]
+
+    plain, probed = pair()
+    expected = trained(plain)
+    seen: list[str] = []
+
+    def profile(frame: Any, event: str, arg: Any) -> None:
+        seen.append(event)
+
+    model = pair()[0]
+    sys.setprofile(profile)
+    try:
+        watched_one = instrumented(model, CFG)
+        found = trained(watched_one)
+        assert sys.getprofile() is profile
+    finally:
+        sys.setprofile(None)
+    assert seen
+    assert str(watched_one.capture) == str(probed.capture)
+    assert all(map(torch.equal, expected, found))
+
+
 def test_a_failed_backward_leaves_the_next_step_right():
     probed = instrumented(Net(), CFG)
     with pytest.raises(RuntimeError):

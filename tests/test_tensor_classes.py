@@ -1,0 +1,74 @@
+"""Tensors of classes of their own, as loaders of MONAI or torchvision give them."""
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+
+CFG = {nn.Module: ["InputSndNorm", "OutputRMS", "OutputGradSndNorm"], "fc": ["BackwardInput"]}
+
+
+class Labelled(torch.Tensor):
+    """Carries what it is from call to call, and counts what it is asked."""
+
+    asked = 0
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.asked += 1
+        made = super().__torch_function__(func, types, args, kwargs or {})
+        if isinstance(made, cls):
+            carried = (getattr(a, "label", None) for a in args if isinstance(a, cls))
+            made.label = next((label for label in carried if label), None)
+        return made
+
+
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+        self.act, self.head = nn.ReLU(inplace=True), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.head(self.act(self.norm(self.fc(x))))
+
+
+class Python(InPlace):
+    def forward(self, x):
+        return super().forward(x if x.shape[0] < 100 else -x)
+
+
+def batch():
+    torch.manual_seed(1)
+    x = torch.randn(3, 4).requires_grad_().as_subclass(Labelled)
+    x.label = "scan 7"
+    return x
+
+
+@pytest.mark.parametrize("kind", [InPlace, Python])
+def test_they_are_read_before_in_place_operations_and_stay_what_they_are(kind):
+    torch.manual_seed(0)
+    plain = kind()
+    torch.manual_seed(0)
+    probed = taiyi_fx.instrument(kind(), CFG)
+    for step in range(2):  # the first forward is looked at more closely
+        found = []
+        for model in (plain, probed):
+            made = model(batch())
+            assert type(made) is Labelled
+            assert made.label == "scan 7"
+            made.square().sum().backward()
+            found.append(
+                [made.detach().as_subclass(torch.Tensor), *(p.grad for p in model.parameters())]
+            )
+        probed.monitor.track(step)
+        assert all(map(torch.equal, *found))
+    assert not probed.monitor.missing
+    values = probed.monitor.get_output()
+    hidden = plain.fc(batch().as_subclass(torch.Tensor))
+    normed = plain.norm(hidden).detach().requires_grad_()
+    plain.head(normed.relu()).square().sum().backward()
+    true = normed.grad.norm().item()
+    assert values["norm"]["OutputGradSndNorm"][1] == pytest.approx(true, rel=1e-5)
+    assert type(values["fc"]["BackwardInput"][1]) is torch.Tensor
