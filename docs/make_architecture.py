@@ -35,12 +35,12 @@ FLOW = {
         "Config": "config.py",
         "Capture": "passes/capture/trace.py",
         "Plan": "passes/ir.py",
-        "probed graphs": "passes/pipeline.py",
+        "probed graphs": "passes/rewrite/pipeline.py",
     },
     "each step": {
         "due readings": "agenda.py",
-        "probes": "passes/probe.py",
-        "statistics": "passes/slots.py",
+        "probes": "passes/probes/probe.py",
+        "statistics": "passes/probes/slots.py",
     },
     "at track": {
         "of all ranks": "ranks",

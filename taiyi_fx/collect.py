@@ -15,7 +15,7 @@ from taiyi_fx.evaluate import Evaluator, Work
 from taiyi_fx.finish import NotThere, Readings, Scale
 from taiyi_fx.first_non_finite import Sites, counting_sites
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.ranks import Join
 from taiyi_fx.record import Series
 from taiyi_fx.together import Place, Stack, calls_of, computed, stack

@@ -14,7 +14,7 @@ from taiyi_fx.batches import computed
 from taiyi_fx.config import Subscription
 from taiyi_fx.finish import Finished, Inputs
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
-from taiyi_fx.passes.pipeline import add_note
+from taiyi_fx.passes.rewrite.pipeline import add_note
 from taiyi_fx.quantity import NoValue
 from taiyi_fx.record import Series
 

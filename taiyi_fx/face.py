@@ -15,11 +15,11 @@ from torch import fx, nn
 from taiyi_fx.config import Cfg
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
-from taiyi_fx.passes.compiler import Instrumented
-from taiyi_fx.passes.compiling import stays_python
 from taiyi_fx.passes.override import forward_of_class, with_own_code
-from taiyi_fx.passes.own_passes import Pass
-from taiyi_fx.passes.shown_graph import AsEdited
+from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.rewrite.own_passes import Pass
+from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.runtime.shown_graph import AsEdited
 from taiyi_fx.passes.structure import slots_of
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from taiyi_fx.passes.ir import (
     State,
     quick_way,
 )
-from taiyi_fx.passes.parts import is_over_elements, is_spread, of_parameters
-from taiyi_fx.passes.slots import Slot, SlotTable
+from taiyi_fx.passes.probes.parts import is_over_elements, is_spread, of_parameters
+from taiyi_fx.passes.probes.slots import Slot, SlotTable
 from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.quantity import NoValue
 

@@ -18,8 +18,8 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import warn
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.compiler import compile_probes
-from taiyi_fx.passes.own_passes import Pass, apply_passes, check_passes
+from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
+from taiyi_fx.passes.runtime.compiler import compile_probes
 from taiyi_fx.ranks import check_groups
 from taiyi_fx.schedule import check_step
 from taiyi_fx.writers.protocol import Writer

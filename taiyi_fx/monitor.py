@@ -26,8 +26,8 @@ from taiyi_fx.notice import warn, warn_of
 from taiyi_fx.outlets import Outlets
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
-from taiyi_fx.passes.compiler import Instrumented
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.runtime.compiler import Instrumented
 from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import Records, Series, Value
 from taiyi_fx.run_info import run_info

@@ -12,7 +12,7 @@ from taiyi_fx.arriving import Column
 from taiyi_fx.config import Subscription
 from taiyi_fx.finish import Found, Key, OfModules, Readings
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Reading, State
-from taiyi_fx.passes.slots import Slot, SlotTable, stacked
+from taiyi_fx.passes.probes.slots import Slot, SlotTable, stacked
 from taiyi_fx.record import Series
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from taiyi_fx.passes.shapes import Shapes
+from taiyi_fx.passes.flow.shapes import Shapes
 
 
 def hooked(model, *args, **kwargs):

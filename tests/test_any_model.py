@@ -214,6 +214,9 @@ def watched(
     loss = loss_of(found)
     if loss is not None:
         loss.backward()
+    for name, left in watcher.waiting.items():  # calls that failed, which the model caught
+        failed = [id(entry) for entry, _ in left]
+        watcher.calls[name] = [e for e in watcher.calls[name] if id(e) not in failed]
     calls = watcher.calls.items()
     return {f"{n}@{i}" if i else n: e for n, all_ in calls for i, e in enumerate(all_)}
 

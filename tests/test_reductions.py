@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taiyi_fx.passes.ir import Reduction
-from taiyi_fx.passes.slots import in_tensors
+from taiyi_fx.passes.probes.slots import in_tensors
 from taiyi_fx.reductions import (
     AbsMax,
     Activity,

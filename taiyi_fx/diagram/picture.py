@@ -22,7 +22,7 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import outline
 from taiyi_fx.outline.view import Depth, opened, shown
-from taiyi_fx.passes.observe import observe
+from taiyi_fx.passes.runtime.observe import observe
 from taiyi_fx.report.header import Graph
 from taiyi_fx.whole_file import whole_file
 

@@ -19,8 +19,8 @@ from taiyi_fx.outline.ranges import with_ranges
 from taiyi_fx.outline.sizes import without_sizes
 from taiyi_fx.outline.tree import tree
 from taiyi_fx.outline.unused import without_unused
-from taiyi_fx.passes.compiler import Instrumented
-from taiyi_fx.passes.flow import Flow
+from taiyi_fx.passes.flow.observer import Flow
+from taiyi_fx.passes.runtime.compiler import Instrumented
 
 
 def outline(

@@ -16,13 +16,13 @@ from taiyi_fx.outline.families import family_of
 from taiyi_fx.outline.items import Item, Kind
 from taiyi_fx.outline.marks import MarksOfModules
 from taiyi_fx.outline.shapes import SeenShapes, joined_shape, shapes_passed
+from taiyi_fx.passes.capture.marks import pack, unpack
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.compiler import Instrumented
-from taiyi_fx.passes.contract import IN, OUT, CallNode, JoinNode
-from taiyi_fx.passes.edited import is_edit
-from taiyi_fx.passes.flow import Flow
-from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.marks import pack, unpack
+from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, JoinNode
+from taiyi_fx.passes.flow.observer import Flow
+from taiyi_fx.passes.probes.edited import is_edit
+from taiyi_fx.passes.rewrite.insert_probes import is_probe
+from taiyi_fx.passes.runtime.compiler import Instrumented
 
 Scope = tuple[str, ...]
 """The modules, with their calls, that something stands in: from the outside in."""

@@ -9,10 +9,10 @@ from typing import Any
 import networkx as nx
 from torch import fx
 
-from taiyi_fx.passes.compiler import Instrumented
-from taiyi_fx.passes.contract import OUT, CallNode, JoinNode
-from taiyi_fx.passes.flow import Flow
-from taiyi_fx.passes.shapes import Shape, Shapes
+from taiyi_fx.passes.flow.contract import OUT, CallNode, JoinNode
+from taiyi_fx.passes.flow.observer import Flow
+from taiyi_fx.passes.flow.shapes import Shape, Shapes
+from taiyi_fx.passes.runtime.compiler import Instrumented
 
 
 class SeenShapes:

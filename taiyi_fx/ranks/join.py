@@ -8,7 +8,7 @@ from taiyi_fx.config import Subscription
 from taiyi_fx.evaluate import Work
 from taiyi_fx.finish import Readings
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.ranks.bucket import Key, Offer
 from taiyi_fx.ranks.exchange import Exchange
 from taiyi_fx.ranks.group import Ranks

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.passes.ir import Numbers, State
+from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.reductions.rows import accumulated, count
 from taiyi_fx.reductions.sums import norm, norm_in_python, norms, norms_of_alike, square_sums, wide
 

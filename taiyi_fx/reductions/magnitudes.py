@@ -15,8 +15,8 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.reductions.rows import accumulated
 
 Format = Literal["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.compiling import is_compiling
+from taiyi_fx.passes.probes.compiling import is_compiling
 
 _REAL = (torch.float32, torch.float64)
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from taiyi_fx.passes.compiling import is_compiling
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, count

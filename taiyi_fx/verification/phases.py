@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from taiyi_fx.passes.random_state import random_state, restore_random_state
+from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.verification.batch import Batch, Loss, loss_of
 from taiyi_fx.verification.bitwise import kept, leaves, strides
 from taiyi_fx.verification.state import State

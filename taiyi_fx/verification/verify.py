@@ -9,7 +9,7 @@ from torch import nn
 from taiyi_fx.config import Cfg, Config, check
 from taiyi_fx.edits import Edit
 from taiyi_fx.instrument import InstrumentedModule
-from taiyi_fx.passes.random_state import random_state, restore_random_state
+from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.verification.batch import Batch, Loss
 from taiyi_fx.verification.phases import Subject, Task
 from taiyi_fx.verification.result import Verification

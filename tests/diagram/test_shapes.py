@@ -9,9 +9,9 @@ from torch.overrides import TorchFunctionMode
 
 import taiyi_fx
 from taiyi_fx.outline.drawing import Drawing
+from taiyi_fx.passes.capture.marks import is_mark, pack, unpack
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.marks import is_mark, pack, unpack
-from taiyi_fx.passes.observe import observe
+from taiyi_fx.passes.runtime.observe import observe
 from tests.diagram.given import CFG, cnn
 from tests.models import cases
 from tests.shapes import Interpreted, hooked, tensors

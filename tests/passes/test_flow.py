@@ -11,9 +11,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from taiyi_fx.passes import contract, flow
-from taiyi_fx.passes.contract import JoinNode
-from taiyi_fx.passes.observe import observe
+from taiyi_fx.passes.flow import contract
+from taiyi_fx.passes.flow import observer as flow
+from taiyi_fx.passes.flow.contract import JoinNode
+from taiyi_fx.passes.runtime.observe import observe
 
 ALL = {"Linear": ["InputSndNorm"]}
 

@@ -6,17 +6,16 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.marks import enter, leave
 from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.edited import is_edit
-from taiyi_fx.passes.emit import emit
-from taiyi_fx.passes.fuse_probes import fuse_probes
-from taiyi_fx.passes.insert_probes import insert_probes, is_probe
 from taiyi_fx.passes.ir import Change, Reading, Site, Target
-from taiyi_fx.passes.marks import enter, leave
-from taiyi_fx.passes.pipeline import run_pass
-from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.specialize import specialize
-from taiyi_fx.passes.verify_probes import verify_probes
+from taiyi_fx.passes.probes.edited import is_edit
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.emit import emit
+from taiyi_fx.passes.rewrite.insert_probes import is_probe
+from taiyi_fx.passes.rewrite.pipeline import NOT_LEFT_BY, PROBE, SPECIALIZE, run_pass, run_passes
+from taiyi_fx.passes.rewrite.verify_probes import verify_probes
 from taiyi_fx.reductions import Norm
 
 VALUE, GRADIENT = ("input", "output"), ("input_grad", "output_grad")
@@ -30,8 +29,8 @@ def plan(*names, ports=VALUE + GRADIENT):
 def probed(model, names, ports=VALUE + GRADIENT, fuse=True):
     table = SlotTable(plan(*names, ports=ports))
     (captured, *_) = trace(model, TraceTargets(names)).graphs[""]
-    graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
-    return (run_pass(fuse_probes, graph, model) if fuse else graph), table
+    passes = PROBE if fuse else PROBE[:1]
+    return run_passes(passes, captured.graph, Context(model, table)), table
 
 
 def probes(graph):
@@ -141,11 +140,12 @@ def test_a_tensor_that_cannot_have_changed_is_read_once(same):
 
 def test_specialising_keeps_what_is_due_and_nothing_gives_the_plain_graph():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-    graph, _ = probed(model, ["0", "1"])
+    graph, table = probed(model, ["0", "1"])
     before = probes(graph)
     due = frozenset({("1", Reading(Site("input"), Norm()))})
-    assert probes(specialize(graph, due, model)) == {"0.output": ["1.input"]}
-    plain = specialize(graph, frozenset(), model)
+    some = run_passes(SPECIALIZE, graph, Context(model, table, due=due))
+    assert probes(some) == {"0.output": ["1.input"]}
+    plain = run_passes(SPECIALIZE, graph, Context(model, table))
     assert [n.op for n in plain.nodes] == ["placeholder", "call_module", "call_module", "output"]
     assert probes(graph) == before
 
@@ -156,20 +156,20 @@ def edited(model, at):
     plans["1"] = Target("1", plans["1"].readings, (Change(Site(at), torch.neg),))
     table = SlotTable(plans)
     (captured, *_) = trace(model, TraceTargets(plans.keys())).graphs[""]
-    graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
-    return run_pass(fuse_probes, graph, model)
+    return run_passes(PROBE, captured.graph, Context(model, table)), table
 
 
 @pytest.mark.parametrize("at", ["input", "input_grad"])
 def test_no_reading_is_moved_across_an_edit(at):
-    found = probes(edited(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), at))
+    found = probes(edited(nn.Sequential(nn.Linear(4, 4), nn.Tanh()), at)[0])
     assert found["0.output"] == ["0.output", "0.output_grad"]
     assert found["1.input"] == ["1.input", "1.input_grad"]
 
 
 def test_specialising_keeps_edits_whatever_is_due():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-    graph = specialize(edited(model, "output"), frozenset(), model)
+    graph, table = edited(model, "output")
+    graph = run_passes(SPECIALIZE, graph, Context(model, table))
     assert [n.name for n in graph.nodes if is_edit(n)] == ["_1_output_edit"]
     assert not probes(graph)
     x = torch.randn(2, 4)
@@ -178,9 +178,9 @@ def test_specialising_keeps_edits_whatever_is_due():
 
 def test_packs_go_when_no_gradient_needs_them():
     model = type("M", (Changed,), {"forward": lambda self, x: self.b(input=self.a(x))})(None)
-    graph, _ = probed(model, ["b"])
+    graph, table = probed(model, ["b"])
     assert {n.target.__name__ for n in graph.nodes if callable(n.target)} >= {"pack", "unpack"}
-    plain = specialize(graph, frozenset(), model)
+    plain = run_passes(SPECIALIZE, graph, Context(model, table))
     assert [n.op for n in plain.nodes] == ["placeholder", "call_module", "call_module", "output"]
 
 
@@ -246,3 +246,16 @@ def test_what_is_changed_in_place_goes_on_under_another_name():
     model = Model()
     graph, table = probed(model, ["fc", "relu", "aside"])
     assert set(verify_probes(model, {"": graph}, table.plan, {})) == {"aside"}
+
+
+def test_a_pass_that_leaves_what_it_must_not_is_named(monkeypatch):
+    def leaves_marks(graph, context):
+        return graph
+
+    model = nn.Sequential(nn.Linear(4, 4))
+    (captured, *_) = trace(model, TraceTargets(["0"])).graphs[""]
+    monkeypatch.setitem(NOT_LEFT_BY, leaves_marks, NOT_LEFT_BY[PROBE[0]])
+    with pytest.raises(AssertionError, match="is a mark") as error:
+        run_passes([leaves_marks], captured.graph, Context(model, SlotTable(plan("0"))))
+    notes = getattr(error.value, "__notes__", error.value.args)
+    assert "in the pass leaves_marks" in "\n".join(map(str, notes))

@@ -5,13 +5,14 @@ from torch import nn
 
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.cells import unpacked
-from taiyi_fx.passes.emit import emit
-from taiyi_fx.passes.insert_probes import insert_probes, is_probe
 from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.lower_probes import lower_probes
-from taiyi_fx.passes.pipeline import run_pass
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.probes.cells import unpacked
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.emit import emit
+from taiyi_fx.passes.rewrite.insert_probes import insert_probes, is_probe
+from taiyi_fx.passes.rewrite.lower_probes import lower_probes
+from taiyi_fx.passes.rewrite.pipeline import run_passes
 from taiyi_fx.reductions import Norm
 
 PORTS = ("input", "output", "output_grad")
@@ -21,8 +22,8 @@ def lowered(model):
     readings = frozenset(Reading(Site(port), Norm()) for port in PORTS)
     table = SlotTable({"0": Target("0", readings), "2": Target("2", readings)})
     (captured, *_) = trace(model, TraceTargets(["0", "2"])).graphs[""]
-    graph = run_pass(insert_probes, captured.graph, model, table, "train", {})
-    return run_pass(lower_probes, graph, table.board), table
+    context = Context(model, table, is_compiled=True)
+    return run_passes([insert_probes, lower_probes], captured.graph, context), table
 
 
 def constants_in(value):

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.ir import Reading, Site
-from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.slots import Slot
+from taiyi_fx.passes.probes.probe import Probe
+from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.structure import Call, find_tensor, replace_tensor
 from taiyi_fx.reductions import Norm
 

@@ -12,11 +12,11 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
 import taiyi_fx
-from taiyi_fx.passes import flow as flow_module
-from taiyi_fx.passes.flow import ObservedForward
-from taiyi_fx.passes.marks import is_mark, pack, unpack
-from taiyi_fx.passes.observe import observe
-from taiyi_fx.passes.shapes import shapes_in
+from taiyi_fx.passes.capture.marks import is_mark, pack, unpack
+from taiyi_fx.passes.flow import observer as flow_module
+from taiyi_fx.passes.flow.observer import ObservedForward
+from taiyi_fx.passes.flow.shapes import shapes_in
+from taiyi_fx.passes.runtime.observe import observe
 from taiyi_fx.testing.blocks import Branch, Chain, Residual, Shared
 from tests.models import cases
 from tests.shapes import Interpreted, hooked

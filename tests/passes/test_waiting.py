@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes import folds
-from taiyi_fx.passes.folds import Waiting
 from taiyi_fx.passes.ir import Reading, Site
-from taiyi_fx.passes.slots import Board, Slot
+from taiyi_fx.passes.probes import folds
+from taiyi_fx.passes.probes.folds import Waiting
+from taiyi_fx.passes.probes.slots import Board, Slot
 from taiyi_fx.reductions import AbsMax, Norm
 
 CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}

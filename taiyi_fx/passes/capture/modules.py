@@ -12,10 +12,10 @@ from torch.fx.node import map_aggregate
 from taiyi_fx.passes.capture.captured import InlinedCall
 from taiyi_fx.passes.capture.containers import children
 from taiyi_fx.passes.capture.lookup import in_class
+from taiyi_fx.passes.capture.marks import behind_marks, leave, mark_call, mark_value
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.capture.values import Known, Refused, Value, argument, lifted
-from taiyi_fx.passes.marks import behind_marks, leave, mark_call, mark_value
 from taiyi_fx.passes.override import entry_of
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)

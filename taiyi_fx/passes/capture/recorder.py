@@ -14,8 +14,8 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, site_of
 from taiyi_fx.passes.capture.dispatched import as_dispatched
 from taiyi_fx.passes.capture.guards import Guards
+from taiyi_fx.passes.capture.marks import leave, mark_call, mark_value
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
-from taiyi_fx.passes.marks import leave, mark_call, mark_value
 
 _STACK = "nn_module_stack"
 _MOST_STEPS = 500_000

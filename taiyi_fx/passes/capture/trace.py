@@ -13,6 +13,7 @@ from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTarget
 from taiyi_fx.passes.capture.function_sites import add_sites_in_python
 from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
 from taiyi_fx.passes.capture.lookup import in_class
+from taiyi_fx.passes.capture.marks import mark_root
 from taiyi_fx.passes.capture.modules import (
     is_torch_composite,
     refuse_special,
@@ -20,7 +21,6 @@ from taiyi_fx.passes.capture.modules import (
 )
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
-from taiyi_fx.passes.marks import mark_root
 
 # Names that generated code has for itself, which a parameter of the same name would hide.
 _TAKEN_NAMES = frozenset(

@@ -18,9 +18,9 @@ from torch.utils.checkpoint import checkpoint
 import taiyi_fx
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.guards import Guard
+from taiyi_fx.passes.capture.marks import enter, leave
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.marks import enter, leave
 from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3

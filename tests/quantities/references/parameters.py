@@ -127,6 +127,6 @@ def matrix_condition_floor(s):
             return 0.0
         sigma = np.linalg.svd(matrix, compute_uv=False)
         share, size = sigma[-1] / sigma[0], max(matrix.shape) * s.eps(name)
-        return np.inf if 1e-3 * size < share < 1e2 * size else 10 * size / max(share, 1e-300) ** 2
+        return np.inf if 1e-3 * size < share < 1e2 * size else 10 * size / max(share, 1e-150) ** 2
 
     return {name: floor(p, name) for name, p in s.parameters.items()}

@@ -11,9 +11,9 @@ from typing import Any
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, InlinedCall
-from taiyi_fx.passes.insert_probes import probe_name
-from taiyi_fx.passes.marks import is_mark, pack, unpack
-from taiyi_fx.passes.pipeline import run_pass
+from taiyi_fx.passes.capture.marks import is_mark, pack, unpack
+from taiyi_fx.passes.rewrite.insert_probes import probe_name
+from taiyi_fx.passes.rewrite.pipeline import run_pass
 
 Pass = Callable[[fx.Graph, nn.Module], fx.Graph]
 """A graph, and the module that its nodes name modules and tensors from, to the graph to run."""

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from taiyi_fx.passes.addresses import refusal_of, without_frames
-from taiyi_fx.passes.cells import Kind, new_cells, unpacked
-from taiyi_fx.passes.folds import CLOCK, Waiting
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Numbers, Plan, Reading, State
+from taiyi_fx.passes.probes.addresses import refusal_of, without_frames
+from taiyi_fx.passes.probes.cells import Kind, new_cells, unpacked
+from taiyi_fx.passes.probes.folds import CLOCK, Waiting
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()

@@ -11,7 +11,7 @@ from torch import nn
 from taiyi_fx.passes.ir import Due, Mode
 
 if TYPE_CHECKING:
-    from taiyi_fx.passes.flow import Observer
+    from taiyi_fx.passes.flow.observer import Observer
 
 _NOTHING_DUE = "due0"
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # not there in torch 2.6

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from taiyi_fx.passes.function_calls import FunctionCalls
-from taiyi_fx.passes.guarded_graph import GuardedGraph
 from taiyi_fx.passes.override import ForwardOverride
-from taiyi_fx.passes.probed_graph import Forward, ProbedGraph
-from taiyi_fx.passes.run import Run
+from taiyi_fx.passes.runtime.function_calls import FunctionCalls
+from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
+from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph
+from taiyi_fx.passes.runtime.run import Run
 
 
 class Dispatcher(ForwardOverride):

@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Change
 from taiyi_fx.passes.note import add_note
-from taiyi_fx.passes.operators import OPERATORS
+from taiyi_fx.passes.probes.operators import OPERATORS
 from taiyi_fx.passes.structure import (
     Call,
     alias_of,

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Numbers, State, quick_way
-from taiyi_fx.passes.parts import at_call, is_spread, ranks_of
+from taiyi_fx.passes.probes.parts import at_call, is_spread, ranks_of
 from taiyi_fx.passes.structure import is_dressed
 
 if TYPE_CHECKING:
-    from taiyi_fx.passes.slots import Slot
+    from taiyi_fx.passes.probes.slots import Slot
 
 SlotGroup = tuple[Any, tuple["Slot", ...]]
 """One reduction, of a tensor or a pair, and every slot that it serves."""

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.addresses import address_of
-from taiyi_fx.passes.compiled_taps import Into, Steps
-from taiyi_fx.passes.eager_taps import (
+from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port, has_fixed_shape
+from taiyi_fx.passes.probes.addresses import address_of
+from taiyi_fx.passes.probes.compiled_taps import Into, Steps
+from taiyi_fx.passes.probes.eager_taps import (
     NOT_REACHED,
     NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
@@ -20,10 +21,9 @@ from taiyi_fx.passes.eager_taps import (
     expects_gradient,
     tap,
 )
-from taiyi_fx.passes.folds import SlotGroup, fold, leave, waiting_room
-from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port, has_fixed_shape
-from taiyi_fx.passes.parts import is_spread, whole
-from taiyi_fx.passes.slots import Slot
+from taiyi_fx.passes.probes.folds import SlotGroup, fold, leave, waiting_room
+from taiyi_fx.passes.probes.parts import is_spread, whole
+from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
 
 

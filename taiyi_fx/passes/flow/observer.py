@@ -13,10 +13,10 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
-from taiyi_fx.passes.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
-from taiyi_fx.passes.emit import Wrap
+from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
+from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.override import ForwardOverride
-from taiyi_fx.passes.shapes import Shape, Shapes, shapes_in
+from taiyi_fx.passes.rewrite.emit import Wrap
 
 Forward = Callable[..., Any]
 

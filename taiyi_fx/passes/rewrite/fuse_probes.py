@@ -7,16 +7,17 @@ from collections import defaultdict
 from networkx.utils import UnionFind
 from torch import fx, nn
 
-from taiyi_fx.passes.changes import called_modules, may_change_inputs
-from taiyi_fx.passes.fresh import is_fresh
-from taiyi_fx.passes.insert_probes import is_probe, set_slots
+from taiyi_fx.passes.capture.marks import pack
 from taiyi_fx.passes.ir import VALUE_PORTS
-from taiyi_fx.passes.marks import pack
-from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.slots import Slot
+from taiyi_fx.passes.probes.probe import Probe
+from taiyi_fx.passes.probes.slots import Slot
+from taiyi_fx.passes.rewrite.changes import called_modules, may_change_inputs
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.fresh import is_fresh
+from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
 
 
-def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
+def fuse_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     """Moves readings to the first probe of the same tensor, in place.
 
     Values may move across nodes that cannot have changed the tensor. Gradients move only along
@@ -28,7 +29,7 @@ def fuse_probes(graph: fx.Graph, root: nn.Module) -> fx.Graph:
         value = node.args[0] if is_probe(node) else None
         if isinstance(value, fx.Node) and value.target is not pack:
             by_source[_source(node)].append(node)
-    memory = _Memory(graph, root)
+    memory = _Memory(graph, context.part)
     for source, probes in by_source.items():
         changes = memory.changes_of(source)
         for probe in probes:

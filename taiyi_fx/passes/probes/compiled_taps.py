@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from taiyi_fx.passes.cells import kinds_of
-from taiyi_fx.passes.eager_taps import PARAMETER
 from taiyi_fx.passes.ir import Pick
-from taiyi_fx.passes.operators import OPERATORS
-from taiyi_fx.passes.slots import Board, allocate, come_next, take_refusal
+from taiyi_fx.passes.probes.cells import kinds_of
+from taiyi_fx.passes.probes.eager_taps import PARAMETER
+from taiyi_fx.passes.probes.operators import OPERATORS
+from taiyi_fx.passes.probes.slots import Board, allocate, come_next, take_refusal
 from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
 
 What = Literal["value", "gradient", "pair"]

@@ -14,9 +14,9 @@ from torch.autograd.graph import Node
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
-from taiyi_fx.passes.edited import has_edit, hook_first
-from taiyi_fx.passes.folds import SlotGroup, Waiting, fold, leave, waiting_room
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.probes.edited import has_edit, hook_first
+from taiyi_fx.passes.probes.folds import SlotGroup, Waiting, fold, leave, waiting_room
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
 Way = Literal["made here", "given", "handed through", "held by another"]

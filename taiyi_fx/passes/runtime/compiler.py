@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture
-from taiyi_fx.passes.install import Installation
 from taiyi_fx.passes.ir import Plan
-from taiyi_fx.passes.shown_graph import ShownGraph
-from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.verify_probes import verify_probes
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.rewrite.verify_probes import verify_probes
+from taiyi_fx.passes.runtime.install import Installation
+from taiyi_fx.passes.runtime.shown_graph import ShownGraph
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import Any
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
-from taiyi_fx.passes.dispatch import Dispatcher
-from taiyi_fx.passes.function_calls import FunctionCalls
-from taiyi_fx.passes.guarded_graph import GuardedGraph
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.override import ForwardOverride, entry_of
-from taiyi_fx.passes.probed_graph import own_call
-from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.session import INSTALLATIONS, Session
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.runtime.dispatch import Dispatcher
+from taiyi_fx.passes.runtime.function_calls import FunctionCalls
+from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
+from taiyi_fx.passes.runtime.probed_graph import own_call
+from taiyi_fx.passes.runtime.run import Calls, Run
+from taiyi_fx.passes.runtime.session import INSTALLATIONS, Session
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.marks import pack, unpack
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.fresh import is_torchs
-from taiyi_fx.passes.in_place import IN_PLACE_OPERATORS
-from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.marks import pack, unpack
+from taiyi_fx.passes.rewrite.fresh import is_torchs
+from taiyi_fx.passes.rewrite.in_place import IN_PLACE_OPERATORS
+from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 
 def called_modules(graph: fx.Graph, part: nn.Module) -> dict[str, nn.Module]:

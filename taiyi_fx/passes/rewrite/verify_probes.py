@@ -10,11 +10,11 @@ import networkx as nx
 from torch import fx, nn
 from torch.fx.node import map_arg
 
-from taiyi_fx.passes.changes import called_modules, may_change_inputs
-from taiyi_fx.passes.edited import Edited, is_edit
-from taiyi_fx.passes.insert_probes import is_probe
 from taiyi_fx.passes.ir import GRADIENT_PORTS, Plan
-from taiyi_fx.passes.probe import Probe
+from taiyi_fx.passes.probes.edited import Edited, is_edit
+from taiyi_fx.passes.probes.probe import Probe
+from taiyi_fx.passes.rewrite.changes import called_modules, may_change_inputs
+from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 _STOPS = frozenset("detach detach_ argmax argmin item tolist".split())
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, cast
 
 from torch import fx, nn
 from torch.fx.node import map_aggregate
 
-from taiyi_fx.passes.edited import Edited, is_edit
-from taiyi_fx.passes.fresh import is_fresh
-from taiyi_fx.passes.ir import Mode, Port
-from taiyi_fx.passes.marks import enter, is_mark, leave, pack, part_of, unpack
-from taiyi_fx.passes.probe import Probe
-from taiyi_fx.passes.slots import Slot, SlotTable
+from taiyi_fx.passes.capture.marks import enter, is_mark, leave, pack, part_of, unpack
+from taiyi_fx.passes.ir import Port
+from taiyi_fx.passes.probes.edited import Edited, is_edit
+from taiyi_fx.passes.probes.probe import Probe
+from taiyi_fx.passes.probes.slots import Slot, SlotTable
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.fresh import is_fresh
 
 PORTS: dict[Any, tuple[Port, ...]] = {
     enter: ("input", "input_grad"),
@@ -21,13 +22,7 @@ PORTS: dict[Any, tuple[Port, ...]] = {
 }
 
 
-def insert_probes(
-    graph: fx.Graph,
-    part: nn.Module,
-    table: SlotTable,
-    mode: Mode | None,
-    starts: Mapping[str, int],
-) -> fx.Graph:
+def insert_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     """Replaces each mark by a probe with the slots of its call, in place; none without a mode.
 
     What changes the value or its gradient stands before the probe, which so reads the value as it
@@ -40,10 +35,12 @@ def insert_probes(
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
     for mark in marks:
-        if mark.target is leave and (not _made_fresh(mark, part) or _has_pairs(mark, table)):
+        if mark.target is leave and not (
+            _made_fresh(mark, context.part) and not _has_pairs(mark, context.table)
+        ):
             mark.args = (*mark.args, entered[mark.args[1:]])
     for mark in marks:
-        _lower(graph, mark, table, mode, starts)
+        _lower(graph, mark, context)
     return graph
 
 
@@ -59,15 +56,10 @@ def _has_pairs(mark: fx.Node, table: SlotTable) -> bool:
     return bool(table.plan[str(mark.args[1])].at("pair"))
 
 
-def _lower(
-    graph: fx.Graph,
-    mark: fx.Node,
-    table: SlotTable,
-    mode: Mode | None,
-    starts: Mapping[str, int],
-) -> None:
+def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
+    table, mode = context.table, context.mode
     value, module, call, *given = cast(tuple[Any, str, int, Any], mark.args)
-    call += starts.get(module, 0)
+    call += context.starts.get(module, 0)
     slots = [
         slot
         for reading, slot in (table.at(mode, module, call) if mode else {}).items()

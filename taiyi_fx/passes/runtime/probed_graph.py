@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from taiyi_fx.passes.emit import OWN
+from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.override import entry_of, forward_of_class
-from taiyi_fx.passes.pipeline import compile_due, probe_graph
-from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import Board, Slot, SlotTable
+from taiyi_fx.passes.probes.slots import Slot, SlotTable
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.emit import OWN
+from taiyi_fx.passes.rewrite.pipeline import compile_due, probe_graph
+from taiyi_fx.passes.runtime.run import Calls, Run
 
 Starts = tuple[tuple[int, int], ...]
 """Which targets had been called before in the same forward, and how often."""
@@ -77,7 +78,7 @@ class ProbedGraph:
             return self._compiled(mode, starts)
         place = mode, self.run.due_key if mode else "", starts
         if place not in self._made:
-            self._made[place] = self.made(mode, starts, None)
+            self._made[place] = self.made(mode, starts)
         return self._made[place]
 
     def _compiled(self, mode: Mode | None, starts: Starts) -> Forward:
@@ -88,10 +89,11 @@ class ProbedGraph:
         _make_compiled(self.key, mode, starts, place)
         return getattr(self, place)
 
-    def made(self, mode: Mode | None, starts: Starts, board: Board | None) -> Forward:
-        """The function for what is due now; for code that is to be compiled, given the board."""
+    def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
+        """The function for what is due now."""
         due = self.run.due if mode else frozenset()
-        return compile_due(self.probed_graph(mode, starts), due, self.part, self.forwards, board)
+        context = Context(self.part, self.table, mode, due=due, is_compiled=is_compiled)
+        return compile_due(self.probed_graph(mode, starts), context, self.forwards)
 
     def count_calls(self) -> Starts:
         """Counts the calls that the graph makes; returns how often targets were called before."""
@@ -119,7 +121,7 @@ class ProbedGraph:
         """The graph with a probe for every planned reading, or with its edits alone."""
         if (mode, starts) not in self.probed:
             before = {self._names[i]: count for i, count in starts}
-            made = probe_graph(self.graph, self.part, self.table, mode, before)
+            made = probe_graph(self.graph, Context(self.part, self.table, mode, before))
             self.probed[mode, starts] = made
         return self.probed[mode, starts]
 
@@ -129,7 +131,7 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     graph = _GRAPHS[key]
     if not hasattr(graph, place):
-        setattr(graph, place, graph.made(mode, starts, graph.table.board))
+        setattr(graph, place, graph.made(mode, starts, is_compiled=True))
     return True
 
 

@@ -25,11 +25,11 @@ from torch.fx.experimental.symbolic_shapes import (
     statically_known_true,
 )
 
-from taiyi_fx.passes.addresses import reduction_at, refuse
-from taiyi_fx.passes.cells import cells_in, pack, unpacked
-from taiyi_fx.passes.compiling import for_compiled_code
 from taiyi_fx.passes.ir import State, has_fixed_shape
-from taiyi_fx.passes.slots import where
+from taiyi_fx.passes.probes.addresses import reduction_at, refuse
+from taiyi_fx.passes.probes.cells import cells_in, pack, unpacked
+from taiyi_fx.passes.probes.compiling import for_compiled_code
+from taiyi_fx.passes.probes.slots import where
 
 _NEED_VALUES = (
     DataDependentOutputException,

@@ -9,14 +9,15 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
-from taiyi_fx.passes.changes import called_modules
-from taiyi_fx.passes.emit import Wrap, emit
-from taiyi_fx.passes.flow import Observer
+from taiyi_fx.passes.flow.observer import Observer
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, forward_of
-from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import SlotTable
-from taiyi_fx.passes.specialize import specialize
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.rewrite.changes import called_modules
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.emit import Wrap, emit
+from taiyi_fx.passes.rewrite.specialize import specialize
+from taiyi_fx.passes.runtime.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, forward_of
+from taiyi_fx.passes.runtime.run import Calls, Run
 
 
 class GuardedGraph(ProbedGraph):
@@ -69,13 +70,12 @@ class GuardedGraph(ProbedGraph):
         if observer is None or mode is None or torch.compiler.is_compiling():
             return super().function(mode)
         starts = self.count_calls()
-        return observer.unless_failed(self._followed_now, mode, starts) or self.made(
-            mode, starts, None
-        )
+        return observer.unless_failed(self._followed_now, mode, starts) or self.made(mode, starts)
 
     def _followed_now(self, mode: Mode, starts: Starts) -> Forward:
         assert self.run.observer is not None
-        due = specialize(self.probed_graph(mode, starts), self.run.due, self.part)
+        context = Context(self.part, self.table, mode, due=self.run.due)
+        due = specialize(self.probed_graph(mode, starts), context)
         return self.followed(self.run.observer, due)
 
     def followed(self, observer: Observer, graph: fx.Graph) -> Callable[..., Any]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from torch import fx
 
-from taiyi_fx.passes.compiled_taps import CompiledProbes
-from taiyi_fx.passes.insert_probes import is_probe
-from taiyi_fx.passes.slots import Board
+from taiyi_fx.passes.probes.compiled_taps import CompiledProbes
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 
-def lower_probes(graph: fx.Graph, board: Board) -> fx.Graph:
+def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     """Replaces each probe by a call that says in constants what the probe does, in place.
 
-    Args:
-        graph: A graph with probes.
-        board: That of their slots.
+    A graph that is not to be compiled stays as it is.
     """
-    probes = CompiledProbes(board)
+    if not context.is_compiled:
+        return graph
+    probes = CompiledProbes(context.table.board)
     for node in graph.nodes:
         if is_probe(node):
             value, *given = node.args

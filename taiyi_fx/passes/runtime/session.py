@@ -13,12 +13,12 @@ import torch
 from torch import nn
 from torch._C._dynamo.eval_frame import set_eval_frame
 
-from taiyi_fx.passes.compiling import stays_python
-from taiyi_fx.passes.flow import DEEPEST, Flow, Observer
+from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.compiling import stays_python
 
 if TYPE_CHECKING:
-    from taiyi_fx.passes.install import Installation
+    from taiyi_fx.passes.runtime.install import Installation
 
 Forward = Callable[..., Any]
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import fx, nn
 
-from taiyi_fx.passes.own_passes import Check, named_marks
-from taiyi_fx.passes.pipeline import probe_graph
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.own_passes import Check, named_marks
+from taiyi_fx.passes.rewrite.pipeline import probe_graph
 
 if TYPE_CHECKING:
-    from taiyi_fx.passes.install import Installation
+    from taiyi_fx.passes.runtime.install import Installation
 
 
 class ShownGraph:
@@ -47,7 +48,7 @@ class ShownGraph:
     def written(self) -> fx.GraphModule:
         """The model as a graph module without marks, which code of torch's alone can run."""
         shown, root = self.graph, self._installation.root
-        bare = probe_graph(shown, root, self._installation.table, None, {})
+        bare = probe_graph(shown, Context(root, self._installation.table, None))
         return fx.GraphModule(root, bare)
 
     def recompile(self) -> None:

@@ -14,9 +14,9 @@ from torch.overrides import TorchFunctionMode
 from taiyi_fx.passes.capture.function_sites import OPERATORS, Function
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.probed_graph import Forward, ProbedGraph, own_call
-from taiyi_fx.passes.run import Calls, Run
-from taiyi_fx.passes.slots import SlotTable
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
+from taiyi_fx.passes.runtime.run import Calls, Run
 
 # What Python asks torch for where the tensor stands on the right.
 _REFLECTED = {"sub": "__rsub__", "div": "__rdiv__", "pow": "__rpow__", "matmul": "__rmatmul__"}

@@ -6,26 +6,20 @@ import copy
 
 from torch import fx, nn
 
-from taiyi_fx.passes.fresh import is_torchs, is_torchs_call
-from taiyi_fx.passes.insert_probes import is_probe, set_slots
-from taiyi_fx.passes.ir import Due
+from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.fresh import is_torchs, is_torchs_call
+from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
 
 
-def specialize(graph: fx.Graph, due: Due, part: nn.Module) -> fx.Graph:
-    """A copy of a probed graph in which only due readings are made.
-
-    Args:
-        graph: A graph with probes.
-        due: Pairs of a module's name and one of its readings.
-        part: The module that its nodes name modules from.
-    """
+def specialize(graph: fx.Graph, context: Context) -> fx.Graph:
+    """A copy of a probed graph in which only due readings are made."""
     graph = copy.deepcopy(graph)
     for node in list(graph.nodes):
         if is_probe(node):
             probe = node.target
-            kept = [slot for slot in probe.slots if (slot.module, slot.reading) in due]
+            kept = [slot for slot in probe.slots if (slot.module, slot.reading) in context.due]
             set_slots(graph, node, probe.__name__, kept)
-    is_known = _known(graph, part)
+    is_known = _known(graph, context.part)
     for node in graph.nodes:
         if is_probe(node):
             node.target.stays = node.meta.get("stays", False)
@@ -46,3 +40,9 @@ def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
         else:
             known[node] = is_torchs_call(node)
     return known
+
+
+def is_not_due(node: fx.Node, context: Context) -> bool:
+    """Whether a node is a probe that makes a reading which is not due."""
+    slots = node.target.slots if is_probe(node) else ()
+    return any((slot.module, slot.reading) not in context.due for slot in slots)

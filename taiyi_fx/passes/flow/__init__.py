@@ -1,0 +1,1 @@
+"""What flows between forwards that stayed Python, as one forward shows it."""

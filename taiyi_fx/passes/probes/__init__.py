@@ -1,0 +1,1 @@
+"""What passes put into a graph: probes, edits, and where readings go."""
