@@ -128,9 +128,9 @@ def _check(
         seconds = f"{result.instrument_seconds:.2f} s, more than {result.limit:.2f} s"
         # Times vary with the machine: told, and no failure.
         result.notes.append(f"instrument took {seconds}")
-    result.python = dict(instrumented.capture.python)
+    result.python = dict(taiyi_fx.capture_of(instrumented).python)
     result.is_graph = not result.python
-    monitor = instrumented.monitor
+    monitor = taiyi_fx.monitor_of(instrumented)
     _compare(result, case, expected, run_phases(instrumented, case, monitor.track))
     if not result.excluded:
         observed = {

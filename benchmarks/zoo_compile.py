@@ -77,7 +77,7 @@ def _check(result: Compiled, case: Case, plain: Phase) -> None:
     if moved := _moved(plain, found):
         result.problems.append(f"{len(moved)} other strides: {listed(moved)}")
     values, others = _values(eager), _values(compiled)
-    said = compiled.monitor.missing
+    said = taiyi_fx.monitor_of(compiled).missing
     same = [key for key in values if key in others and _is_close(values[key], others[key])]
     result.values, result.same = len(values), len(same)
     wrong = [key for key in values if key in others and key not in same]
@@ -90,7 +90,7 @@ def _check(result: Compiled, case: Case, plain: Phase) -> None:
         lines = [f"{q} of {m!r}" for m, q in missing]
         result.problems.append(f"{len(missing)} values missing without a word: {listed(lines)}")
     # What eager code says it cannot see, as inside a reentrant checkpoint, compiled code may.
-    unseen = eager.monitor.missing
+    unseen = taiyi_fx.monitor_of(eager).missing
     if invented := [k for k in others if k not in values and k not in unseen and others[k]]:
         lines = [f"{q} of {m!r}" for m, q in invented]
         result.problems.append(f"{len(invented)} values that eager code has not: {listed(lines)}")
@@ -107,8 +107,8 @@ def _step_compiled(model: nn.Module, case: Case) -> tuple[Phase, float]:
 
 
 def _values(model: taiyi_fx.InstrumentedModule) -> dict[Reading, float]:
-    model.monitor.track(0)
-    return {(r.module, r.quantity): float(r.value) for r in model.monitor.records}
+    taiyi_fx.monitor_of(model).track(0)
+    return {(r.module, r.quantity): float(r.value) for r in taiyi_fx.monitor_of(model).records}
 
 
 def _apart(expected: Phase, found: Phase) -> list[str]:

@@ -115,11 +115,16 @@ class _Walk:
             return
         if isinstance(t, nn.Parameter) and self._again(path, id(t)):
             return
-        about = (kind, str(t.dtype), tuple(t.shape), t.stride(), t.requires_grad, t.is_leaf)
+        try:
+            is_leaf: object = t.is_leaf
+        except RuntimeError as error:  # of a view that was made in a Function and then changed
+            is_leaf = str(error)
+        about = (kind, str(t.dtype), tuple(t.shape), t.stride(), t.requires_grad, is_leaf)
         self.found[path] = (*about, bits(t))
         if t.numel():
             self._again(f"{path}.memory", ("memory", t.untyped_storage().data_ptr()))
-        self._about(path, t)
+        if is_leaf in (True, False):
+            self._about(path, t)
 
     def _about(self, path: str, t: torch.Tensor) -> None:
         if t.is_leaf and t.grad is not None:
