@@ -85,6 +85,8 @@ class Source:
                 "is a ScriptModule, which runs outside of Python; observe one before"
             )
         if self.port in CALL_PORTS and has_no_forward(module):
+            if next(module.children(), None) is None:
+                raise Missing("has no forward, and is never called")
             raise Missing("only holds its parts and is never called: match them instead")
         given = {k: v for k, v in options.items() if k in self.options}
         site = Site(self.port, self._pick(module, given))

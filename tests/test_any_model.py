@@ -716,6 +716,27 @@ def test_a_call_that_fails_and_that_the_model_catches_is_none():
     assert read(probed)["fc", "InputSndNorm"] == pytest.approx(norm(both), rel=1e-5)
 
 
+def test_a_call_of_a_graph_that_fails_and_that_the_model_catches_is_none():
+    class Tries(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+        def forward(self, x):
+            try:
+                return self.part(100 * x, lengths=None)
+            except TypeError:
+                return self.part(x)
+
+    probed = instrumented(Tries(), CFG)
+    for n in (2, 3):
+        probed(data(n)).sum().backward()
+    tracked(probed, 0)
+    both = torch.cat([data(2), data(3)])
+    assert {name for name, _ in read(probed)} == {"part.0", "part.1"}
+    assert read(probed)["part.0", "InputSndNorm"] == pytest.approx(norm(both), rel=1e-5)
+
+
 def test_a_profiler_around_it_all_changes_nothing_and_is_left_in_place():
     def trained(model: nn.Module) -> list[Any]:
         for n in (2, 3):

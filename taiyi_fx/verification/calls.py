@@ -34,6 +34,7 @@ class Calls:
         self.counts: Counter[str] = Counter()
         self._take = take
         self._inputs: dict[str, list[Tensor]] = {}
+        self._first: dict[str, list[Tensor]] = {}
 
     @contextmanager
     def watching(self, modules: Mapping[str, nn.Module]) -> Iterator[None]:
@@ -61,8 +62,8 @@ class Calls:
                 return
             inputs = list(_tensors((args, kwargs)))
             self._inputs[name] = inputs
-            for tensor in inputs[:1]:
-                self._take(self._call(name), "input", tensor)
+            # As it is now; but told once the call returns: one that fails is none.
+            self._first[name] = [tensor.detach().clone() for tensor in inputs[:1]]
 
         return hook
 
@@ -71,9 +72,12 @@ class Calls:
             if _is_beyond_hooks():
                 return None
             given, tensors = self._inputs.pop(name), list(_tensors(value))
+            call = self._call(name)
+            for tensor in self._first.pop(name):
+                self._take(call, "input", tensor)
             if not tensors:
                 return None
-            call, first = self._call(name), tensors[0]
+            first = tensors[0]
             self.counts[name] += 1
             self._take(call, "output", first)
             if len(tensors) > 1 and not any(first is x for x in given):

@@ -342,7 +342,18 @@ def blitz_lstm() -> nn.Module:
     """An LSTM with drawn weights."""
     from blitz.modules import BayesianLSTM
 
-    return BayesianLSTM(4, 8)
+    return _Headed(BayesianLSTM(4, 8), 8)
+
+
+class _Headed(nn.Module):
+    """A recurrent layer without leaves that are called, and a linear one behind it."""
+
+    def __init__(self, body: nn.Module, width: int) -> None:
+        super().__init__()
+        self.body, self.head = body, nn.Linear(width, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.body(x)[0])
 
 
 def bayesian() -> nn.Module:

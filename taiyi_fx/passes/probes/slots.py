@@ -178,6 +178,7 @@ class SlotTable:
         plan: The targets, whose readings get slots at each of their calls.
         board: What its slots have in common.
         version: Another number whenever there are more calls than before.
+        before: What the step had brought before the forward that is under way, or the last.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -189,6 +190,7 @@ class SlotTable:
         self._counts: list[Tensor] = []
         self._allocations = 0
         self.version = 0
+        self.before: list[tuple[Slot, State | Numbers]] = []
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
         """The slots of one call, made when first asked for."""
@@ -216,16 +218,21 @@ class SlotTable:
         self.board.waiting.measure()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
-    def restore(self, states: list[tuple[Slot, State | Numbers]]) -> None:
-        """Takes the step back to what it had brought then."""
+    def begin_forward(self) -> None:
+        """Keeps what the step has brought before one more forward."""
+        self.before = self.states()
+
+    def restore(self) -> None:
+        """Takes the step back to what it had brought before the forward."""
         self.board.waiting.clear()
         for slot in self._touched.values():
             slot.found = slot.failure = None
-        for slot, state in states:
+        for slot, state in self.before:
             slot.found = state
 
     def clear(self) -> None:
         """Forgets the step everywhere."""
+        self.before = []
         self.board.waiting.clear()
         for slot in self._touched.values():
             slot.clear()

@@ -58,21 +58,25 @@ class Dispatcher(ForwardOverride):
         mode = run.mode_here() if run.is_here else None
         if mode is None and not (self.changes_values and (run.is_here or run.is_in_backward)):
             return self.plain()(*args, **kwargs)
-        for graph in self.graphs if self.below is None else ():
-            if graph.guards_pass():
-                return graph.function(mode)(self.module, *args, **kwargs)
-        self._refuse_without_graph()
-        if self.own_call is None:
+        graph = self._graph()
+        if graph is None:
             return self.plain()(*args, **kwargs)
-        function = self.own_call.function(mode)
+        function = graph.function(mode)
         if mode is None or torch.compiler.is_compiling():
             return function(self.module, *args, **kwargs)
-        before = self.own_call.states(mode)
         try:
             return function(self.module, *args, **kwargs)
         except BaseException:
-            self.own_call.undo(before)  # a call that failed, which the model may catch, was none
+            graph.undo(mode)  # a call that failed, which the model may catch, was none
             raise
+
+    def _graph(self) -> ProbedGraph | None:
+        """The graph that runs now, if one does."""
+        for graph in self.graphs if self.below is None else ():
+            if graph.guards_pass():
+                return graph
+        self._refuse_without_graph()
+        return self.own_call
 
     def _refuse_without_graph(self) -> None:
         """Refuses to run without a graph what only a graph does.

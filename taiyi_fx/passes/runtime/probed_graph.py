@@ -13,7 +13,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
-from taiyi_fx.passes.probes.slots import Slot, SlotTable
+from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
 from taiyi_fx.passes.rewrite.pipeline import compile_due, probe_graph
@@ -104,18 +104,18 @@ class ProbedGraph:
             calls.count += made
         return tuple(starts)
 
-    def states(self, mode: Mode) -> list[tuple[Slot, Any]]:
-        """What the slots of the calls just counted hold before these."""
-        names = zip(self._names, self._calls, strict=True)
-        places = [(name, calls.count - 1) for name, (calls, _) in names]
-        return [(s, s.found) for at in places for s in self.table.at(mode, *at).values()]
+    def undo(self, mode: Mode) -> None:
+        """Takes back the calls just counted: what they left is what was there before the forward.
 
-    def undo(self, states: list[tuple[Slot, Any]]) -> None:
-        """Takes back the calls just counted, and what they left."""
-        for calls, made in self._calls:
+        A forward makes each call once.
+        """
+        self.table.board.waiting.measure()
+        before = dict(self.table.before)
+        for name, (calls, made) in zip(self._names, self._calls, strict=True):
             calls.count -= made
-        for slot, found in states:
-            slot.found, slot.failure = found, None
+            for i in range(made):
+                for slot in self.table.at(mode, name, calls.count + i).values():
+                    slot.found, slot.failure = before.get(slot), None
 
     def probed_graph(self, mode: Mode | None, starts: Starts = ()) -> fx.Graph:
         """The graph with a probe for every planned reading, or with its edits alone."""

@@ -83,13 +83,13 @@ class Session:
                 return self._framed(forward, args, kwargs)
             return forward(*args, **kwargs)
         limit = self._begin(mode)
-        before = self.table.states()
+        self.table.begin_forward()
         try:
             if mode is not None and self.is_observing:
                 return self._observed(forward, args, kwargs)
             return forward(*args, **kwargs)
         except BaseException:
-            self.table.restore(before)  # a forward that failed was none
+            self.table.restore()  # a forward that failed was none
             raise
         finally:
             self._end(limit)
@@ -115,11 +115,11 @@ class Session:
             yield
             return
         limit = self._begin(mode)
-        before = self.table.states()
+        self.table.begin_forward()
         try:
             yield
         except BaseException:
-            self.table.restore(before)
+            self.table.restore()
             raise
         finally:
             self._end(limit)
