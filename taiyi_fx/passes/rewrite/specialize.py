@@ -6,6 +6,7 @@ import copy
 
 from torch import fx, nn
 
+from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.fresh import is_torchs, is_torchs_call
 from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
@@ -44,5 +45,5 @@ def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
 
 def is_not_due(node: fx.Node, context: Context) -> bool:
     """Whether a node is a probe that makes a reading which is not due."""
-    slots = node.target.slots if is_probe(node) else ()
+    slots = node.target.slots if isinstance(node.target, Probe) else ()
     return any((slot.module, slot.reading) not in context.due for slot in slots)
