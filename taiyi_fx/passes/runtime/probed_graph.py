@@ -56,7 +56,7 @@ class ProbedGraph:
         self.run = run
         self._names = tuple(calls)
         self._calls = tuple(calls.values())
-        self.version = 0
+        self.version = ""
         self.take(graph)
         self.key = f"{next(_KEYS)}"
         _GRAPHS[self.key] = self
@@ -66,7 +66,7 @@ class ProbedGraph:
         self.graph = graph
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
         self._made: dict[tuple[Mode | None, str, Starts], Forward] = {}
-        self.version += 1
+        self.version += "i"  # no number, of which compiled code would make a variable
 
     def function(self, mode: Mode | None) -> Forward:
         """The graph as a function that makes the due readings.
