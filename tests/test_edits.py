@@ -447,6 +447,24 @@ def test_a_call_of_a_function_that_no_graph_shows_any_more_is_edited():
     assert torch.equal(probed(x), half(model[0].a(x) + model[0].b(x)))
 
 
+def test_a_checkpoint_of_the_model_itself_is_run_again_without_edits():
+    class Checkpointed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(D, D), nn.Linear(D, D)
+
+        def forward(self, x):
+            return self.b(checkpoint(lambda x: self.a(x).tanh(), x, use_reentrant=False))
+
+    model = Checkpointed()
+    twin, x = copy.deepcopy(model), torch.randn(3, D)
+    probed = taiyi_fx.instrument(model, {"a": [edit(value=half)]})
+    probed(x)  # its edits wait for a backward
+    for each in (model, twin):
+        each(x).sum().backward()
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), twin.parameters(), strict=True))  # fmt: skip
+
+
 def test_a_tensor_is_picked_as_readings_pick_it():
     class Pair(nn.Module):
         def forward(self, x, mask):

@@ -56,7 +56,7 @@ class Dispatcher(ForwardOverride):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run = self.run
         mode = run.mode_here() if run.is_here else None
-        if mode is None and not (self.changes_values and (run.is_here or run.is_in_backward)):
+        if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
             return self.plain()(*args, **kwargs)
         graph = self._graph()
         if graph is None:

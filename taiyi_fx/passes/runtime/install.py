@@ -201,6 +201,7 @@ class Installation:
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""
+        self.run.made.clear()
         if not self._stays:
             self._take_off_parts()
         if self.run.due:

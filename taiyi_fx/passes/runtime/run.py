@@ -39,6 +39,8 @@ class Run:
         due_key: A name for each set of due readings: compiled code takes a text for a constant,
             where it would make a variable of a number that changes.
         observer: What follows the forward under way, if anything does.
+        made: The numbers of autograd's nodes that forwards of this step made, where backward may
+            have to change values again.
     """
 
     def __init__(self, record_eval: bool) -> None:
@@ -49,6 +51,7 @@ class Run:
         self.due: Due = frozenset()
         self.due_key = _NOTHING_DUE
         self.observer: Observer | None = None
+        self.made: list[range] = []
         self._keys = {self.due: self.due_key}
 
     def set_due(self, due: Due) -> None:
@@ -78,6 +81,18 @@ class Run:
     def is_in_backward(self) -> bool:
         """Whether what runs now is run again by backward, as an activation checkpoint is."""
         return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
+
+    @property
+    def is_run_again(self) -> bool:
+        """Whether backward runs again what a forward of the instrumented model ran, of this step.
+
+        Autograd numbers its nodes as they are made: that of a checkpoint tells whose it was.
+        """
+        if not self.made or not self.is_in_backward:
+            return False
+        node = torch._C._current_autograd_node()
+        number = -1 if node is None else node._sequence_nr()
+        return any(number in made for made in self.made)
 
     def mode_here(self) -> Mode | None:
         """How a call that begins now, in a forward of the instrumented model, is read.

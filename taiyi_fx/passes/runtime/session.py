@@ -134,9 +134,12 @@ class Session:
         self.installation.put()
         self.installation.count_anew()
         self.run.begin(mode)
+        self._first = torch._C._autograd._get_sequence_nr()
         return limit
 
     def _end(self, limit: int) -> None:
+        if self.installation.is_always:
+            self.run.made.append(range(self._first, torch._C._autograd._get_sequence_nr()))
         self.run.end()
         self.installation.take_off()
         sys.setrecursionlimit(limit)
