@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch._C._autograd import _get_sequence_nr
 from torch._C._dynamo.eval_frame import set_eval_frame
 
 from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
@@ -134,12 +135,12 @@ class Session:
         self.installation.put()
         self.installation.count_anew()
         self.run.begin(mode)
-        self._first = torch._C._autograd._get_sequence_nr()
+        self._first = _get_sequence_nr()
         return limit
 
     def _end(self, limit: int) -> None:
         if self.installation.is_always:
-            self.run.made.append(range(self._first, torch._C._autograd._get_sequence_nr()))
+            self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()
         self.installation.take_off()
         sys.setrecursionlimit(limit)
