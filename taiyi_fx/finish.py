@@ -70,7 +70,7 @@ class OfModules(NamedTuple):
     owned: tuple[Owned, ...]
 
 
-_OWN = (nn.Parameter, Tensor)
+_OWN = frozenset((nn.Parameter, Tensor))
 
 
 class NotThere(NoValue):
@@ -310,7 +310,8 @@ class Readings:
         read = slot.read()
         if read is None:
             why = _CALL_NOT_SEEN if slot.module.endswith("()") else _NOT_CALLED
-            raise NotThere(slot.note or why, seen=slot.note is not None)
+            note = slot.note or slot.board.held.why_nothing(slot)
+            raise NotThere(note or why, seen=note is not None)
         return Found(slot.reading, read[0], self.factor(slot.reading)), read[1]
 
 
@@ -340,10 +341,11 @@ def _tensors_owned(owned: Sequence[Owned]) -> list[Tensor]:
         tensor = parameters.get(name)  # pyright: ignore[reportArgumentType]
         if is_gradient and tensor is not None:
             tensor = tensor.grad
-        if tensor is None or type(tensor) not in _OWN or tensor.layout is not torch.strided:
+        if tensor is None:
             return []
         found.append(tensor)
-    return found
+    is_usual = _OWN.issuperset(map(type, found)) and all(x.layout is torch.strided for x in found)
+    return found if is_usual else []
 
 
 def _named(module: nn.Module, reading: Reading) -> list[Tensor]:

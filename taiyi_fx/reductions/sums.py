@@ -8,6 +8,7 @@ and compiled code, accumulate in float64 at no cost.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -93,7 +94,7 @@ def norm_in_python(x: Tensor) -> float | None:
 
 def _is_quick(x: Tensor) -> bool:
     """Whether a look at the sum costs nothing; elsewhere it would wait for the device."""
-    return x.dtype in _QUICK and x.is_cpu and not x.is_neg()
+    return x.is_cpu and x.dtype in _QUICK and not x.is_neg()
 
 
 def _size_of(x: Tensor) -> float:
@@ -115,38 +116,60 @@ def _of_rows(x: Tensor) -> list[float]:
 
 def norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
     """The Euclidean norms of some small tensors of one shape, each quick."""
-    rows = accumulated(torch.stack(list(tensors))).reshape(len(tensors), tensors[0].numel())
-    found = torch.linalg.vector_norm(rows, dim=1).tolist()
-    if not (min(found) > _LOW and max(found) < _HIGH):
-        for i, size in enumerate(found):
-            if not _LOW < size < _HIGH:
-                found[i] = norm(tensors[i]).item()
+    found = _norms_within(torch.stack(list(tensors)))
+    for i, size in enumerate(found):
+        if not _LOW < size < _HIGH:
+            found[i] = norm(tensors[i]).item()
     return found
+
+
+def _norms_within(stacked: Tensor) -> list[float]:
+    """Those of the entries of axis 0, right where they lie in range."""
+    return torch.linalg.vector_norm(accumulated(stacked).flatten(1), dim=1).tolist()
 
 
 def norms(tensors: Sequence[Tensor]) -> Tensor:
     """The Euclidean norm of each of many tensors, as a vector in float64."""
     found: list[float | Tensor | None] = [None] * len(tensors)
-    small: dict[torch.Size, list[int]] = {}
-    for i, x in enumerate(tensors):
-        if x.numel() > _SMALL:
-            found[i] = norm_in_python(x)
-        elif _is_quick(x):
-            small.setdefault(x.shape, []).append(i)
-    for places in small.values():
-        for at in range(0, len(places), _TOGETHER):
-            some = places[at : at + _TOGETHER]
-            for i, size in zip(some, norms_of_alike([tensors[i] for i in some]), strict=True):
-                found[i] = size
+    small, others = _by_shape(tuple([x.shape for x in tensors]))
+    for places in small:
+        stacked = _stacked([tensors[i] for i in places])
+        if stacked is None or not _is_quick(stacked):
+            continue
+        for i, size in zip(places, _norms_within(stacked), strict=True):
+            found[i] = size if _LOW < size < _HIGH else norm(tensors[i]).item()
+    for i in others:
+        found[i] = norm_in_python(tensors[i])
     rest = [i for i, size in enumerate(found) if size is None]
     if not rest:
         return torch.tensor(found, dtype=torch.float64)
-    others = [accumulated(tensors[i]) for i in rest]
-    kind = wide(others[0].device)
-    of_others = torch._foreach_norm(others, 2, dtype=kind)  # pyright: ignore[reportPrivateImportUsage]
-    for i, size in zip(rest, of_others, strict=True):
+    of_rest = [accumulated(tensors[i]) for i in rest]
+    kind = wide(of_rest[0].device)
+    sizes = torch._foreach_norm(of_rest, 2, dtype=kind)  # pyright: ignore[reportPrivateImportUsage]
+    for i, size in zip(rest, sizes, strict=True):
         found[i] = size
     return torch.stack([torch.as_tensor(x, dtype=kind) for x in found])
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor | None:
+    """Tensors of one shape as one, if they are of one type and device."""
+    if len({x.dtype for x in tensors}) > 1 or len({x.device for x in tensors}) > 1:
+        return None
+    return torch.stack(tensors)
+
+
+@functools.lru_cache(maxsize=64)
+def _by_shape(shapes: tuple[torch.Size, ...]) -> tuple[list[list[int]], list[int]]:
+    """Places of small tensors that are measured together, and those of the others."""
+    small: dict[torch.Size, list[int]] = {}
+    others: list[int] = []
+    for i, shape in enumerate(shapes):
+        (small.setdefault(shape, []) if shape.numel() <= _SMALL else others).append(i)
+    return [
+        places[at : at + _TOGETHER]
+        for places in small.values()
+        for at in range(0, len(places), _TOGETHER)
+    ], others
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:

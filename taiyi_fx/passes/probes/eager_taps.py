@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 from torch.nn import Parameter
@@ -16,14 +15,17 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
-from taiyi_fx.passes.probes.folds import SlotGroup, Waiting, fold, leave, waiting_room
+from taiyi_fx.passes.probes.folds import SlotGroup, fold, leave
+from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, are_held, is_batch
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
 Way = Literal["made here", "given", "handed through", "held by another"]
 """How a tensor stands where its gradient is to be read."""
 
+Tapping = Callable[..., Any]
+"""Hands on a value, given what the call was given too, with its gradient read."""
+
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
-NOT_REACHED = "no gradient reached it"
 NOT_REACHED_OF_INPUT = "no gradient reached it, or the module changed it in place"
 NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
 
@@ -50,20 +52,24 @@ class Watch:
     Args:
         groups: What gradients are folded into.
         may_wait: Whether nobody else is given them, as a sum's node would hand them on.
+
+    Attributes:
+        version: The one in which gradients arrive, once one has.
+        gradients: Those that came and are not measured yet.
     """
 
     def __init__(self, groups: tuple[SlotGroup, ...], *, may_wait: bool = False) -> None:
         self.groups = groups
+        self.version = UNKNOWN
+        self.gradients: list[Tensor] = []
         self._fold = functools.partial(_fold_gradient, groups)
-        room = waiting_room(groups) if may_wait else None
-        self._take = self._fold if room is None else functools.partial(_let_wait, room, groups)
+        self._room = held_by(groups) if may_wait else None
+        self._take = self._fold if self._room is None else self._let_wait
 
     @functools.cached_property
     def _hooks(self) -> Tensor:
         """A tensor that has the hooks."""
-        owner = torch.empty(0)
-        owner._backward_hooks = {0: self._take}
-        return owner
+        return _with_hook(self._take)
 
     def at(self, node: Node, output: int, *, is_inside: bool) -> None:
         """Reads the gradient of an output of a node.
@@ -82,6 +88,59 @@ class Watch:
         else:
             node.register_prehook(functools.partial(_give_one_of, output, self._take))
 
+    def quick(self, careful: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
+        """What hangs on a tensor that nobody else hangs hooks on, in less time.
+
+        Args:
+            careful: Reads the gradient of what is not as usual.
+            may_be_view: Whether a view is as usual.
+        """
+        room, holding = self._room, _with_hook(self.gradients.append)
+        if room is None:
+            return careful
+        watches, hung = room.watches, room.hung
+
+        def tapped(value: Any, given: Any = None) -> Any:
+            if (
+                self.version is not UNKNOWN
+                and type(value) is Tensor
+                and value.numel() <= SMALL
+                and value.dtype is torch.float32
+                and value.is_cpu
+                and (may_be_view or not value._is_view())
+                and len(hung) < MOST
+            ):
+                node = value.grad_fn
+                if node is not None and not value.output_nr:
+                    node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
+                    room.latest = node
+                    watches[self] = None
+                    hung.append(None)
+                    return value
+            return careful(value, given)
+
+        return tapped
+
+    def _let_wait(self, g: Tensor) -> None:
+        if is_batch(g, self.groups):
+            return
+        assert self._room is not None
+        if self._room.takes_gradient(g, self.groups):
+            self.version = g._version
+        else:
+            fold(g, self.groups)
+
+
+def held_by(groups: tuple[SlotGroup, ...]) -> Held | None:
+    """What holds small tensors until they are folded, if all reductions measure many at once."""
+    return groups[0][1][0].board.held if are_held(groups) else None
+
+
+def _with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
+    owner = torch.empty(0)
+    owner._backward_hooks = {0: hook}
+    return owner
+
 
 def _give_one_of(
     output: int, take: Callable[[Tensor], None], gradients: tuple[Tensor | None, ...]
@@ -91,22 +150,9 @@ def _give_one_of(
         take(g)
 
 
-def _let_wait(room: Waiting, groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    if not (_is_batch(g, groups) or room.takes_gradient(g, groups)):
-        fold(g, groups)
-
-
 def _fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    if not _is_batch(g, groups):
+    if not is_batch(g, groups):
         fold(g, groups)
-
-
-def _is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-    """Whether a gradient stands for many, of which nothing can be kept; if so, slots say it."""
-    if is_functorch_wrapped_tensor(g) or is_legacy_batchedtensor(g):
-        leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
-        return True
-    return False
 
 
 def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> Any:

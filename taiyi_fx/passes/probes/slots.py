@@ -14,7 +14,8 @@ from torch.utils.hooks import RemovableHandle
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Numbers, Plan, Reading, State
 from taiyi_fx.passes.probes.addresses import refusal_of, without_frames
 from taiyi_fx.passes.probes.cells import Kind, new_cells, unpacked
-from taiyi_fx.passes.probes.folds import CLOCK, Waiting
+from taiyi_fx.passes.probes.folds import CLOCK
+from taiyi_fx.passes.probes.held import Held
 
 _SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
@@ -32,12 +33,12 @@ class Board:
 
     Attributes:
         touched: The slots that a step has left something in, by their keys.
-        waiting: The small tensors that are still to be folded.
+        held: The small tensors that are still to be folded.
     """
 
     def __init__(self) -> None:
         self.touched: dict[str, Slot] = {}
-        self.waiting = Waiting()
+        self.held = Held()
         self._reductions: dict[Any, Any] = {}
 
     def one_of(self, reduction: Any) -> Any:
@@ -215,7 +216,7 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
-        self.board.waiting.measure()
+        self.board.held.measure()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
     def begin_forward(self) -> None:
@@ -224,7 +225,7 @@ class SlotTable:
 
     def restore(self) -> None:
         """Takes the step back to what it had brought before the forward."""
-        self.board.waiting.clear()
+        self.board.held.let_go()
         for slot in self._touched.values():
             slot.found = slot.failure = None
         for slot, state in self.before:
@@ -233,7 +234,7 @@ class SlotTable:
     def clear(self) -> None:
         """Forgets the step everywhere."""
         self.before = []
-        self.board.waiting.clear()
+        self.board.held.clear()
         for slot in self._touched.values():
             slot.clear()
         self._touched.clear()
@@ -245,7 +246,7 @@ class SlotTable:
 
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
-        self.board.waiting.clear()
+        self.board.held.clear()
         for slot in self._every():
             slot.found = None
             slot.keep_in((), None)

@@ -1,4 +1,4 @@
-"""Probes become calls that compiled code can hold: of constants, which nothing has to check."""
+"""Probes become what runs: quick functions, or calls of constants that compiled code can hold."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 
 def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
-    """Replaces each probe by a call that says in constants what the probe does, in place.
+    """Replaces each probe by its quick function, in place.
 
-    A graph that is not to be compiled stays as it is.
+    In a graph that is to be compiled it becomes a call that says in constants what the probe does:
+    there is nothing to check of these.
     """
     if not context.is_compiled:
+        for node in graph.nodes:
+            if is_probe(node):
+                node.target = node.target.quick()
         return graph
     probes = CompiledProbes(context.table.board)
     for node in graph.nodes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,12 +23,14 @@ class Dispatcher(ForwardOverride):
         own_call: The graph of the module's own call, around its Python, if it is a target.
         functions: What is read of calls of functions in its Python, if anything is.
         sites: Names of the targets that its graphs and its Python call.
+        before_python: What puts parts into place, before a Python that calls them runs.
         edited: Names of those that change what passes, read or not.
         is_rewritten: Whether passes of the user's own made its graphs, which then run at each
             call.
     """
 
     is_rewritten = False
+    before_python: Callable[[], None] | None = None
     sites: frozenset[str] = frozenset()
     edited: frozenset[str] = frozenset()
 
@@ -59,6 +62,8 @@ class Dispatcher(ForwardOverride):
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
             return self.plain()(*args, **kwargs)
         graph = self._graph()
+        if self.before_python is not None and graph not in self.graphs:
+            self.before_python()
         if graph is None:
             return self.plain()(*args, **kwargs)
         function = graph.function(mode)

@@ -60,6 +60,9 @@ class Installation:
         self.dispatchers = {
             name: self._dispatcher(name, capture, is_target=name in targets) for name in names
         }
+        whole = capture.graphs.get("", []) if capture.is_whole else []
+        if whole and all(set(targets) <= graph.seen.calls.keys() for graph in whole):
+            self.dispatchers[""].before_python = self._put_parts
         rewritten = {name for name, part in self.dispatchers.items() if part.is_rewritten}
         self.is_always = bool(self._edited or rewritten)
         self._shortcuts = _with_shortcuts(self._modules, self._edited | rewritten)
@@ -137,12 +140,26 @@ class Installation:
         frames = [frame for frame in self._frames if frame.module not in modules]
         self.overrides = [root, *chosen, *frames]
 
-    def put(self) -> None:
-        """Puts the chosen forwards into place."""
+    def put(self, *, needs_parts: bool = True) -> None:
+        """Puts the chosen forwards into place.
+
+        Where the model's graph calls all of them, those of parts only once its Python runs.
+        """
         # One that was put around the model's own meanwhile, such as one under autocast, leads here.
         if entry_of(self.root) is self._own_of_root:
             self.overrides[0].put()
-        self._put_parts()
+        if self.is_always or needs_parts or not self._is_called_as_usual():
+            self._put_parts()
+
+    def _is_called_as_usual(self) -> bool:
+        """Whether nothing runs at a call of the model but a forward that puts parts if needed."""
+        root = self.root
+        return (
+            self.dispatchers[""].before_python is not None
+            and entry_of(root) is None
+            and type(root).__call__ is nn.Module.__call__
+            and not (root._forward_pre_hooks or root._forward_hooks)
+        )
 
     def take_off(self) -> None:
         """Puts back what stood there; what changes values stays, for what backward runs again."""

@@ -109,7 +109,7 @@ class ProbedGraph:
 
         A forward makes each call once.
         """
-        self.table.board.waiting.measure()
+        self.table.board.held.measure()
         before = dict(self.table.before)
         for name, (calls, made) in zip(self._names, self._calls, strict=True):
             calls.count -= made

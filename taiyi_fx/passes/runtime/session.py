@@ -83,7 +83,7 @@ class Session:
             if is_compiled:
                 return self._framed(forward, args, kwargs)
             return forward(*args, **kwargs)
-        limit = self._begin(mode)
+        limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
         self.table.begin_forward()
         try:
             if mode is not None and self.is_observing:
@@ -115,7 +115,7 @@ class Session:
         if self.run.inside or not is_needed:
             yield
             return
-        limit = self._begin(mode)
+        limit = self._begin(mode, needs_parts=True)
         self.table.begin_forward()
         try:
             yield
@@ -125,20 +125,21 @@ class Session:
         finally:
             self._end(limit)
 
-    def _begin(self, mode: Mode | None) -> int:
+    def _begin(self, mode: Mode | None, *, needs_parts: bool) -> int:
         """Has all that is called of the model read; returns the limit of Python's stack."""
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(limit + self.frames)
         if not self.has_begun:
             self.has_begun = True
             self.installation.meet_compiled_parts()
-        self.installation.put()
+        self.installation.put(needs_parts=needs_parts)
         self.installation.count_anew()
         self.run.begin(mode)
         self._first = _get_sequence_nr()
         return limit
 
     def _end(self, limit: int) -> None:
+        self.table.board.held.end_forward()
         if self.installation.is_always:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()

@@ -10,7 +10,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.passes.ir import Reading, Site
 from taiyi_fx.passes.probes import folds
-from taiyi_fx.passes.probes.folds import Waiting
+from taiyi_fx.passes.probes.held import MOST, Held, are_held
 from taiyi_fx.passes.probes.slots import Board, Slot
 from taiyi_fx.reductions import AbsMax, Norm
 
@@ -88,13 +88,13 @@ def test_several_backwards_are_folded_each():
 
 def test_nothing_waits_when_backward_is_over(monkeypatch):
     model, alive = deep(), []
-    take = Waiting.takes
+    take = Held.takes
 
     def takes(self, x, groups):
         alive.append(weakref.ref(x))
         return take(self, x, groups)
 
-    monkeypatch.setattr(Waiting, "takes", takes)
+    monkeypatch.setattr(Held, "takes", takes)
     probed = taiyi_fx.instrument(model, CFG)
     loss = probed(torch.randn(5, 8)).square().sum()
     loss.backward()
@@ -107,11 +107,11 @@ def test_nothing_waits_when_backward_is_over(monkeypatch):
 def test_a_forward_without_backward_keeps_no_more_than_a_megabyte():
     probed = taiyi_fx.instrument(deep(100, 32), {"Linear": ["InputSndNorm"]})
     probed(torch.randn(64, 32))
-    waiting = probed.monitor._table.board.waiting
-    assert 0 < len(waiting._tensors) < folds._MOST
-    assert sum(x.nbytes for x in waiting._tensors) <= 2**20
+    waiting = probed.monitor._table.board.held
+    assert 0 < len(waiting.tensors) < MOST
+    assert sum(x.nbytes for x in waiting.tensors) <= 2**20
     probed.monitor.track(0)
-    assert not waiting._tensors
+    assert not waiting.tensors
     assert len(probed.monitor.records) == 100
 
 
@@ -176,7 +176,7 @@ def test_a_hook_on_the_output_comes_first():
 
 def test_what_was_changed_in_place_while_it_waited_is_told():
     slot = Slot("layer", Reading(Site("input"), Norm()))
-    room, x = slot.board.waiting, torch.ones(3)
+    room, x = slot.board.held, torch.ones(3)
     assert room.takes(x, ((Norm(), (slot,)),))
     x.add_(1)
     room.measure()
@@ -192,7 +192,7 @@ def test_what_cannot_be_measured_together_is_measured_alone():
     reduction = Refuses()
     board = Board()
     slots = [Slot(f"{i}", Reading(Site("input"), reduction), board) for i in range(2)]
-    room = board.waiting
+    room = board.held
     for i, slot in enumerate(slots):
         assert room.takes(torch.full((4,), float(i)), ((reduction, (slot,)),))
     room.measure()
@@ -215,13 +215,13 @@ def test_what_cannot_be_measured_together_is_measured_alone():
 )
 def test_what_does_not_wait(x):
     slot = Slot("layer", Reading(Site("input"), Norm()))
-    assert not slot.board.waiting.takes(x, ((Norm(), (slot,)),))
+    assert not slot.board.held.takes(x, ((Norm(), (slot,)),))
 
 
 def test_only_what_measures_many_waits():
     slot = Slot("layer", Reading(Site("input"), AbsMax()))
-    assert folds.waiting_room(((AbsMax(), (slot,)),)) is None
-    assert folds.waiting_room(((Norm(), (slot,)),)) is slot.board.waiting
+    assert not are_held([(AbsMax(), (slot,))])
+    assert are_held([(Norm(), (slot,))])
 
 
 def test_a_measure_of_ones_own_is_what_counts():
@@ -233,7 +233,7 @@ def test_a_measure_of_ones_own_is_what_counts():
 
     slot = Slot("layer", Reading(Site("input"), Doubled()))
     groups = ((slot.reading.reduction, (slot,)),)
-    assert folds.waiting_room(groups) is None
+    assert not are_held(groups)
     folds.fold(torch.ones(4), groups)
     assert slot.state == (4.0,)
 
@@ -268,13 +268,13 @@ def test_nested_tensors_do_not_wait():
     probed = taiyi_fx.instrument(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), CFG)
     y = probed(torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(3, 8)]))
     torch.nested.to_padded_tensor(y, 0.0).sum().backward()
-    assert not probed.monitor._table.board.waiting._tensors
+    assert not probed.monitor._table.board.held.tensors
 
 
 def test_the_graph_does_not_wait_with_a_tensor():
     probed = taiyi_fx.instrument(deep(), {"Linear": ["InputSndNorm"]})
     probed(torch.randn(5, 8))
-    waiting = probed.monitor._table.board.waiting._tensors
+    waiting = probed.monitor._table.board.held.tensors
     assert len(waiting) == 5
     assert all(x.grad_fn is None for x in waiting)
 
@@ -292,7 +292,7 @@ def test_all_is_measured_when_a_backward_is_done_again_after_it_failed():
         loss.backward(retain_graph=True)
     handle.remove()
     loss.backward()
-    assert not probed.monitor._table.board.waiting._tensors
+    assert not probed.monitor._table.board.held.tensors
 
 
 class Sequence(nn.Module):
@@ -362,6 +362,157 @@ def test_gradients_that_others_are_given_too_are_read_at_once():
 def test_what_waits_is_given_up_with_all_else_when_the_model_moves():
     probed = taiyi_fx.instrument(deep(), CFG)
     probed(torch.randn(5, 8))
-    assert probed.monitor._table.board.waiting._tensors
+    assert probed.monitor._table.board.held.tensors
     probed.monitor._table.drop()
-    assert not probed.monitor._table.board.waiting._tensors
+    assert not probed.monitor._table.board.held.tensors
+
+
+def warm(probed, steps=2):
+    """Steps after which gradients are held by a builtin."""
+    for step in range(steps):
+        probed(torch.randn(5, 8)).square().sum().backward()
+        probed.monitor.track(step)
+    assert probed.monitor._table.board.held.watches == {}
+    return probed.monitor._table.board.held
+
+
+def test_from_the_second_step_on_a_builtin_holds_gradients():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    held = warm(probed)
+    loss = probed(x).square().sum()
+    assert len(held.watches) == 5  # that of the model's output comes to a function
+    alive = [weakref.ref(g) for g in held.tensors]
+    loss.backward()
+    assert not held.tensors
+    assert not any(watch.gradients for watch in held.watches)
+    assert not any(ref() is not None for ref in alive)
+    probed.monitor.track(2)
+    assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
+
+
+def test_several_backwards_of_held_gradients_are_folded_each():
+    model, parts = deep(), torch.randn(3, 5, 8)
+    each = [seen(model, x) for x in parts]
+    probed = taiyi_fx.instrument(model, CFG)
+    warm(probed)
+    for loss in [probed(x).square().sum() for x in parts]:
+        loss.backward()
+    probed.monitor.track(2)
+    for key, value in recorded(probed.monitor, 2).items():
+        together = sum(found[key] ** 2 for found in each) ** 0.5
+        assert value == pytest.approx(together, rel=2e-6)
+
+
+def test_a_backward_that_is_done_twice_is_read_twice():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    loss = probed(x).square().sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    probed.monitor.track(2)
+    for key, value in recorded(probed.monitor, 2).items():
+        assert value == pytest.approx(2**0.5 * expected[key], rel=2e-6)
+
+
+def test_a_backward_that_is_differentiated_is_read():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    torch.autograd.grad(probed(x).square().sum(), list(probed.parameters()), create_graph=True)
+    probed.monitor.track(2)
+    for key, value in recorded(probed.monitor, 2).items():
+        assert value == pytest.approx(expected[key], rel=2e-6)
+
+
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.tanh(self.a(x)), torch.tanh(self.b(x))
+
+
+def test_gradients_of_a_part_of_the_graph_are_read():
+    """Backward never comes to the last tensor, whose gradient would have said when it ends."""
+    probed = taiyi_fx.instrument(TwoHeads(), {"Linear": ["OutputGradSndNorm"]})
+    for step in range(3):
+        y, z = probed(torch.zeros(5, 8))
+        (y + z if step < 2 else y).sum().backward()
+        if step == 2:
+            with pytest.warns(taiyi_fx.MonitorWarning, match="no gradient reached it"):
+                probed.monitor.track(step)
+        else:
+            probed.monitor.track(step)
+    slope = (1 - torch.tanh(probed.a.bias) ** 2).expand(5, 8).norm().item()
+    values = recorded(probed.monitor, 2)
+    assert values == {("a", "OutputGradSndNorm"): pytest.approx(slope, rel=2e-6)}
+
+
+def test_a_gradient_that_comes_in_another_version_is_told_once_and_read_again():
+    probed = taiyi_fx.instrument(deep(3), {"Linear": ["OutputGradSndNorm"]})
+    held = warm(probed)
+    loss = probed(torch.randn(5, 8)).square().sum()
+    for watch in held.watches:
+        watch.version += 1
+    loss.backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="changed in place before it was read"):
+        probed.monitor.track(2)
+    for step in (3, 4):
+        probed(torch.randn(5, 8)).square().sum().backward()
+        probed.monitor.track(step)
+        assert len(recorded(probed.monitor, step)) == 3
+
+
+def test_a_batch_of_gradients_is_told_when_it_was_held():
+    probed = taiyi_fx.instrument(deep(3), {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    y = probed(torch.randn(5, 8))
+    torch.autograd.grad(
+        y, list(probed.parameters()), torch.eye(40).view(40, 5, 8), is_grads_batched=True
+    )
+    with pytest.warns(taiyi_fx.MonitorWarning, match="as a batch"):
+        probed.monitor.track(2)
+    assert not recorded(probed.monitor, 2)
+
+
+def test_a_larger_batch_is_not_held():
+    model, x = deep(), torch.randn(1000, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    held = warm(probed)
+    loss = probed(x).square().sum()
+    assert not held.watches
+    assert not held.tensors
+    loss.backward()
+    probed.monitor.track(2)
+    assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
+
+
+def test_no_more_gradients_are_held_than_fit_four_megabytes():
+    model, x = deep(MOST + 50), torch.randn(5, 8)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    held = warm(probed)
+    loss = probed(x).square().sum()
+    assert len(held.hung) == MOST
+    loss.backward()
+    probed.monitor.track(2)
+    assert len(recorded(probed.monitor, 2)) == MOST + 50
+
+
+def test_a_forward_that_fails_takes_nothing_of_the_one_before_it():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    warm(probed)
+    loss = probed(x).square().sum()
+    with pytest.raises(RuntimeError):
+        probed(torch.randn(5, 7))
+    loss.backward()
+    probed.monitor.track(2)
+    assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)

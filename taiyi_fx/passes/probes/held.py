@@ -1,0 +1,239 @@
+"""Small tensors, held while a forward or a backward runs and then measured by one call.
+
+A call of torch takes longer than the sums of a small tensor, and a function of Python that autograd
+calls takes longer than both. So what is small is only held, gradients by a builtin: the hook of a
+node is `list.append`. A watch does so from its second gradient on; its first one comes to a
+function, which sees in which version gradients of its tensor arrive. One that then arrives in that
+version, and still has it when backward ends, was not changed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
+from torch.autograd.graph import Node
+
+from taiyi_fx.passes.ir import quick_way
+from taiyi_fx.passes.probes.folds import SlotGroup, fail, fold, leave
+
+if TYPE_CHECKING:
+    from taiyi_fx.passes.probes.eager_taps import Watch
+    from taiyi_fx.passes.probes.slots import Slot
+
+SMALL = 4096
+"""So many elements a tensor has at most that is held."""
+MOST = 256
+"""So many are held at most: four megabytes."""
+
+NOT_REACHED = "no gradient reached it"
+UNKNOWN = -1
+"""The version of a gradient where none has come yet."""
+_LARGEST = 4 * SMALL
+"""So many bytes may what a tensor is a view of have."""
+_NONE = -1
+"""The number of no backward pass."""
+
+
+class _Alike(NamedTuple):
+    """Some of the tensors that are held: of one shape, for one reduction.
+
+    Attributes:
+        reduction: Measures them.
+        shape: Of each.
+        places: Where they stand among all.
+        slots: What each is folded into.
+    """
+
+    reduction: Any
+    shape: torch.Size
+    places: list[int]
+    slots: list[tuple[Slot, ...]]
+
+
+class Held:
+    """Small tensors of a forward or a backward that is under way.
+
+    Only what nothing is known to change in the meantime is held.
+
+    Attributes:
+        tensors: What is held.
+        versions: Of each, when it came.
+        groups: What each is to be folded into.
+        watches: Those whose gradients a builtin holds, in this step.
+        hung: One entry for each gradient that may come to them.
+        latest: The node of the latest of them, which backward comes to first.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self.versions: list[int] = []
+        self.groups: list[tuple[SlotGroup, ...]] = []
+        self.watches: dict[Watch, None] = {}
+        self.hung: list[None] = []
+        self.latest: Node | None = None
+        self._ends_with = _NONE
+        # The last arrangements, which are nearly always the next ones too.
+        self._arranged: dict[int, tuple[list[Any], list[torch.Size], list[_Alike]]] = {}
+
+    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+        """Holds a tensor if it is small and of the kind that is measured together."""
+        if x.numel() > SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
+            return False
+        if not x.is_cpu or x.is_neg() or x.layout is not torch.strided or x.is_nested:
+            return False
+        if x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
+            return False
+        if x.is_inference():  # which has no version
+            return False
+        # Its graph, which may hold much more than a megabyte, is not held with it.
+        self.tensors.append(x.detach() if x.requires_grad else x)
+        self.versions.append(x._version)
+        self.groups.append(groups)
+        if len(self.tensors) >= MOST:
+            self.measure()
+        return True
+
+    def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+        """The same of a gradient; the running backward pass then ends with all measured."""
+        if torch.compiler.is_compiling():  # a backward pass under compiled autograd
+            return False
+        self._end_with_this_backward()
+        return self.takes(g, groups)
+
+    def _end_with_this_backward(self, _: Any = None) -> None:
+        running = torch._C._current_graph_task_id()
+        if self._ends_with != running:  # another may have failed, or have this one inside it
+            self._ends_with = running
+            torch.autograd.Variable._execution_engine.queue_callback(self.measure)
+
+    def end_forward(self) -> None:
+        """Has the backward of the forward that ends now end with all measured."""
+        if self.latest is not None:
+            self.latest.register_prehook(self._end_with_this_backward)
+            self.latest = None
+
+    def measure(self) -> None:
+        """Measures all that is held."""
+        self._ends_with = _NONE
+        self.hung.clear()
+        tensors, versions, groups = self._taken()
+        if not tensors:
+            return
+        with torch.no_grad():
+            if _has_batch(tensors) or [x._version for x in tensors] != versions:
+                tensors, groups = self._sound(tensors, versions, groups)
+            try:
+                shapes = [x.shape for x in tensors]
+            except RuntimeError:  # a nested tensor has none
+                for x, its_groups in zip(tensors, groups, strict=True):
+                    fold(x, its_groups)
+                return
+            for alike in self._arrange(shapes, groups):
+                _fold_alike(alike, [tensors[i] for i in alike.places])
+
+    def _taken(self) -> tuple[list[Tensor], list[int], list[tuple[SlotGroup, ...]]]:
+        """All tensors, their versions and what they are to be folded into; they are let go."""
+        tensors, versions, groups = [*self.tensors], [*self.versions], [*self.groups]
+        self.tensors.clear()
+        self.versions.clear()
+        self.groups.clear()
+        for watch in self.watches:
+            count = len(watch.gradients)
+            if count:
+                tensors += watch.gradients
+                versions += [watch.version] * count
+                groups += [watch.groups] * count
+                watch.gradients.clear()
+        return tensors, versions, groups
+
+    def _sound(
+        self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
+    ) -> tuple[list[Tensor], list[tuple[SlotGroup, ...]]]:
+        """Those that can be measured; the slots of the others are told why not."""
+        kept: list[int] = []
+        for i, x in enumerate(tensors):
+            if is_batch(x, groups[i]):
+                continue
+            if x._version == versions[i]:
+                kept.append(i)
+                continue
+            for _, slots in groups[i]:
+                fail(slots, RuntimeError("the tensor was changed in place before it was read"))
+            for watch in self.watches:
+                watch.version = UNKNOWN  # their next gradients are looked at as they come
+        return [tensors[i] for i in kept], [groups[i] for i in kept]
+
+    def why_nothing(self, slot: Slot) -> str | None:
+        """Why nothing came to a slot, if a gradient of a watch might have."""
+        slots = (slots for watch in self.watches for _, slots in watch.groups)
+        return NOT_REACHED if any(slot in some for some in slots) else None
+
+    def let_go(self) -> None:
+        """Lets go of all that came."""
+        self.tensors.clear()
+        self.versions.clear()
+        self.groups.clear()
+        for watch in self.watches:
+            watch.gradients.clear()
+        self.hung.clear()
+        self.latest = None
+        self._ends_with = _NONE
+
+    def clear(self) -> None:
+        """The same of what is to come."""
+        self.let_go()
+        self.watches.clear()
+
+    def _arrange(
+        self, shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]
+    ) -> list[_Alike]:
+        last_groups, last_shapes, arranged = self._arranged.get(len(groups), ([], [], []))
+        if groups != last_groups or shapes != last_shapes:
+            found: dict[tuple[int, torch.Size], _Alike] = {}
+            for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
+                for reduction, slots in its_groups:
+                    key = id(reduction), shape
+                    alike = found.setdefault(key, _Alike(reduction, shape, [], []))
+                    alike.places.append(i)
+                    alike.slots.append(slots)
+            arranged = list(found.values())
+            self._arranged[len(groups)] = [*groups], shapes, arranged
+        return arranged
+
+
+def _has_batch(tensors: list[Tensor]) -> bool:
+    is_any = any(map(is_functorch_wrapped_tensor, tensors))
+    return is_any or any(map(is_legacy_batchedtensor, tensors))
+
+
+def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+    """Whether a gradient stands for many, of which nothing can be kept; if so, slots say it."""
+    if is_functorch_wrapped_tensor(g) or is_legacy_batchedtensor(g):
+        leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
+        return True
+    return False
+
+
+def are_held(groups: Iterable[SlotGroup]) -> bool:
+    """Whether all these reductions measure many tensors at once, so that small ones may wait."""
+    return all(quick_way(reduction, "measure_alike") for reduction, _ in groups)
+
+
+def _fold_alike(alike: _Alike, tensors: list[Tensor]) -> None:
+    reduction, shape, _, every = alike
+    try:
+        found = reduction.measure_alike(tensors)
+    except Exception:  # noqa: BLE001 - whose it is shows when each is measured alone
+        for x, slots in zip(tensors, every, strict=True):
+            fold(x, ((reduction, slots),))
+        return
+    for measured, slots in zip(found, every, strict=True):
+        try:
+            for slot in slots:
+                slot.fold(measured, shape)
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            fail(slots, error)
