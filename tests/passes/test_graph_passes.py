@@ -15,6 +15,7 @@ from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import emit
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 from taiyi_fx.passes.rewrite.pipeline import NOT_LEFT_BY, PROBE, SPECIALIZE, run_pass, run_passes
+from taiyi_fx.passes.rewrite.specialize import specialize
 from taiyi_fx.passes.rewrite.verify_probes import verify_probes
 from taiyi_fx.reductions import Norm
 
@@ -143,7 +144,7 @@ def test_specialising_keeps_what_is_due_and_nothing_gives_the_plain_graph():
     graph, table = probed(model, ["0", "1"])
     before = probes(graph)
     due = frozenset({("1", Reading(Site("input"), Norm()))})
-    some = run_passes(SPECIALIZE, graph, Context(model, table, due=due))
+    some = run_passes((specialize,), graph, Context(model, table, due=due))
     assert probes(some) == {"0.output": ["1.input"]}
     plain = run_passes(SPECIALIZE, graph, Context(model, table))
     assert [n.op for n in plain.nodes] == ["placeholder", "call_module", "call_module", "output"]

@@ -29,10 +29,7 @@ Rule = tuple[str, Callable[[fx.Node, Context], bool]]
 NOT_LEFT_BY: dict[Pass, Rule] = {
     insert_probes: ("a mark", lambda node, _: is_mark(node)),
     specialize: ("a probe of what is not due", is_not_due),
-    lower_probes: (
-        "a probe that compiled code cannot hold",
-        lambda node, context: context.is_compiled and is_probe(node),
-    ),
+    lower_probes: ("a probe that is not lowered", lambda node, _: is_probe(node)),
 }
 """What no node may be behind a pass, beside what torch's own lint asks."""
 
