@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
 from taiyi_fx.passes.probes.folds import SlotGroup, fold, leave
-from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, are_held, is_batch
+from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, are_held, is_batch, with_hook
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
 Way = Literal["made here", "given", "handed through", "held by another"]
@@ -69,7 +69,7 @@ class Watch:
     @functools.cached_property
     def _hooks(self) -> Tensor:
         """A tensor that has the hooks."""
-        return _with_hook(self._take)
+        return with_hook(self._take)
 
     def at(self, node: Node, output: int, *, is_inside: bool) -> None:
         """Reads the gradient of an output of a node.
@@ -95,7 +95,7 @@ class Watch:
             careful: Reads the gradient of what is not as usual.
             may_be_view: Whether a view is as usual.
         """
-        room, holding = self._room, _with_hook(self.gradients.append)
+        room, holding = self._room, with_hook(self.gradients.append)
         if room is None:
             return careful
         watches, hung = room.watches, room.hung
@@ -134,12 +134,6 @@ class Watch:
 def held_by(groups: tuple[SlotGroup, ...]) -> Held | None:
     """What holds small tensors until they are folded, if all reductions measure many at once."""
     return groups[0][1][0].board.held if are_held(groups) else None
-
-
-def _with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
-    owner = torch.empty(0)
-    owner._backward_hooks = {0: hook}
-    return owner
 
 
 def _give_one_of(

@@ -9,7 +9,7 @@ version, and still has it when backward ends, was not changed in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -76,6 +76,7 @@ class Held:
         self.hung: list[None] = []
         self.latest: Node | None = None
         self._ends_with = _NONE
+        self._ending = with_hook(self._end_with_this_backward)
         # The last arrangements, which are nearly always the next ones too.
         self._arranged: dict[int, tuple[list[Any], list[torch.Size], list[_Alike]]] = {}
 
@@ -113,7 +114,7 @@ class Held:
     def end_forward(self) -> None:
         """Has the backward of the forward that ends now end with all measured."""
         if self.latest is not None:
-            self.latest.register_prehook(self._end_with_this_backward)
+            self.latest._register_hook_dict(self._ending)  # pyright: ignore[reportAttributeAccessIssue]
             self.latest = None
 
     def measure(self) -> None:
@@ -216,6 +217,13 @@ def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
         return True
     return False
+
+
+def with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
+    """A tensor that is kept for its hook, which nodes take over."""
+    owner = torch.empty(0)
+    owner._backward_hooks = {0: hook}
+    return owner
 
 
 def are_held(groups: Iterable[SlotGroup]) -> bool:
