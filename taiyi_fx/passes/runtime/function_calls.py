@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 import types
 from collections.abc import Collection, Mapping
@@ -11,15 +10,12 @@ from typing import Any
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from taiyi_fx.passes.capture.function_sites import OPERATORS, Function
+from taiyi_fx.passes.capture.function_sites import Function, operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
-
-# What Python asks torch for where the tensor stands on the right.
-_REFLECTED = {"sub": "__rsub__", "div": "__rdiv__", "pow": "__rpow__", "matmul": "__rmatmul__"}
 
 
 class FunctionCalls(TorchFunctionMode):
@@ -51,17 +47,14 @@ class FunctionCalls(TorchFunctionMode):
         self.sites = frozenset(sites)
         self._module = module
         self._graphs: dict[Function, ProbedGraph] = {}
-        self._operators: dict[str, ProbedGraph] = {}
         self._run, self._due_key, self._is_due = run, "", False
         self._called: Function | None = None
         self._mode: Mode | None = None
         for site, function in sites.items():
-            graph = own_call(site, module, lambda: self._called, table, run, calls[site])
-            if function in OPERATORS:
-                name = OPERATORS[function][1]
-                self._operators.update(dict.fromkeys((name, _REFLECTED.get(name, name)), graph))
-            else:
-                self._graphs[function] = graph
+            counter = calls[site]
+            self._graphs[function] = own_call(
+                site, module, lambda: self._called, table, run, counter
+            )
 
     def are_watched(self, edited: Collection[str]) -> bool:
         """Whether something of these is due now, or changed whatever is due."""
@@ -103,9 +96,7 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         """A call of torch, between probes if it is one of the functions'."""
         frame = sys._getframe(1)
-        graph = self._graphs.get(func)
-        if graph is None and _is_operator(frame):
-            graph = self._operators.get(func.__name__)
+        graph = self._graphs.get(_operator_at(frame) or func)
         if graph is None or not self._is_called_by(frame):
             return func(*args, **(kwargs or {}))
         self._called = func
@@ -123,10 +114,8 @@ class FunctionCalls(TorchFunctionMode):
 _CALL = nn.Module._call_impl.__code__
 
 
-def _is_operator(frame: types.FrameType | None) -> bool:
+def _operator_at(frame: types.FrameType | None) -> Function | None:
+    """The operator that the code which led to a call of torch is at, if it is at one."""
     while frame is not None and is_torchs_file(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return False
-    operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    return operation.startswith(("BINARY", "INPLACE"))
+    return None if frame is None else operators_in(frame.f_code).get(frame.f_lasti)
