@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import gc
 import io
 import pickle
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -146,6 +148,67 @@ def test_another_thread_that_calls_the_model_meanwhile_is_not_read():
     probed.monitor.track(0)
     assert {r.module for r in probed.monitor.records} == {"a.fc", "b.fc", "head"}
     assert probed.monitor.get_output()["a.fc"]["InputAbsMax"][0] == x.abs().max()
+
+
+class Starts(Net):
+    """Starts a thread in its first forward."""
+
+    started: Callable[[], None] | None = None
+
+    def forward(self, x):
+        x = self.a(x)
+        if threading.current_thread() is threading.main_thread() and self.started:
+            self.started()
+        return self.head(self.b(x))
+
+
+@pytest.mark.parametrize("is_body", [False, True])
+def test_a_call_that_another_thread_makes_meanwhile_is_said_once_to_be_unread(is_body):
+    model = built(Starts)
+    probed = taiyi_fx.instrument(model, {nn.Linear: ["InputAbsMax"]})
+
+    def call():
+        with probed.monitor.reading() if is_body else contextlib.nullcontext():
+            (model if is_body else probed)(100 * torch.ones(3, 4))
+
+    def started():
+        other = threading.Thread(target=call)
+        other.start()
+        other.join()
+
+    model.started = started
+    x = torch.randn(3, 4)
+    for number in range(2):
+        probed(x).sum().backward()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            probed.monitor.track(number)
+        assert ["in another thread" in str(w.message) for w in told] == [True] * (not number)
+        assert probed.monitor.get_output()["a.fc"]["InputAbsMax"][number] == x.abs().max()
+        assert read(probed, number) == {"a.fc", "b.fc", "head"}
+
+
+def test_threads_wait_for_each_other_where_values_are_changed_and_all_are_read():
+    model = built(Starts)
+    model.a.drop.p = model.b.drop.p = 0.0
+    edit = taiyi_fx.edit(value=lambda y: 2 * y)
+    probed = taiyi_fx.instrument(model, {"head": ["InputAbsMax", edit]})
+    x, found, others = torch.randn(3, 4), [], []
+
+    def started():
+        others.append(threading.Thread(target=lambda: found.append(probed(10 * x))))
+        others[-1].start()
+        time.sleep(0.05)
+
+    model.started = started
+    found.append(probed(x))
+    others[0].join()
+    model.started = None
+    assert torch.equal(found[0], 2 * model(x))
+    assert torch.equal(found[1], 2 * model(10 * x))
+    probed.monitor.track(0)
+    largest = model.b(model.a(10 * x)).abs().max()
+    assert probed.monitor.get_output()["head"]["InputAbsMax"][0] == largest
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
