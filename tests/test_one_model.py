@@ -596,30 +596,53 @@ def test_handles_taken_before_remove_the_hooks():
     assert_alike(models[0], probed, lambda model: handles[model is probed].remove())
 
 
-class Adapted(nn.Module):
-    """A low-rank adapter around a layer, as they are injected."""
+class LowRank(nn.Module):
+    """A layer with low-rank adapters by name, as peft makes it in the layer's place."""
 
     def __init__(self, base: nn.Linear):
         super().__init__()
-        self.base = base
+        self.base_layer = base
         generator = torch.Generator().manual_seed(1)
-        self.down = nn.Parameter(torch.randn(2, base.in_features, generator=generator))
-        self.up = nn.Parameter(torch.randn(base.out_features, 2, generator=generator))
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(base.in_features, 2, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(2, base.out_features, bias=False)})
+        self.scaling, self.merged, self.active = {"default": 2.0}, False, ["default"]
+        for weight in (self.lora_A["default"].weight, self.lora_B["default"].weight):
+            nn.init.normal_(weight, generator=generator)
 
-    def forward(self, x):
-        return self.base(x) + x @ self.down.T @ self.up.T
+    def forward(self, x, *args, **kwargs):
+        result = self.base_layer(x, *args, **kwargs)
+        if self.merged:
+            return result
+        for name in self.active:
+            given = x.to(self.lora_A[name].weight.dtype)
+            result = result + self.lora_B[name](self.lora_A[name](given)) * self.scaling[name]
+        return result
+
+    def merge(self):
+        for name in self.active:
+            change = self.lora_B[name].weight @ self.lora_A[name].weight
+            self.base_layer.weight.data += change * self.scaling[name]
+        self.merged = True
 
 
 def injected(model):
+    """Adapters in place of layers, which are frozen, with the rest of the model."""
+    model.requires_grad_(False)
     for parent in [m for m in model.modules() if isinstance(m, Part)]:
-        parent.fc = Adapted(parent.fc)
+        parent.fc = LowRank(parent.fc)
 
 
-def with_peft(model):
-    peft = pytest.importorskip("peft")
-    torch.manual_seed(3)
-    config = peft.LoraConfig(r=2, target_modules=["fc"], lora_alpha=4, init_lora_weights=False)
-    peft.inject_adapter_in_model(config, model)
+def merged(model):
+    injected(model)
+    for adapter in [m for m in model.modules() if isinstance(m, LowRank)]:
+        adapter.merge()
+    model.head.requires_grad_(True)
+
+
+def unloaded(model):
+    merged(model)
+    for parent in [m for m in model.modules() if isinstance(m, Part)]:
+        parent.fc = parent.fc.base_layer
 
 
 def tie(model):
@@ -649,7 +672,8 @@ def without_bias(model):
 
 SURGERY = {
     "adapters": injected,
-    "peft": with_peft,
+    "adapters merged": merged,
+    "adapters merged and taken out": unloaded,
     "frozen": lambda model: model.a.requires_grad_(False),
     "pruned": lambda model: prune.l1_unstructured(model.a.fc, "weight", amount=0.5),
     "parametrized": lambda model: parametrizations.orthogonal(model.a.fc),
@@ -665,6 +689,29 @@ SURGERY = {
 @pytest.mark.parametrize("change", SURGERY.values(), ids=SURGERY)
 def test_surgery_later_is_the_models(kind, change):
     assert_alike(*pair(kind), change, is_read=False)
+
+
+@BOTH
+def test_a_layer_within_an_adapter_is_read_as_before(kind):
+    probed = taiyi_fx.instrument(built(kind), {nn.Linear: ["InputAbsMax", "OutputGradAbsMax"]})
+    injected(probed)
+    twin = built(kind)
+    injected(twin)
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, requires_grad=True)
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    found = probed.monitor.get_output()
+    assert list(found) == ["a.fc", "b.fc", "head"]
+    assert found["a.fc"]["InputAbsMax"][0] == x.abs().max()
+    torch.manual_seed(0)
+    torch.randn(3, 4)
+    made = {}
+    twin.a.fc.base_layer.register_forward_hook(
+        lambda m, a, y: made.update(y=y) if y.retain_grad() is None else None
+    )
+    twin(x).sum().backward()
+    assert found["a.fc"]["OutputGradAbsMax"][0] == made["y"].grad.abs().max()
 
 
 def test_untying_later_is_the_models():
