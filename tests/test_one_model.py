@@ -307,6 +307,16 @@ def test_a_copy_of_the_instrumented_object_is_one(copied):
     assert not read(probed)
 
 
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
+def test_a_copy_of_one_that_keeps_its_edits_in_place_is_a_graph_again(copied):
+    probed = taiyi_fx.instrument(built(Net), {"head": [taiyi_fx.edit(value=torch.neg)]})
+    probed(torch.randn(3, 4))
+    made = copied(probed)
+    assert made.capture.is_whole
+    assert "forward" not in vars(made.head)
+    assert torch.equal(made.eval()(torch.ones(3, 4)), probed.eval()(torch.ones(3, 4)))
+
+
 def test_replicas_of_an_instrumented_object_are_refused_with_the_reason():
     with pytest.raises(RuntimeError, match="use DistributedDataParallel"):
         taiyi_fx.instrument(built(Net), CFG)._replicate_for_data_parallel()
