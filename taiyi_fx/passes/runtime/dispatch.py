@@ -41,7 +41,7 @@ class Dispatcher(ForwardOverride):
     def plain(self) -> Forward:
         """The forward that would run without this one, with its calls of functions read."""
         forward, functions, run = super().plain(), self.functions, self.run
-        if functions is None or not functions.are_watched:
+        if functions is None or not functions.are_watched():
             return forward
         if torch.compiler.is_compiling():
             functions.refuse_in_compiled_code()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -50,6 +50,7 @@ class FunctionCalls(TorchFunctionMode):
         self.sites = frozenset(sites)
         self._module = module
         self.edited = frozenset(s for s in sites if s in table.plan and table.plan[s].changes)
+        self._edits = ", ".join(map(repr, sorted(self.edited)))
         self._graphs: dict[Function, ProbedGraph] = {}
         self._run, self._due_key, self._is_due = run, "", False
         self._called: Function | None = None
@@ -61,7 +62,6 @@ class FunctionCalls(TorchFunctionMode):
                 site, module, lambda: self._called, table, run, counter
             )
 
-    @property
     def are_watched(self) -> bool:
         """Whether something of these is due now, or changed whatever is due."""
         if self.edited:
@@ -78,10 +78,9 @@ class FunctionCalls(TorchFunctionMode):
             RuntimeError: A call of these is edited.
         """
         if self.edited:
-            raise RuntimeError(
-                f"the edit of {_listed(self.edited)} cannot be made in compiled code: the forward "
-                "that makes the call stayed Python, and there only eager code shows calls of "
-                "functions"
+            _refuse(
+                f"the edit of {self._edits} cannot be made in compiled code: the forward that "
+                "makes the call stayed Python, and there only eager code shows calls of functions"
             )
 
     def around(self, forward: Forward, mode: Mode | None) -> Forward:
@@ -120,7 +119,7 @@ class FunctionCalls(TorchFunctionMode):
             if frame.f_code.co_name == "run" and frame.f_locals.get("self") is self:
                 if is_checkpoint and self.edited and self._has_backward:
                     raise RuntimeError(
-                        f"the edit of {_listed(self.edited)} cannot be made in an activation "
+                        f"the edit of {self._edits} cannot be made in an activation "
                         "checkpoint of a piece of a forward, which backward runs again without it: "
                         "make a module of that piece, as in checkpoint(self.block, x)"
                     )
@@ -133,8 +132,10 @@ class FunctionCalls(TorchFunctionMode):
 _CALL = nn.Module._call_impl.__code__
 
 
-def _listed(sites: Collection[str]) -> str:
-    return ", ".join(map(repr, sorted(sites)))
+@torch.compiler.assume_constant_result
+def _refuse(text: str) -> None:
+    # As ordinary Python, while the compiler traces: torch 2.6 does not say what traced code raised.
+    raise RuntimeError(text)
 
 
 def _operator_at(frame: types.FrameType | None) -> Function | None:
