@@ -56,7 +56,7 @@ class Session:
         self.followed = followed
         self.flow: Flow | None = None
         self.has_begun = self.has_unread = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of the model, read as is due."""
@@ -88,17 +88,20 @@ class Session:
             return forward(*args, **kwargs)
         if not self._is_first():
             return forward(*args, **kwargs)
-        limit = self._begin(mode)
-        self.table.begin_forward()
         try:
-            if mode is not None and self.is_observing:
-                return self._observed(forward, args, kwargs)
-            return forward(*args, **kwargs)
-        except BaseException:
-            self.table.restore()  # a forward that failed was none
-            raise
+            limit = self._begin(mode)
+            self.table.begin_forward()
+            try:
+                if mode is not None and self.is_observing:
+                    return self._observed(forward, args, kwargs)
+                return forward(*args, **kwargs)
+            except BaseException:
+                self.table.restore()  # a forward that failed was none
+                raise
+            finally:
+                self._end(limit)
         finally:
-            self._end(limit)
+            self._lock.release()
 
     def _framed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of which nothing is read in a frame of ours.
@@ -120,15 +123,18 @@ class Session:
         if self.run.is_here or not is_needed or not self._is_first():
             yield
             return
-        limit = self._begin(mode)
-        self.table.begin_forward()
         try:
-            yield
-        except BaseException:
-            self.table.restore()
-            raise
+            limit = self._begin(mode)
+            self.table.begin_forward()
+            try:
+                yield
+            except BaseException:
+                self.table.restore()
+                raise
+            finally:
+                self._end(limit)
         finally:
-            self._end(limit)
+            self._lock.release()
 
     def _is_first(self) -> bool:
         """Whether no other thread's forward is under way; where values are changed, once it ended.
@@ -158,7 +164,6 @@ class Session:
         self.run.end()
         self.installation.take_off()
         sys.setrecursionlimit(limit)
-        self._lock.release()
 
     def _compiled(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         run = self.run
