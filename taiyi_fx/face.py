@@ -19,7 +19,6 @@ from taiyi_fx.passes.override import forward_of_class, with_own_code
 from taiyi_fx.passes.probes.compiling import stays_python
 from taiyi_fx.passes.rewrite.own_passes import Pass
 from taiyi_fx.passes.runtime.compiler import Instrumented
-from taiyi_fx.passes.runtime.shown_graph import AsEdited
 from taiyi_fx.passes.structure import slots_of
 
 if TYPE_CHECKING:
@@ -66,14 +65,13 @@ class Instrumentation:
 
     def arguments(self) -> tuple[Cfg, dict[str, Any]]:
         """The configuration and the options to go on with from here."""
-        options = {**vars(self.options), "start_step": self.monitor.next_step}
-        if self.compiled.shown.is_edited:
-            options["passes"] = (AsEdited(self.compiled.shown.graph),)
-        return self.cfg, options
+        return self.cfg, {**vars(self.options), "start_step": self.monitor.next_step}
 
     def again(self, model: nn.Module) -> InstrumentedModule:
         """Another model, instrumented in the same way, to go on from here."""
-        return self.make(model, *self.arguments())
+        made = self.make(model, *self.arguments())
+        made._instrumentation.compiled.shown.take_edits(self.compiled.shown)
+        return made
 
 
 class _Ours:
@@ -104,8 +102,8 @@ class InstrumentedModule(fx.GraphModule):
     Attributes:
         monitor: Schedules and records.
         capture: What became a graph, and what stayed Python and why.
-        graph: The graph of the training forward, with marks where probes are; edits of it run from
-            the next `recompile` on.
+        graph: The graph of the forward in the model's mode, with marks where probes are; edits of
+            it run from the next `recompile` on.
         code: The same as Python.
     """
 
@@ -124,7 +122,7 @@ class InstrumentedModule(fx.GraphModule):
 
     @_Ours
     def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The graph of the training forward; `recompile` puts an edit of it to use."""
+        """The graph of the forward in the model's mode; `recompile` puts an edit to use."""
         return self._instrumentation.compiled.shown.graph
 
     @_Ours
@@ -143,6 +141,8 @@ class InstrumentedModule(fx.GraphModule):
     @_Ours
     def recompile(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Has the graph as it is now run at each call from here on, with its probes.
+
+        Where the model's code asks whether it trains, this is for the mode that it is in.
 
         Raises:
             TypeError: The model is not one graph.
@@ -244,6 +244,10 @@ class _Face:
         return self._instrumentation.again(copy.copy(self._instrumentation.model))
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # pickle's own untyped protocol
+        if self._instrumentation.compiled.shown.is_edited:
+            raise TypeError(
+                "the graph of this instrumented model was edited, and cannot be pickled"
+            )
         cfg, options = self._instrumentation.arguments()
         # A process group cannot travel: the default one is taken instead, as torch's wrappers do.
         is_alone = options["process_group"] is None

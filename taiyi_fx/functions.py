@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,12 @@ from torch import nn
 
 from taiyi_fx.matching import is_function
 from taiyi_fx.passes.capture.captured import Capture, function_name
+from taiyi_fx.passes.capture.function_sites import OPERATORS
 from taiyi_fx.passes.rewrite.in_place import IN_PLACE_OPERATORS
 
 Function = Callable[..., Any]
+
+_IN_PLACE = IN_PLACE_OPERATORS | {operator.setitem}
 
 
 class FunctionCall(nn.Module):
@@ -26,10 +30,8 @@ class FunctionCall(nn.Module):
         super().__init__()
         self.function = function
         name = getattr(function, "__name__", "")
-        is_dunder = name.startswith("__")
-        self.inplace = (
-            inplace or function in IN_PLACE_OPERATORS or (name.endswith("_") and not is_dunder)
-        )
+        is_named_so = name.endswith("_") and not (name.startswith("__") or function in OPERATORS)
+        self.inplace = inplace or function in _IN_PLACE or is_named_so
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The call."""

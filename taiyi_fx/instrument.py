@@ -18,6 +18,7 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.notice import warn
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
+from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.compiler import compile_probes
 from taiyi_fx.ranks import check_groups
@@ -200,4 +201,5 @@ def _is_compiled(module: nn.Module) -> bool:
 
 def make_again(model: nn.Module, cfg: Cfg, options: dict[str, Any]) -> InstrumentedModule:
     """An instrumented object from what a copy or a pickle of one holds."""
+    drop_copies(model)
     return instrument(model, cfg, **options)

@@ -80,7 +80,7 @@ class Monitor:
         self._intake = Intake(Epochs(epoch_statistics), self._outlets)
         self.missing = self._intake.missing
         self.non_finite = self._intake.non_finite
-        self._paused = False
+        self._paused = self._is_warned_of_threads = False
         self._groups = groups
         self._is_formed = False
         self._start_step = start_step
@@ -163,6 +163,7 @@ class Monitor:
         finally:  # what a quantity raised, if strict: the next step is a new one all the same
             self._installation.end_step()
             self._prepare(step + 1)
+        self._warn_of_threads()
         self._intake.report(step, failures)
         self._intake.take(all_of_it=self._strict)
         if self._outlets:
@@ -343,6 +344,14 @@ class Monitor:
             )
         self._intake.put(collected)
         return collected.failures
+
+    def _warn_of_threads(self) -> None:
+        if self._installation.session.has_unread and not self._is_warned_of_threads:
+            self._is_warned_of_threads = True
+            warn(
+                "a call of the instrumented model was not read, as one in another thread was under "
+                "way: call it in one thread at a time, as by a lock"
+            )
 
     def _form(self) -> None:
         """Agrees with other ranks, if there are any, on who is joined."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import operator
 import pickle
 
@@ -408,6 +409,84 @@ def test_the_second_forward_of_a_checkpoint_makes_the_same_edits(reentrant, read
     }
     whole, parts = Blocks(), Blocks(reentrant)
     parts.load_state_dict(whole.state_dict())
+    x = torch.randn(3, D, requires_grad=True)
+    expected = gradients(taiyi_fx.instrument(whole, cfg), x)
+    assert_same_bits(expected, gradients(taiyi_fx.instrument(parts, cfg), x))
+
+
+class Within(nn.Module):
+    """Has a checkpoint within another; None is neither."""
+
+    def __init__(self, outer, inner):
+        super().__init__()
+        torch.manual_seed(0)
+        self.outer, self.inner = outer, inner
+        self.first, self.a, self.b, self.c = (nn.Linear(D, D) for _ in range(4))
+
+    def kept(self, function, x, reentrant):
+        return (
+            function(x) if reentrant is None else checkpoint(function, x, use_reentrant=reentrant)
+        )
+
+    def innermost(self, x):
+        return self.b(x).tanh()
+
+    def body(self, x):
+        return self.c(self.kept(self.innermost, self.a(x).tanh(), self.inner)).tanh()
+
+    def forward(self, x):
+        return self.kept(self.body, self.first(x), self.outer)
+
+
+NESTED = pytest.mark.parametrize(
+    ("outer", "inner"), [*itertools.product([None, False, True], [False, True])]
+)
+
+
+@NESTED
+@pytest.mark.parametrize("readings", [[], ["InputAbsMax"]])
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+def test_checkpoints_within_checkpoints_make_the_same_edits_and_count_once(outer, inner, readings):
+    cfg = {"b": [*readings, edit(value=half, grad=positive)], "a": [edit(value=half, at="input")]}
+    x = torch.randn(3, D, requires_grad=True)
+    found, read = [], []
+    for ways in ((None, None), (outer, inner)):
+        probed = taiyi_fx.instrument(Within(*ways), cfg)
+        for step in range(2):
+            found.append(gradients(probed, x))
+            probed.monitor.track(step)
+        read.append(probed.monitor.get_output())
+    for expected, each in zip(found[:2], found[2:], strict=True):
+        assert_same_bits(expected, each)
+    assert read[0] == read[1]
+    assert len(read[0]) == len(readings)
+
+
+@NESTED
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+def test_an_edit_of_a_call_in_a_checkpointed_piece_of_a_forward_is_refused(outer, inner):
+    probed = taiyi_fx.instrument(Within(outer, inner), {torch.Tensor.tanh: [edit(value=half)]})
+    with torch.no_grad():  # where nothing is run again
+        probed(x := torch.randn(3, D, requires_grad=True))
+    with pytest.raises(RuntimeError, match="make a module of that piece"):
+        probed(x)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_an_edit_of_a_call_in_a_checkpointed_module_is_made_again(reentrant):
+    class Calls(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(D, D)
+
+        def forward(self, x):
+            return self.fc(x).tanh() * (2 if x.sum() < 1e9 else 1)
+
+    cfg = {torch.Tensor.tanh: [edit(value=half, grad=positive)]}
+    whole, parts = Blocks(), Blocks(reentrant)
+    for model in (whole, parts):
+        torch.manual_seed(0)
+        model.blocks = nn.ModuleList([Calls(), Calls()])
     x = torch.randn(3, D, requires_grad=True)
     expected = gradients(taiyi_fx.instrument(whole, cfg), x)
     assert_same_bits(expected, gradients(taiyi_fx.instrument(parts, cfg), x))

@@ -168,6 +168,74 @@ def test_operators_in_a_forward_that_stayed_python_are_those_of_its_own_code():
     assert value == pytest.approx((x + 1).norm().item(), 1e-5)
 
 
+class Operators(nn.Module):
+    def forward(self, x):
+        y, i = x.abs() + 1, x.abs().int() + 1
+        floats = [
+            y - 2,
+            2 - y,
+            2 * y,
+            y / 3,
+            3 / y,
+            y // 2,
+            7 // y,
+            y % 2,
+            7 % y,
+            y**2,
+            2**y,
+            y @ y,
+        ]
+        floats += [-y, +y, y[0], y[:1], y[y > 1]]
+        whole = [i & 3, 3 & i, i | 3, i ^ 3, i << 1, 1 << i, i >> 1, 8 >> i, ~i]
+        whole += [y == 1, y != 1, y < 1, y <= 1, y > 1, y >= 1, y > 1]
+        z, j = y * 1, i * 1
+        z += 1
+        z -= 2
+        z *= 3
+        z /= 2
+        z **= 2
+        z //= 2
+        z %= 7
+        z[0] = y[1]
+        z[1:] = y[1:]
+        z[0] += 1
+        j <<= 1
+        j >>= 1
+        j &= 7
+        j |= 2
+        j ^= 3
+        return torch.stack([t.sum() for t in [*floats, *whole, z, j]])
+
+
+class OperatorsInPython(Operators):
+    def forward(self, x):
+        with torch.enable_grad():
+            return super().forward(x)
+
+
+# No tensor has `@=`.
+OPERATORS = [
+    getattr(operator, name)
+    for name in """add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift neg pos invert eq ne
+    lt le gt ge getitem setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift""".split()
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", OPERATORS)
+def test_each_operator_is_read_in_python_as_a_graph_shows_it(function):
+    found = []
+    for kind in (Operators, OperatorsInPython):
+        plain = kind()
+        model = taiyi_fx.instrument(nn.Sequential(plain), {function: ["InputAbsMax", "InputMean"]})
+        assert model.capture.is_whole == (kind is Operators)
+        x = torch.linspace(-2, 2, 9).reshape(3, 3)
+        assert torch.equal(model(x), plain(x))
+        model.monitor.track(0)
+        found.append(model.monitor.get_output())
+    assert found[0] == found[1]
+    assert found[0]
+
+
 def test_an_edit_of_a_call_is_made_in_python_and_refused_where_that_is_compiled():
     cfg = {SDPA: [taiyi_fx.edit(value=lambda y: 2 * y)]}
     plain = Hidden()

@@ -7,6 +7,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import fx, nn
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.const_fold import split_const_subgraphs
+from torch.fx.experimental.normalize import NormalizeArgs
+from torch.fx.experimental.optimization import fuse, remove_dropout
+from torch.fx.passes import tools_common
+from torch.fx.passes.dialect.common.cse_pass import CSEPass
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.fx.passes.graph_drawer import FxGraphDrawer
 from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.passes.split_module import split_module
@@ -69,6 +76,74 @@ def test_it_is_written_into_a_folder_and_read_from_there(tmp_path, monkeypatch):
     from written_net import Written
 
     assert torch.equal(Written()(X), model(X))
+
+
+class Conv(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout())
+        self.conv, self.norm, self.fc = nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.conv(self.body(x))))
+        return self.fc(F.dropout(x.mean((2, 3)), training=self.training))
+
+
+IMAGES = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(1))
+OF_CONVOLUTIONS = [{}, {nn.Conv2d: ["InputAbsMax"]}, {nn.BatchNorm2d: ["OutputGradAbsMax"]}]
+
+
+def convolutions(cfg):
+    """A model in evaluation whose norms have seen something, and the same instrumented."""
+    torch.manual_seed(0)
+    model = Conv()
+    probed = taiyi_fx.instrument(model, cfg)
+    probed(IMAGES)
+    return model.eval(), probed
+
+
+@pytest.mark.parametrize("cfg", OF_CONVOLUTIONS)
+def test_norms_are_fused_into_convolutions_as_in_a_plain_graph_module(cfg):
+    model, probed = convolutions(cfg)
+    fused = fuse(probed)
+    assert torch.equal(fused(IMAGES), fuse(fx.symbolic_trace(model))(IMAGES))
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in fused.modules())
+    assert torch.equal(remove_dropout(probed)(IMAGES), model(IMAGES))
+    assert torch.equal(probed(IMAGES), model(IMAGES))
+
+
+@pytest.mark.filterwarnings("ignore:.*")  # of torch, on quantization in general
+def test_it_is_quantized_as_the_model():
+    quantize_fx = pytest.importorskip("torch.ao.quantization.quantize_fx")
+    from torch.ao.quantization import get_default_qconfig_mapping
+
+    found = []
+    for model in convolutions({nn.Conv2d: ["InputAbsMax"]}):
+        prepared = quantize_fx.prepare_fx(model, get_default_qconfig_mapping(), (IMAGES,))
+        expected = prepared(IMAGES)
+        found += [expected, quantize_fx.convert_fx(prepared)(IMAGES)]
+    assert torch.equal(found[0], found[2])
+    assert torch.equal(found[1], found[3])
+
+
+def test_passes_of_torchs_own_take_it():
+    model, probed = convolutions({nn.Conv2d: ["InputAbsMax"]})
+    ShapeProp(probed).propagate(IMAGES)
+    assert {
+        n.meta["tensor_meta"].shape[0] for n in probed.graph.nodes if n.op == "call_module"
+    } == {2}
+    callable_nodes = {n for n in probed.graph.nodes if n.op in tools_common.CALLABLE_NODE_OPS}
+    assert set(tools_common.FxNetAccFusionsFinder(probed, callable_nodes)()) <= callable_nodes
+    (convolution, *_) = probed.graph.find_nodes(op="call_module")
+    kind = tools_common.get_node_target(dict(probed.named_modules()), convolution)
+    assert kind == "torch.nn.modules.conv.Conv2d"
+    assert tools_common.legalize_graph(probed) is probed
+    assert torch.equal(CSEPass()(probed).graph_module(IMAGES), model(IMAGES))
+    assert torch.equal(split_const_subgraphs(probed)(IMAGES), model(IMAGES))
+    assert torch.equal(NormalizeArgs(probed).transform()(IMAGES), model(IMAGES))
+    fake = FakeTensorProp(probed, FakeTensorMode(allow_non_fake_inputs=True)).propagate(IMAGES)
+    assert fake.shape == (2, 2)
+    assert torch.equal(probed(IMAGES), model(IMAGES))
 
 
 @pytest.mark.skipif(torch.__version__ < "2.7", reason="torch.export takes no graph module there")
@@ -143,6 +218,77 @@ def test_a_copy_has_the_edit_and_a_pickle_says_why_it_cannot():
     assert torch.equal(copy.deepcopy(probed)(X), twin(X))
     with pytest.raises(TypeError, match="was edited, and cannot be pickled"):
         pickle.dumps(probed)
+
+
+class Dropping(Net):
+    """Asks whether it trains."""
+
+    def forward(self, x):
+        return F.dropout(super().forward(x), training=self.training)
+
+
+EVAL = pytest.mark.parametrize("cfg", [{}, CFG], ids=["nothing", "always"])
+RECORDED = pytest.mark.parametrize("record_eval", [False, True])
+
+
+@RECORDED
+def test_the_graph_is_that_of_the_mode_that_the_model_is_in(record_eval):
+    torch.manual_seed(0)
+    model = Dropping()
+    probed = taiyi_fx.instrument(model, CFG, record_eval=record_eval)
+    trained = probed.graph
+    expected = model.eval()(X)
+    assert torch.equal(fx.Interpreter(probed).run(X), expected)
+    assert torch.equal(fx.Transformer(probed).transform()(X), expected)
+    assert torch.equal(fx.GraphModule(probed, probed.graph)(X), expected)
+    assert torch.equal(fx.symbolic_trace(probed)(X), expected)
+    assert probed.train().graph is trained
+    torch.manual_seed(1)
+    expected = model(X)
+    torch.manual_seed(1)
+    assert torch.equal(fx.Interpreter(probed).run(X), expected)
+
+
+class DroppingGelu(Gelu):
+    def forward(self, x):
+        return F.dropout(super().forward(x), training=self.training)
+
+
+@EVAL
+@RECORDED
+@pytest.mark.parametrize("order", [(True, False), (False, True)])
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_each_mode_has_an_edit_of_its_own_and_without_it_says_what_to_do(
+    cfg, record_eval, order, is_compiled
+):
+    torch.manual_seed(0)
+    twin = DroppingGelu()
+    torch.manual_seed(0)
+    probed = taiyi_fx.instrument(Dropping(), cfg, record_eval=record_eval)
+
+    def run(model):
+        return (torch.compile(model, backend="eager") if is_compiled else model)(X)
+
+    for training in order:
+        gelu_for_relu(probed.train(training))
+        probed.recompile()
+        torch.manual_seed(2)
+        found = run(probed)
+        torch.manual_seed(2)
+        assert torch.allclose(found, twin.train(training)(X))
+        if training is order[0]:
+            for each in (probed, copy.deepcopy(probed)):
+                each.train(not training)
+                with pytest.raises(
+                    RuntimeError, match="edited and recompiled for another mode than"
+                ):
+                    each(X)
+    for each in (probed, copy.deepcopy(probed)):
+        assert torch.allclose(each.eval()(X), twin.eval()(X))
+        torch.manual_seed(2)
+        found = each.train()(X)
+        torch.manual_seed(2)
+        assert torch.allclose(found, twin.train()(X))
 
 
 def test_what_cannot_be_recompiled_says_why():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import gc
 import io
 import pickle
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
@@ -49,7 +51,8 @@ class Branching(Net):
     """Stays Python."""
 
     def forward(self, x):
-        return super().forward(x if x.sum() < 1e9 else -x)
+        x = x if x.sum() < 1e9 else -x  # within the call, torch 2.6 on Python 3.13 breaks down
+        return super().forward(x)
 
 
 BOTH = pytest.mark.parametrize("kind", [Net, Branching])
@@ -148,6 +151,67 @@ def test_another_thread_that_calls_the_model_meanwhile_is_not_read():
     assert probed.monitor.get_output()["a.fc"]["InputAbsMax"][0] == x.abs().max()
 
 
+class Starts(Net):
+    """Starts a thread in its first forward."""
+
+    started: Callable[[], None] | None = None
+
+    def forward(self, x):
+        x = self.a(x)
+        if threading.current_thread() is threading.main_thread() and self.started:
+            self.started()
+        return self.head(self.b(x))
+
+
+@pytest.mark.parametrize("is_body", [False, True])
+def test_a_call_that_another_thread_makes_meanwhile_is_said_once_to_be_unread(is_body):
+    model = built(Starts)
+    probed = taiyi_fx.instrument(model, {nn.Linear: ["InputAbsMax"]})
+
+    def call():
+        with probed.monitor.reading() if is_body else contextlib.nullcontext():
+            (model if is_body else probed)(100 * torch.ones(3, 4))
+
+    def started():
+        other = threading.Thread(target=call)
+        other.start()
+        other.join()
+
+    model.started = started
+    x = torch.randn(3, 4)
+    for number in range(2):
+        probed(x).sum().backward()
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            probed.monitor.track(number)
+        assert ["in another thread" in str(w.message) for w in told] == [True] * (not number)
+        assert probed.monitor.get_output()["a.fc"]["InputAbsMax"][number] == x.abs().max()
+        assert read(probed, number) == {"a.fc", "b.fc", "head"}
+
+
+def test_threads_wait_for_each_other_where_values_are_changed_and_all_are_read():
+    model = built(Starts)
+    model.a.drop.p = model.b.drop.p = 0.0
+    edit = taiyi_fx.edit(value=lambda y: 2 * y)
+    probed = taiyi_fx.instrument(model, {"head": ["InputAbsMax", edit]})
+    x, found, others = torch.randn(3, 4), [], []
+
+    def started():
+        others.append(threading.Thread(target=lambda: found.append(probed(10 * x))))
+        others[-1].start()
+        time.sleep(0.05)
+
+    model.started = started
+    found.append(probed(x))
+    others[0].join()
+    model.started = None
+    assert torch.equal(found[0], 2 * model(x))
+    assert torch.equal(found[1], 2 * model(10 * x))
+    probed.monitor.track(0)
+    largest = model.b(model.a(10 * x)).abs().max()
+    assert probed.monitor.get_output()["head"]["InputAbsMax"][0] == largest
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_each_of_several_over_shared_parts_reads_its_own_forwards(order):
     generator, critic = built(Part), built(Net)
@@ -242,6 +306,16 @@ def test_a_copy_of_the_instrumented_object_is_one(copied):
     step(made)
     assert read(made) == {"a.fc", "b.fc", "head"}
     assert not read(probed)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
+def test_a_copy_of_one_that_keeps_its_edits_in_place_is_a_graph_again(copied):
+    probed = taiyi_fx.instrument(built(Net), {"head": [taiyi_fx.edit(value=torch.neg)]})
+    probed(torch.randn(3, 4))
+    made = copied(probed)
+    assert made.capture.is_whole
+    assert "forward" not in vars(made.head)
+    assert torch.equal(made.eval()(torch.ones(3, 4)), probed.eval()(torch.ones(3, 4)))
 
 
 def test_replicas_of_an_instrumented_object_are_refused_with_the_reason():
@@ -533,30 +607,53 @@ def test_handles_taken_before_remove_the_hooks():
     assert_alike(models[0], probed, lambda model: handles[model is probed].remove())
 
 
-class Adapted(nn.Module):
-    """A low-rank adapter around a layer, as they are injected."""
+class LowRank(nn.Module):
+    """A layer with low-rank adapters by name, as peft makes it in the layer's place."""
 
     def __init__(self, base: nn.Linear):
         super().__init__()
-        self.base = base
+        self.base_layer = base
         generator = torch.Generator().manual_seed(1)
-        self.down = nn.Parameter(torch.randn(2, base.in_features, generator=generator))
-        self.up = nn.Parameter(torch.randn(base.out_features, 2, generator=generator))
+        self.lora_A = nn.ModuleDict({"default": nn.Linear(base.in_features, 2, bias=False)})
+        self.lora_B = nn.ModuleDict({"default": nn.Linear(2, base.out_features, bias=False)})
+        self.scaling, self.merged, self.active = {"default": 2.0}, False, ["default"]
+        for weight in (self.lora_A["default"].weight, self.lora_B["default"].weight):
+            nn.init.normal_(weight, generator=generator)
 
-    def forward(self, x):
-        return self.base(x) + x @ self.down.T @ self.up.T
+    def forward(self, x, *args, **kwargs):
+        result = self.base_layer(x, *args, **kwargs)
+        if self.merged:
+            return result
+        for name in self.active:
+            given = x.to(self.lora_A[name].weight.dtype)
+            result = result + self.lora_B[name](self.lora_A[name](given)) * self.scaling[name]
+        return result
+
+    def merge(self):
+        for name in self.active:
+            change = self.lora_B[name].weight @ self.lora_A[name].weight
+            self.base_layer.weight.data += change * self.scaling[name]
+        self.merged = True
 
 
 def injected(model):
+    """Adapters in place of layers, which are frozen, with the rest of the model."""
+    model.requires_grad_(False)
     for parent in [m for m in model.modules() if isinstance(m, Part)]:
-        parent.fc = Adapted(parent.fc)
+        parent.fc = LowRank(parent.fc)
 
 
-def with_peft(model):
-    peft = pytest.importorskip("peft")
-    torch.manual_seed(3)
-    config = peft.LoraConfig(r=2, target_modules=["fc"], lora_alpha=4, init_lora_weights=False)
-    peft.inject_adapter_in_model(config, model)
+def merged(model):
+    injected(model)
+    for adapter in [m for m in model.modules() if isinstance(m, LowRank)]:
+        adapter.merge()
+    model.head.requires_grad_(True)
+
+
+def unloaded(model):
+    merged(model)
+    for parent in [m for m in model.modules() if isinstance(m, Part)]:
+        parent.fc = parent.fc.base_layer
 
 
 def tie(model):
@@ -586,7 +683,8 @@ def without_bias(model):
 
 SURGERY = {
     "adapters": injected,
-    "peft": with_peft,
+    "adapters merged": merged,
+    "adapters merged and taken out": unloaded,
     "frozen": lambda model: model.a.requires_grad_(False),
     "pruned": lambda model: prune.l1_unstructured(model.a.fc, "weight", amount=0.5),
     "parametrized": lambda model: parametrizations.orthogonal(model.a.fc),
@@ -602,6 +700,29 @@ SURGERY = {
 @pytest.mark.parametrize("change", SURGERY.values(), ids=SURGERY)
 def test_surgery_later_is_the_models(kind, change):
     assert_alike(*pair(kind), change, is_read=False)
+
+
+@BOTH
+def test_a_layer_within_an_adapter_is_read_as_before(kind):
+    probed = taiyi_fx.instrument(built(kind), {nn.Linear: ["InputAbsMax", "OutputGradAbsMax"]})
+    injected(probed)
+    twin = built(kind)
+    injected(twin)
+    torch.manual_seed(0)
+    x = torch.randn(3, 4, requires_grad=True)
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    found = probed.monitor.get_output()
+    assert list(found) == ["a.fc", "b.fc", "head"]
+    assert found["a.fc"]["InputAbsMax"][0] == x.abs().max()
+    torch.manual_seed(0)
+    torch.randn(3, 4)
+    made = {}
+    twin.a.fc.base_layer.register_forward_hook(
+        lambda m, a, y: made.update(y=y) if y.retain_grad() is None else None
+    )
+    twin(x).sum().backward()
+    assert found["a.fc"]["OutputGradAbsMax"][0] == made["y"].grad.abs().max()
 
 
 def test_untying_later_is_the_models():

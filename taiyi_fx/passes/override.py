@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -110,6 +110,14 @@ def entry_of(module: nn.Module) -> Callable[..., Any] | None:
     while isinstance(found, ForwardOverride):
         found = found.below
     return found
+
+
+def drop_copies(model: nn.Module) -> None:
+    """Has the modules of a copied model no entry ``forward`` where a copied override left one."""
+    for module in model.modules():
+        found = vars(module).get("forward")
+        if isinstance(found, MethodType) and found == forward_of_class(module):
+            del vars(module)["forward"]
 
 
 def with_own_code(forward: Any, kind: type[nn.Module]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import functools
 import operator
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,19 +15,34 @@ from taiyi_fx.passes.capture.captured import Capture, site_of
 
 Function = Callable[..., Any]
 
-# How Python spells an operator, and what torch is then asked for.
-OPERATORS = {
-    operator.add: ("+", "add"),
-    operator.sub: ("-", "sub"),
-    operator.mul: ("*", "mul"),
-    operator.truediv: ("/", "div"),
-    operator.matmul: ("@", "matmul"),
-    operator.pow: ("**", "pow"),
-    operator.iadd: ("+=", "add_"),
-    operator.isub: ("-=", "sub_"),
-    operator.imul: ("*=", "mul_"),
-    operator.itruediv: ("/=", "div_"),
-}
+_SIGNS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "@": operator.matmul,
+    "&": operator.and_, "|": operator.or_, "^": operator.xor,
+    "<<": operator.lshift, ">>": operator.rshift,
+    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
+    "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow, "@=": operator.imatmul,
+    "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
+    "<<=": operator.ilshift, ">>=": operator.irshift,
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
+    ">": operator.gt, ">=": operator.ge, "[]": operator.getitem,
+}  # fmt: skip
+# What Python 3.10 calls those of two operands, for BINARY and INPLACE alike.
+_OLD_SIGNS = {
+    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//",
+    "MODULO": "%", "POWER": "**", "MATRIX_MULTIPLY": "@", "AND": "&", "OR": "|", "XOR": "^",
+    "LSHIFT": "<<", "RSHIFT": ">>",
+}  # fmt: skip
+_NAMED = {
+    "UNARY_NEGATIVE": operator.neg, "UNARY_POSITIVE": operator.pos,
+    "INTRINSIC_UNARY_POSITIVE": operator.pos, "UNARY_INVERT": operator.invert,
+    "BINARY_SUBSCR": operator.getitem, "BINARY_SLICE": operator.getitem,
+    "STORE_SUBSCR": operator.setitem, "STORE_SLICE": operator.setitem,
+    **{f"BINARY_{name}": _SIGNS[sign] for name, sign in _OLD_SIGNS.items()},
+    **{f"INPLACE_{name}": _SIGNS[f"{sign}="] for name, sign in _OLD_SIGNS.items()},
+}  # fmt: skip
+OPERATORS = frozenset((*_SIGNS.values(), *_NAMED.values()))
+"""The functions of `operator` that Python's syntax calls."""
 _DEEPEST = 4
 
 
@@ -58,7 +74,7 @@ def _codes(module: nn.Module) -> Iterator[types.CodeType]:
         seen.add(code)
         for inner in _nested(code):
             yield inner
-            named = [getattr(kind, name, None) for name in inner.co_names]
+            named = [getattr(k, name, None) for k in kind.__mro__ for name in inner.co_names]
             named += [function.__globals__.get(name) for name in inner.co_names]
             waiting += [(found, depth + 1) for found in named if _is_the_users(found)]
 
@@ -77,23 +93,19 @@ def _is_the_users(found: Any) -> bool:
 
 def _mentions(code: types.CodeType, function: Function) -> bool:
     if function in OPERATORS:
-        sign = OPERATORS[function][0]
-        return any(
-            i.opname.startswith(("BINARY", "INPLACE")) and _sign_of(i) == sign
-            for i in dis.get_instructions(code)
-        )
+        return function in operators_in(code).values()
     return getattr(function, "__name__", "") in code.co_names
 
 
-def _sign_of(instruction: dis.Instruction) -> str:
-    if instruction.opname == "BINARY_OP":
-        return instruction.argrepr
-    return _OLD_SIGNS.get(instruction.opname, "")  # Python 3.10
+@functools.cache
+def operators_in(code: types.CodeType) -> dict[int, Function]:
+    """The operators of a code, by the offsets of their instructions."""
+    found = {i.offset: _operator_of(i) for i in dis.get_instructions(code)}
+    return {offset: function for offset, function in found.items() if function is not None}
 
 
-_OLD_NAMES = "ADD SUBTRACT MULTIPLY TRUE_DIVIDE MATRIX_MULTIPLY POWER".split()
-_OLD_SIGNS = {
-    f"{kind}_{name}": f"{sign}{'=' if kind == 'INPLACE' else ''}"
-    for kind in ("BINARY", "INPLACE")
-    for name, sign in zip(_OLD_NAMES, "+ - * / @ **".split(), strict=True)
-}
+def _operator_of(instruction: dis.Instruction) -> Function | None:
+    name, shown = instruction.opname, instruction.argrepr
+    if name in ("BINARY_OP", "COMPARE_OP"):
+        return _SIGNS.get(shown.removeprefix("bool(").rstrip(")"))  # 3.13: `if a < b` is bool(<)
+    return _NAMED.get(shown if name == "CALL_INTRINSIC_1" else name)

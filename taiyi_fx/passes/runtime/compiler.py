@@ -23,7 +23,7 @@ class Instrumented:
         table: The slots that its probes fold into.
         installation: Puts probes on the model's forwards and takes them off.
         capture: What became graphs, and what stayed Python and why.
-        shown: The graph of the training forward, to look at, run and edit.
+        shown: The graph of the forward in the model's mode, to look at, run and edit.
         parts: The same for each part that a graph stands in for, by name.
         findings: What its probes will never see, by module.
     """

@@ -44,10 +44,10 @@ class Dispatcher(ForwardOverride):
     def plain(self) -> Forward:
         """The forward that would run without this one, with its calls of functions read."""
         forward, functions, run = super().plain(), self.functions, self.run
-        if functions is None or not functions.are_watched(self.edited):
+        if functions is None or not functions.are_watched():
             return forward
         if torch.compiler.is_compiling():
-            functions.refuse_in_compiled_code(self.edited)
+            functions.refuse_in_compiled_code()
             return forward
         return functions.around(forward, run.mode_here() if run.is_here else None)
 
@@ -87,9 +87,18 @@ class Dispatcher(ForwardOverride):
         """Refuses to run without a graph what only a graph does.
 
         Raises:
-            RuntimeError: Passes of the user's own made one.
+            RuntimeError: Passes of the user's own made one, or `recompile`.
         """
         if self.is_rewritten:
+            (first, *others), training = self.graphs, self.module.training
+            if first.is_edited and not others and first.training is (not training):
+                mode, switch = ("training", "train") if training else ("evaluation", "eval")
+                raise RuntimeError(
+                    f"the model's graph was edited and recompiled for another mode than {mode}, "
+                    "where its code goes another way: do the same with `instrumented.graph` after "
+                    f"`instrumented.{switch}()`, or give the edit to instrument in `passes`, which "
+                    "are applied to both graphs"
+                )
             part = self.graphs[0].captured.part or "the model"
             raise RuntimeError(
                 f"what the passes made of {part!r} cannot run: it has changed since it was "

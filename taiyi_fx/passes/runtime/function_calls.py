@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import dis
 import sys
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 
-from taiyi_fx.passes.capture.function_sites import OPERATORS, Function
+from taiyi_fx.passes.capture.function_sites import Function, operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
-
-# What Python asks torch for where the tensor stands on the right.
-_REFLECTED = {"sub": "__rsub__", "div": "__rdiv__", "pow": "__rpow__", "matmul": "__rmatmul__"}
 
 
 class FunctionCalls(TorchFunctionMode):
@@ -37,6 +35,7 @@ class FunctionCalls(TorchFunctionMode):
 
     Attributes:
         sites: The names of the sites.
+        edited: Those of them where values or gradients are changed.
     """
 
     def __init__(
@@ -50,51 +49,51 @@ class FunctionCalls(TorchFunctionMode):
         super().__init__()
         self.sites = frozenset(sites)
         self._module = module
+        self.edited = frozenset(s for s in sites if s in table.plan and table.plan[s].changes)
+        self._edits = ", ".join(map(repr, sorted(self.edited)))
         self._graphs: dict[Function, ProbedGraph] = {}
-        self._operators: dict[str, ProbedGraph] = {}
         self._run, self._due_key, self._is_due = run, "", False
         self._called: Function | None = None
         self._mode: Mode | None = None
+        self._has_backward = False
         for site, function in sites.items():
-            graph = own_call(site, module, lambda: self._called, table, run, calls[site])
-            if function in OPERATORS:
-                name = OPERATORS[function][1]
-                self._operators.update(dict.fromkeys((name, _REFLECTED.get(name, name)), graph))
-            else:
-                self._graphs[function] = graph
+            counter = calls[site]
+            self._graphs[function] = own_call(
+                site, module, lambda: self._called, table, run, counter
+            )
 
-    def are_watched(self, edited: Collection[str]) -> bool:
+    def are_watched(self) -> bool:
         """Whether something of these is due now, or changed whatever is due."""
-        if not self.sites.isdisjoint(edited):
+        if self.edited:
             return True
         if self._due_key != self._run.due_key:
             self._due_key = self._run.due_key
             self._is_due = any(module in self.sites for module, _ in self._run.due)
         return self._is_due
 
-    def refuse_in_compiled_code(self, edited: Collection[str]) -> None:
+    def refuse_in_compiled_code(self) -> None:
         """Refuses an edit that compiled code would leave out; what is only read is told as missing.
 
         Raises:
             RuntimeError: A call of these is edited.
         """
-        names = ", ".join(map(repr, sorted(self.sites.intersection(edited))))
-        if names:
-            raise RuntimeError(
-                f"the edit of {names} cannot be made in compiled code: the forward that makes the "
-                "call stayed Python, and there only eager code shows calls of functions"
+        if self.edited:
+            _refuse(
+                f"the edit of {self._edits} cannot be made in compiled code: the forward that "
+                "makes the call stayed Python, and there only eager code shows calls of functions"
             )
 
     def around(self, forward: Forward, mode: Mode | None) -> Forward:
         """A forward with this around it."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            outer, self._mode = self._mode, mode
+            outer = self._mode, self._has_backward
+            self._mode, self._has_backward = mode, torch.is_grad_enabled()
             try:
                 with self:
                     return forward(*args, **kwargs)
             finally:
-                self._mode = outer
+                self._mode, self._has_backward = outer
 
         return run
 
@@ -103,19 +102,29 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         """A call of torch, between probes if it is one of the functions'."""
         frame = sys._getframe(1)
-        graph = self._graphs.get(func)
-        if graph is None and _is_operator(frame):
-            graph = self._operators.get(func.__name__)
+        graph = self._graphs.get(_operator_at(frame) or func)
         if graph is None or not self._is_called_by(frame):
             return func(*args, **(kwargs or {}))
         self._called = func
         return graph.function(self._mode)(self._module, *args, **(kwargs or {}))
 
     def _is_called_by(self, frame: types.FrameType | None) -> bool:
-        """True for a call of the module's own forward, False for one of its parts."""
+        """True for a call of the module's own forward, False for one of its parts.
+
+        Raises:
+            RuntimeError: The call is edited, and backward will make it again without the edit.
+        """
+        is_checkpoint = False
         while frame is not None and frame.f_code is not _CALL:
             if frame.f_code.co_name == "run" and frame.f_locals.get("self") is self:
+                if is_checkpoint and self.edited and self._has_backward:
+                    raise RuntimeError(
+                        f"the edit of {self._edits} cannot be made in an activation "
+                        "checkpoint of a piece of a forward, which backward runs again without it: "
+                        "make a module of that piece, as in checkpoint(self.block, x)"
+                    )
                 return True
+            is_checkpoint |= frame.f_code.co_filename == checkpoint.__file__
             frame = frame.f_back
         return frame is not None and frame.f_locals["self"] is self._module
 
@@ -123,10 +132,14 @@ class FunctionCalls(TorchFunctionMode):
 _CALL = nn.Module._call_impl.__code__
 
 
-def _is_operator(frame: types.FrameType | None) -> bool:
+@torch.compiler.assume_constant_result
+def _refuse(text: str) -> None:
+    # As ordinary Python, while the compiler traces: torch 2.6 does not say what traced code raised.
+    raise RuntimeError(text)
+
+
+def _operator_at(frame: types.FrameType | None) -> Function | None:
+    """The operator that the code which led to a call of torch is at, if it is at one."""
     while frame is not None and is_torchs_file(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return False
-    operation = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-    return operation.startswith(("BINARY", "INPLACE"))
+    return None if frame is None else operators_in(frame.f_code).get(frame.f_lasti)

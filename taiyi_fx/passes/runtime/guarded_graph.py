@@ -32,7 +32,11 @@ class GuardedGraph(ProbedGraph):
 
     Attributes:
         captured: The graph with its guards.
+        training: The mode that it was captured in, where the model asks for it, or None.
+        is_edited: Whether another graph was taken for it.
     """
+
+    is_edited = False
 
     def __init__(
         self,
@@ -50,12 +54,22 @@ class GuardedGraph(ProbedGraph):
         counted = {name: (calls[name], count) for name, count in made if name in calls}
         super().__init__(captured.graph, part, forwards, table, run, counted)
         self.guards = captured.guards.bind(root, captured.part)
+        modes = (
+            g.value for g in captured.guards if g.name == "training" and isinstance(g.value, bool)
+        )
+        self.training: bool | None = next(modes, None)
+
+    @property
+    def follows_mode(self) -> bool:
+        """Whether the model's code asks whether it trains."""
+        return self.training is not None
 
     def rewrite(self, graph: fx.Graph) -> None:
         """Takes another graph of the same inputs, parts and places."""
         self.modules = called_modules(graph, self.part)
         self.forwards = {name: forward_of(module) for name, module in self.modules.items()}
         self.take(graph)
+        self.is_edited = True
 
     def guards_pass(self) -> bool:
         """Whether running the graph is, now, the same as running the model's Python."""

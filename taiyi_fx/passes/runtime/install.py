@@ -8,7 +8,8 @@ from typing import Any
 
 from torch import fx, nn
 
-from taiyi_fx.passes.capture.captured import Capture, CapturedGraph
+from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
+from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.override import ForwardOverride, entry_of
 from taiyi_fx.passes.probes.slots import SlotTable
@@ -99,10 +100,22 @@ class Installation:
             return None
         return FunctionCalls(self._modules[name], sites, self.table, self.run, self._calls)
 
-    def rewrite_root(self, graph: fx.Graph) -> None:
-        """Has a graph run in place of the whole model's, at each call from here on."""
+    def capture_evaluation(self) -> GuardedGraph | None:
+        """The graph of the whole model in evaluation, whose forwards are not read."""
+        targets = TraceTargets(self._modules.keys() & self.table.plan, evaluation=True)
+        graphs = trace(self.root, targets).graphs.get("", ())
+        made = [GuardedGraph(g, self.root, self.table, self.run, {}) for g in graphs]
+        return made[-1] if made else None
+
+    def rewrite_root(self, captured: GuardedGraph, graph: fx.Graph) -> None:
+        """Has a graph run in place of a captured one of the whole model, from here on.
+
+        In the other mode nothing of the model runs until its graph is rewritten, too.
+        """
         root = self.dispatchers[""]
-        root.graphs[0].rewrite(graph)
+        captured.rewrite(graph)
+        edited = [g for g in root.graphs if g.is_edited and g is not captured]
+        root.graphs = [*edited, captured]
         root.is_rewritten = self.is_always = self._is_rewritten = True
         self._take_off_parts()
         self._choose()

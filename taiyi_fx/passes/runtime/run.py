@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -86,13 +88,13 @@ class Run:
     def is_run_again(self) -> bool:
         """Whether backward runs again what a forward of the instrumented model ran, of this step.
 
-        Autograd numbers its nodes as they are made: that of a checkpoint tells whose it was.
+        Autograd numbers its nodes as they are made: that of a checkpoint tells whose it was, and
+        within another one that of the outer.
         """
         if not self.made or not self.is_in_backward:
             return False
-        node = torch._C._current_autograd_node()
-        number = -1 if node is None else node._sequence_nr()
-        return any(number in made for made in self.made)
+        numbers = [node._sequence_nr() for node in _nodes_under_way()]
+        return any(number in made for number in numbers for made in self.made)
 
     def mode_here(self) -> Mode | None:
         """How a call that begins now, in a forward of the instrumented model, is read.
@@ -122,6 +124,20 @@ class Run:
         if self.is_in_backward:
             return None
         return "train" if root.training else "eval"
+
+
+def _nodes_under_way() -> Iterator[Any]:
+    """Autograd's nodes that run now, the innermost first: one may run a backward of its own."""
+    node = torch._C._current_autograd_node()
+    if node is not None:
+        yield node
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "backward":
+            held = frame.f_locals.get("ctx")
+            if isinstance(held, torch._C._FunctionBase):
+                yield held
+        frame = frame.f_back
 
 
 @torch.compiler.assume_constant_result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ class Session:
         flow: The data flow of what stayed Python and the shapes of what flows, once seen.
         is_observing: Whether the next forward shows them.
         has_begun: Whether a forward was read before.
+        has_unread: Whether one was not, as another thread's was under way.
         frames: How many frames of Python's stack it may take besides the model's, where the model
             takes many.
     """
@@ -53,11 +55,12 @@ class Session:
         self.table = installation.table
         self.followed = followed
         self.flow: Flow | None = None
-        self.has_begun = False
+        self.has_begun = self.has_unread = False
+        self._lock = threading.RLock()
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of the model, read as is due."""
-        if self.run.inside:
+        if self.run.is_here:
             return forward(*args, **kwargs)
         if torch.compiler.is_compiling():
             return self._compiled(forward, args, kwargs)
@@ -83,17 +86,22 @@ class Session:
             if is_compiled:
                 return self._framed(forward, args, kwargs)
             return forward(*args, **kwargs)
-        limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
-        self.table.begin_forward()
-        try:
-            if mode is not None and self.is_observing:
-                return self._observed(forward, args, kwargs)
+        if not self._is_first():
             return forward(*args, **kwargs)
-        except BaseException:
-            self.table.restore()  # a forward that failed was none
-            raise
+        try:
+            limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
+            self.table.begin_forward()
+            try:
+                if mode is not None and self.is_observing:
+                    return self._observed(forward, args, kwargs)
+                return forward(*args, **kwargs)
+            except BaseException:
+                self.table.restore()  # a forward that failed was none
+                raise
+            finally:
+                self._end(limit)
         finally:
-            self._end(limit)
+            self._lock.release()
 
     def _framed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of which nothing is read in a frame of ours.
@@ -112,18 +120,30 @@ class Session:
         """What the body calls of the model is read as one forward."""
         mode = self.run.mode_of(self.installation.root)
         is_needed = mode is not None or self.installation.is_always
-        if self.run.inside or not is_needed:
+        if self.run.is_here or not is_needed or not self._is_first():
             yield
             return
-        limit = self._begin(mode, needs_parts=True)
-        self.table.begin_forward()
         try:
-            yield
-        except BaseException:
-            self.table.restore()
-            raise
+            limit = self._begin(mode, needs_parts=True)
+            self.table.begin_forward()
+            try:
+                yield
+            except BaseException:
+                self.table.restore()
+                raise
+            finally:
+                self._end(limit)
         finally:
-            self._end(limit)
+            self._lock.release()
+
+    def _is_first(self) -> bool:
+        """Whether no other thread's forward is under way; where values are changed, once it ended.
+
+        One that only reads does not wait: it might be what the other waits for.
+        """
+        is_first = self._lock.acquire(blocking=self.installation.is_always)
+        self.has_unread |= not is_first
+        return is_first
 
     def _begin(self, mode: Mode | None, *, needs_parts: bool) -> int:
         """Has all that is called of the model read; returns the limit of Python's stack."""

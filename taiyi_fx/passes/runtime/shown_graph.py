@@ -5,45 +5,45 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from torch import fx, nn
+from torch import fx
 
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.own_passes import Check, named_marks
 from taiyi_fx.passes.rewrite.pipeline import probe_graph
 
 if TYPE_CHECKING:
+    from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
     from taiyi_fx.passes.runtime.install import Installation
 
 
 class ShownGraph:
-    """The training forward as a graph, where the model is one graph; else one call of its Python.
+    """The forward in the model's mode as a graph, or a call of its Python, where that is none.
 
     In it `enter` and `leave` stand where probes are: they hand on what passes, whoever runs them.
-    It is a copy, so that an edit that is half made runs nowhere; `recompile` puts it to use.
-
-    Attributes:
-        is_edited: Whether an edited graph runs in the model's place.
+    It is a copy, so that an edit that is half made runs nowhere; `recompile` puts it to use. Where
+    the model's code asks for the mode, training and evaluation have a graph each.
     """
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
-        self._shown: fx.Graph | None = None
-        self._check: Check | None = None
-        self.is_edited = False
+        self._captured: list[GuardedGraph | None] = [*installation.dispatchers[""].graphs] or [None]
+        self._shown: dict[GuardedGraph | None, fx.Graph] = {None: _of_python()}
+        self._checks: dict[GuardedGraph, Check] = {}
+        self._edits: dict[bool, fx.Graph] = {}
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether an edited graph runs in the model's place."""
+        return bool(self._edits)
 
     @property
     def graph(self) -> fx.Graph:
         """The graph."""
-        if self._shown is None:
-            graphs = self._installation.dispatchers[""].graphs
-            self._shown = named_marks(copy.deepcopy(graphs[0].graph)) if graphs else _of_python()
-            self._check = Check(self._shown, self._installation.root) if graphs else None
-        return self._shown
+        return self._graph_of(self._at(self._installation.root.training))
 
     @graph.setter
     def graph(self, graph: fx.Graph) -> None:
-        _ = self.graph  # what it has to keep is known of the one before
-        self._shown = graph
+        self._set(self._installation.root.training, graph)
 
     def written(self) -> fx.GraphModule:
         """The model as a graph module without marks, which code of torch's alone can run."""
@@ -52,37 +52,53 @@ class ShownGraph:
         return fx.GraphModule(root, bare)
 
     def recompile(self) -> None:
-        """Runs the graph as it is now at each call from here on, whatever is due.
+        """Runs the graph as it is now at each call in the model's mode from here on.
 
         Raises:
             TypeError: The model is not one graph.
             ValueError: The graph cannot run in the model's place.
             LookupError: It names a module or tensor that the model does not have.
         """
-        shown = self.graph
-        if self._check is None:
+        self._recompile(self._installation.root.training)
+
+    def take_edits(self, other: ShownGraph) -> None:
+        """Runs the graphs that run in place of another model of the same parts."""
+        for training, graph in other._edits.items():
+            self._set(training, copy.deepcopy(graph))
+            self._recompile(training)
+
+    def _recompile(self, training: bool) -> None:
+        captured = self._at(training)
+        shown = self._graph_of(captured)
+        if captured is None:
             raise TypeError(
                 "the model did not become one graph, and what stayed Python has none to edit: "
                 "print(taiyi_fx.capture_of(model)) says why"
             )
         shown.lint()
-        self._check(shown)
-        self._installation.rewrite_root(copy.deepcopy(shown))
-        self.is_edited = True
+        self._checks[captured](shown)
+        self._edits[training or not captured.follows_mode] = graph = copy.deepcopy(shown)
+        self._installation.rewrite_root(captured, graph)
 
+    def _at(self, training: bool) -> GuardedGraph | None:
+        """The captured graph of a mode; that of evaluation is captured when first asked for."""
+        first = self._captured[0]
+        if training or first is None or not first.follows_mode:
+            return first
+        if len(self._captured) == 1:
+            self._captured.append(self._installation.capture_evaluation())
+        return self._captured[1]
 
-class AsEdited:
-    """A pass that gives the graph of another model of the same parts, as it was edited."""
+    def _graph_of(self, captured: GuardedGraph | None) -> fx.Graph:
+        if captured is not None and captured not in self._shown:
+            shown = self._shown[captured] = named_marks(copy.deepcopy(captured.graph))
+            self._checks[captured] = Check(shown, self._installation.root)
+        return self._shown[captured]
 
-    def __init__(self, graph: fx.Graph) -> None:
-        self.graph = copy.deepcopy(graph)
-
-    def __call__(self, graph: fx.Graph, part: nn.Module) -> fx.Graph:
-        """The edited graph."""
-        return copy.deepcopy(self.graph)
-
-    def __reduce__(self) -> Any:  # pickle's own untyped protocol
-        raise TypeError("the graph of this instrumented model was edited, and cannot be pickled")
+    def _set(self, training: bool, graph: fx.Graph) -> None:
+        captured = self._at(training)
+        self._graph_of(captured)  # what an edit has to keep is known of the one before
+        self._shown[captured] = graph
 
 
 def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
