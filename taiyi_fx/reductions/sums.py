@@ -157,7 +157,8 @@ def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         return torch.linalg.vector_norm(x, dim=axes, dtype=wide(x.device)).square()
     if len(axes) == x.ndim:
         return norm(x).square()
-    found = x.square().sum(axes).double()
+    found = _square_sums_of_rows(x) if axes == (1,) and x.ndim == 2 else x.square().sum(axes)
+    found = found.double()
     doubtful = ~((found > _LOW**2) & (found < _HIGH**2))
     if doubtful.any():
         (kept,) = set(range(x.ndim)).difference(axes)
@@ -166,6 +167,15 @@ def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         norms = torch.linalg.vector_norm(again, dim=axes, dtype=torch.float64)
         found[of_these] = norms.square()
     return found
+
+
+def _square_sums_of_rows(x: Tensor) -> Tensor:
+    """The sums of squares over the last axis of two, without a copy of all squares."""
+    n, length = x.shape
+    if n and length > _ROW and length % _ROW == 0:
+        parts = torch.linalg.vector_norm(x.reshape(n, -1, _ROW), dim=2)
+        return parts.square().sum(1, dtype=torch.float64)
+    return torch.linalg.vector_norm(x, dim=1).square() if length <= _ROW else x.square().sum(1)
 
 
 def in_unit(x: Tensor, axes: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
