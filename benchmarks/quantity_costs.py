@@ -191,16 +191,23 @@ def _timed(runs: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
 _HEAD = """\
 # Costs of quantities
 
-Made by `make costs` on {date}: torch {torch}, one thread of {machine}. The numbers are this
-machine's; what they are beside each other holds elsewhere, too.
+Made by `make costs` on {date}: torch {torch}, one thread of {machine}. The
+numbers are this machine's; what they are beside each other holds elsewhere, too.
 
-A *pass* is the time of `x.sum()` of the tensor that a quantity reads, at the call: {pass_time:.2f} ms
-for each of 1024 x 1024 float32, 4 MB. *Reading* is what a due call takes, *rest* what is computed of
-the reading at `track` or, of spectra, beside the training. Quantities that ask for the same reading
-share it. *Tiny* is all of it, for a tensor of some hundred elements: the price of the calls alone,
-before readings of many modules are computed together.
+A *pass* is the time of `x.sum()` of the tensor that a quantity reads: here {pass_time:.2f} ms for
+1024 x 1024 numbers of float32, 4 MB. *Reading* is what a due call takes. *Rest* is what is computed
+of the reading at `track`, or of spectra beside the training. Quantities that ask for the same
+reading share it. *Tiny* is all of it for a tensor of some hundred elements: the price of the calls
+alone, before readings of many modules are computed together.
 
-Steps where nothing is due cost none of this. What a whole training pays is in [Cost](../explanation/cost.md).
+Steps where nothing is due cost none of this. What a whole training pays is in
+[What watching costs](../explanation/cost.md).
+
+Where a quantity takes many passes, torch does: adding up floats is the fastest that it has on a CPU.
+A copy, a comparison or a shift of bits takes two to five times as long, a count in bins
+(`bincount`) about six times. A histogram is a shift and a count of each element at least; what a
+format loses takes another shift, to tell where between two powers of two an element is. Spectra
+multiply matrices. A tensor with NaN or Inf in it takes longer: then they are counted.
 """
 _COLUMNS = "| quantity | of | reading, passes | rest, passes | ms for each MB | tiny, µs |"
 
@@ -244,7 +251,9 @@ def _machine() -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measures and prints, or writes the page."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantity_costs", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quantity_costs", description=__doc__
+    )
     parser.add_argument("names", nargs="*", help="quantities; default: all")
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="for each of them")
     parser.add_argument("--to", type=Path, help="the file to write; default: none, it is printed")
