@@ -203,8 +203,8 @@ alone, before readings of many modules are computed together.
 Steps where nothing is due cost none of this. What a whole training pays is in
 [What watching costs](../explanation/cost.md).
 
-Where a quantity takes many passes, torch does: adding up floats is the fastest that it has on a CPU.
-A copy, a comparison or a shift of bits takes two to five times as long, a count in bins
+Where a quantity takes many passes, torch does: adding up floats is the fastest that it has on a
+CPU. A copy, a comparison or a shift of bits takes two to five times as long, a count in bins
 (`bincount`) about six times. A histogram is a shift and a count of each element at least; what a
 format loses takes another shift, to tell where between two powers of two an element is. Spectra
 multiply matrices. A tensor with NaN or Inf in it takes longer: then they are counted.

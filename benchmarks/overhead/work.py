@@ -19,7 +19,7 @@ NORMS = ("InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm")
 CONDITION = ("InputCovCondition",)
 
 FIRST_LOOK: Mapping[type[nn.Module], list[list[str]]] = {
-    nn.Module: [["NonFinite", "linear(1, 0)"], ["OutputGradNonFinite", "linear(1, 0)"]],
+    nn.Module: [["NonFinite", "linear(0, 0)"], ["OutputGradNonFinite", "linear(0, 0)"]],
     nn.Linear: [
         ["OutputRMS", "linear(10, 0)"],
         ["OutputGradRMS", "linear(10, 0)"],
