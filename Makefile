@@ -6,13 +6,14 @@
 #   make zoo-libraries     those of a hundred other packages, which it installs; a part of make zoo
 #   make overhead          measures what watching costs; OPTIONS=--quick: a look
 #   make storage           measures what storing costs
+#   make costs             measures each quantity and writes the documentation's page of it
 #   make report-benchmark  measures a page of 12 million numbers
 #   make pages             writes the pages of the documentation that are made of the code
 #   make pictures          makes its pictures, with a Chromium of the system
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs zoo zoo-libraries overhead storage report-benchmark pages pictures clean
+.PHONY: demo test docs zoo zoo-libraries overhead storage costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -50,6 +51,9 @@ overhead: .venv/bench-installed
 
 storage: .venv/bench-installed
 	$(BIN)/python -m benchmarks.storage $(OPTIONS)
+
+costs: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quantity_costs --to docs/reference/costs.md $(OPTIONS)
 
 report-benchmark: .venv/installed
 	$(BIN)/python -m benchmarks.report $(OPTIONS)

@@ -2,11 +2,13 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from benchmarks import diagram, scaling, storage, zoo, zoo_install
+from benchmarks import diagram, quantity_costs, scaling, storage, zoo, zoo_install
 from benchmarks import report as long_report
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
@@ -16,12 +18,14 @@ from benchmarks.overhead.report import report
 from benchmarks.overhead.tools import available
 from benchmarks.overhead.training import started
 from benchmarks.overhead.values import agreement, reference
-from benchmarks.overhead.work import WORKS
+from benchmarks.overhead.work import FIRST_LOOK, WORKS
 from benchmarks.overhead.worker import facts, times
 from benchmarks.zoo_check import check_case
 from benchmarks.zoo_models import libraries
 from benchmarks.zoo_models.case import Case
+from taiyi_fx.config import check
 
+DOCS = Path(__file__).parent.parent / "docs"
 EAGER = ["plain again", "hooks by hand", "full backward hooks", "taiyi_fx"]
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
@@ -57,6 +61,26 @@ def test_every_tenth_step_is_due_and_told_apart():
     assert found["due"] == [i % 10 == 0 for i in range(20)]
     text = report({("q2", "mlp"): found}, {})
     assert "nothing is due" in text
+
+
+def test_the_first_look_is_measured_in_blocks_of_its_longest_interval():
+    case, work = CASES["mlp"], WORKS["first"]
+    found = times(case, work, available(work, EAGER), rounds=10)
+    assert set(found["spent"]) == {"plain", "plain again", "taiyi_fx"}
+    assert all(len(spent) == 1 for spent in found["spent"].values())
+    text = report({("first", "mlp"): found}, {})
+    assert "100 steps and all that they ask for" in text
+    assert "float64" not in text
+
+
+def test_the_first_look_is_that_of_the_documentation():
+    page = (DOCS / "explanation" / "what-quantities-tell.md").read_text(encoding="utf-8")
+    program = page.partition("```python\n")[2].partition("\n\n\ndef ")[0]
+    names = {}
+    exec(program, names)  # the page's own code, up to its first function
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    asked, ours = (check(model, cfg) for cfg in (names["first_look"], FIRST_LOOK))
+    assert str(asked.subscriptions) == str(ours.subscriptions)
 
 
 def test_facts_count_what_a_tool_holds_and_copies():
@@ -190,3 +214,21 @@ def test_a_model_of_the_zoo_that_cannot_run_is_told_and_stops_nothing():
         raise RuntimeError("no such weights")
 
     assert "no such weights" in check_case(Case("a/b", build, lambda n: ((), {}))).excluded
+
+
+COSTS = DOCS / "reference" / "costs.md"
+
+
+def test_the_page_of_costs_lists_each_quantity_once():
+    """Made by `make costs`."""
+    lines = COSTS.read_text(encoding="utf-8").splitlines()
+    listed = [line.split("`")[1] for line in lines if line.startswith("| `")]
+    assert sorted(listed) == sorted(info.name for info in quantity_costs.stock())
+
+
+@pytest.mark.parametrize("name", ["NonFinite", "UpdateRatio", "VarTID", "WeightImage", "Loss"])
+def test_a_cost_is_measured_of_what_the_quantity_reads(name):
+    cost = quantity_costs.cost_of(name, seconds=0.0)
+    assert len(cost.shape) == {"VarTID": 4, "WeightImage": 4, "Loss": 0}.get(name, 2)
+    assert min(cost.passes, cost.milliseconds, cost.tiny) > 0
+    assert f"| `{name}` | " in quantity_costs.page({name: cost})

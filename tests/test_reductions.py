@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taiyi_fx.passes.ir import Reduction
+from taiyi_fx.passes.probes.compiling import for_compiled_code
 from taiyi_fx.passes.probes.slots import in_tensors
 from taiyi_fx.reductions import (
     AbsMax,
@@ -184,3 +185,93 @@ def test_no_rows_add_nothing_to_a_spectrum(rows, centered):
     expected = reduction.finish(some).eigenvalues
     for state in (reduction.merge(some, none), reduction.merge(none, some)):
         assert torch.equal(reduction.finish(state).eigenvalues, expected)
+
+
+# What is special comes in the first piece of a large tensor, in the last, and in none.
+SPECIAL = (0.0, -0.0, 1e-40, -1e-44, math.inf, -math.inf, math.nan, 65504.0, 65520.0, -448.0, 3e38)
+LARGE = 2**16 + 77
+ALL_BITS = st.integers(-(2**31), 2**31 - 1)
+
+
+def large(seed, specials, *, shift=0.0, scale=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(LARGE, generator=generator) * scale + shift
+    for place, special in specials:
+        x[place] = special
+    return x
+
+
+SPECIALS = st.lists(
+    st.tuples(
+        st.integers(-LARGE, LARGE - 1),
+        st.sampled_from(SPECIAL)
+        | ALL_BITS.map(
+            lambda bits: torch.tensor(bits, dtype=torch.int32).view(torch.float32).item()
+        ),
+    ),
+    max_size=5,
+)
+
+
+@given(st.integers(0, 10_000), SPECIALS, st.sampled_from(["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"]))  # fmt: skip
+def test_counts_in_pieces_are_those_of_a_closer_look(seed, specials, name):
+    x = large(seed, specials, scale=100.0)
+    x[::3] = x[::3].relu()
+    with for_compiled_code():
+        careful = [r.measure(x)[0] for r in (Histogram(), OutOfRange(format=name))]
+    quick = [r.measure(x)[0] for r in (Histogram(), OutOfRange(format=name))]
+    assert torch.equal(quick[0], careful[0])
+    assert torch.equal(quick[1], careful[1])
+    assert quick[0].sum() == quick[1].sum() == LARGE
+
+
+@given(st.integers(0, 10_000), SPECIALS, st.sampled_from([torch.float32, torch.float64, torch.float16, torch.bfloat16]))  # fmt: skip
+def test_no_nan_and_no_inf_is_missed(seed, specials, dtype):
+    x = large(seed, specials, shift=1.0).to(dtype)
+    nan, inf = NonFinites().measure(x)
+    assert (nan, inf) == (x.isnan().sum(), x.isinf().sum())
+    assert (NonFinites().in_numbers(x) is None) >= bool(nan or inf)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_a_sum_that_overflows_makes_nothing_infinite(dtype):
+    x = torch.full((100_000,), torch.finfo(dtype).max, dtype=dtype)
+    assert x.sum().isinf()
+    assert NonFinites().measure(x) == (0, 0)
+    x[7], x[8], x[9] = math.inf, -math.inf, math.nan
+    assert NonFinites().measure(x) == (1, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.complex64, torch.float8_e5m2])
+def test_types_that_are_not_summed_are_counted(dtype):
+    x = torch.ones(8).to(dtype)
+    assert NonFinites().in_numbers(x) is None
+    assert NonFinites().measure(x) == (0, 0)
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 10_000),
+    st.sampled_from([0.0, 0.3, -1.0, 1.5, 1e3, -1e5]),
+    st.sampled_from([1e-20, 1e-8, 1.0, 1e7, 1e15]),
+)
+def test_moments_in_few_passes_keep_their_digits(seed, shift, scale):
+    x = (large(seed, [(0, 30.0)], shift=shift) * scale).reshape(-1, 1)[: 2**16].reshape(-1, 64)
+    wide = x.double()
+    deviations = wide - wide.mean()
+    _, mean, m2 = Moments().measure(x)
+    assert torch.allclose(mean, wide.mean(), rtol=1e-6, atol=1e-6 * scale)
+    assert torch.allclose(m2, deviations.square().sum(), rtol=2e-6)
+    expected = deviations.pow(4).mean() / deviations.square().mean().square()
+    fourth = FourthMoment()
+    assert torch.allclose(fourth.finish(fourth.measure(x)).kurtosis, expected, rtol=5e-6)
+    of_features = Moments(reduce="feature").measure(x)[2]
+    assert torch.allclose(of_features, (wide - wide.mean(0)).square().sum(0), rtol=2e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, -3e7])
+def test_constants_have_no_spread_however_large(value):
+    x = torch.full((LARGE,), value)
+    assert Moments().measure(x)[2] == 0
+    fourth = FourthMoment()
+    assert fourth.finish(fourth.measure(x)).kurtosis.isnan()

@@ -31,7 +31,8 @@ def report(times: Mapping[tuple[str, str], Found], facts: Mapping[tuple[str, str
         counted = {model: found for (w, model), found in facts.items() if w == name}
         if of_work:
             parts += [f"## {work.title}", *_tables_of_time(work, of_work)]
-            parts += [_titled(_DIFFERENCE, of_work, _value)]
+            if any(found["values"] for found in of_work.values()):
+                parts += [_titled(_DIFFERENCE, of_work, _value)]
             parts += _reasons(of_work)
         if counted:
             parts.append(_titled(_FACTS, counted, _fact))

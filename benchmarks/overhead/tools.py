@@ -11,7 +11,7 @@ from torch import nn
 import taiyi_fx
 from benchmarks.overhead import with_monitorch
 from benchmarks.overhead.hooks import Collector, condition_hooks, norm_hooks
-from benchmarks.overhead.work import NORMS, Values, Work
+from benchmarks.overhead.work import CONDITION, NORMS, Values, Work
 
 
 def _nothing(*_: int) -> None:
@@ -106,7 +106,7 @@ PLAIN, COMPILED = "plain", "torch.compile"
 TOOLS = {
     PLAIN: Tool(_plain),
     "plain again": Tool(_plain),
-    "hooks by hand": Tool(_hooks),
+    "hooks by hand": Tool(_hooks, quantities=(*NORMS, *CONDITION)),
     "full backward hooks": Tool(_full_hooks, quantities=NORMS),
     "monitorch": Tool(_monitorch, quantities=NORMS),
     "taiyi_fx": Tool(_taiyi_fx),

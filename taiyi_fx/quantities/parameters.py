@@ -80,8 +80,9 @@ def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     Accuracy: exact counts
     """
     units = g.reshape(len(g), -1) if g.ndim else g.reshape(1, 1)
-    share = ratio((units.abs() > eps).any(dim=1).sum(), len(units))
-    return torch.where(g.isnan().any(), torch.nan, share)
+    largest = units.abs().amax(1) if units.numel() else units.new_zeros(len(units))
+    share = ratio((largest > eps).sum(), len(units))
+    return torch.where(largest.isnan().any(), torch.nan, share)
 
 
 @quantity("ParameterGradDeathRate", g=parameter_grad.raw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
-from taiyi_fx.reductions.sums import ratio
+from taiyi_fx.reductions.sums import is_fast, ratio
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class FeatureMax:
 
     def finish(self, state: State) -> Tensor:
         return state[0]
+
+
+_EXACT = 2**24
+"""Up to here float32 counts ones exactly."""
 
 
 class ActivityValue(NamedTuple):
@@ -72,7 +77,13 @@ class Activity:
         n = 1
         for axis in axes:
             n *= x.shape[axis]
-        return count(n, x), (x.abs() > self.eps).sum(axes), x.isnan().sum(axes)
+        if not is_fast(x) or n >= _EXACT:
+            return count(n, x), (x.abs() > self.eps).sum(axes), x.isnan().sum(axes)
+        # In place, ones and zeros stay numbers of float32, which take a fifth of the time to add.
+        active = x.abs().gt_(self.eps).sum(axes).long()
+        is_finite = math.isfinite(x.sum())
+        broken = torch.zeros_like(active) if is_finite else x.isnan().sum(axes)
+        return count(n, x), active, broken
 
     def merge(self, a: State, b: State) -> State:
         return a[0] + b[0], a[1] + b[1], a[2] + b[2]

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
+from taiyi_fx.reductions.power_sums import central_powers, central_squares
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
-from taiyi_fx.reductions.sums import centred, power_of_two, square_sums, wide
+from taiyi_fx.reductions.sums import centred, is_fast, power_of_two, square_sums, wide
 
 
 class MomentsValue(NamedTuple):
@@ -66,6 +67,9 @@ class Moments:
         if n == 0:
             zeros = x.sum(axes).to(wide(x.device))
             return count(0, x), zeros, zeros.clone()
+        found = central_squares(x, axes, n) if is_fast(x) else None
+        if found is not None:
+            return count(n, x), *found
         mean, deviations = centred(x, axes)
         return count(n, x), mean, square_sums(deviations, axes)
 
@@ -106,12 +110,17 @@ class FourthMoment:
         if x.shape[0] == 0:
             zero = x.sum().to(wide(x.device))
             return count(0, x), zero, zero, zero, zero
+        powers = central_powers(x) if is_fast(x) else None
+        if powers is not None:
+            return count(x.shape[0], x), *(x.new_tensor(p, dtype=torch.float64) for p in powers)
         mean, deviations = centred(x, (0,))
         # In float32 the powers of what is left are in range: none is larger than 2.
         size = power_of_two(deviations)
         u = deviations / size
         size, n = size.to(mean.dtype), x.shape[0]
-        m2, m3, m4 = ((u**k).sum().to(wide(x.device)) for k in (2, 3, 4))
+        square = u.square()
+        powers = square, square * u, square.square()
+        m2, m3, m4 = (power.sum().to(wide(x.device)) for power in powers)
         return count(n, x), mean, m2 * size**2, m3 * size**3, m4 * size**4
 
     def merge(self, a: State, b: State) -> State:

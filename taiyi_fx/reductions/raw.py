@@ -20,7 +20,7 @@ class Sign:
     """
 
     def measure(self, x: Tensor) -> State:
-        return (accumulated(x).sign().nan_to_num().to(torch.int8),)
+        return (accumulated(x).sign().nan_to_num_().to(torch.int8),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.cat([a[0].reshape(-1), b[0].reshape(-1)]),)

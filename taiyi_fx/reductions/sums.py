@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -25,6 +25,8 @@ _ROW = 1024
 _SMALL = 4096
 """Up to this size some tensors are measured in less time by one call, copied side by side."""
 _TOGETHER = 64
+_PIECE = 2**16
+"""So many elements and what is made of them stay in a core's cache, and outweigh calls of torch."""
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
 _FAR = 1e30
 _LOW, _HIGH = 1e-12, 1e15
@@ -42,7 +44,7 @@ def centred(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     Exact for constants, whose deviations must be zero and not the rounding of a sum; precise where
     the mean is large beside the spread, and where the first element is far from the others.
     """
-    if x.dtype == torch.float64 or (_is_fast(x) and x.numel() > _SMALL):
+    if x.dtype == torch.float64 or (is_fast(x) and x.numel() > _SMALL):
         return _centred_around_itself(x, axes)
     mean = x.mean(axes, keepdim=True, dtype=wide(x.device))
     about = mean.to(x.dtype)
@@ -56,7 +58,7 @@ def _centred_around_itself(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Te
     for axis in axes:
         first = first.narrow(axis, 0, 1)
     about, of_sums = x.mean(axes, keepdim=True), None
-    if _is_fast(x) and not about.abs().amax() < _FAR:  # there sums may leave float32's range
+    if is_fast(x) and not about.abs().amax() < _FAR:  # there sums may leave float32's range
         of_sums = torch.float64
         about = x.mean(axes, keepdim=True, dtype=of_sums).float()
     # The first element where it is as good: of constants it is the mean, without any rounding.
@@ -174,11 +176,12 @@ def _by_shape(shapes: tuple[torch.Size, ...]) -> tuple[list[list[int]], list[int
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The sums of squares over some axes, all of them or all but one, in float64."""
-    if not _is_fast(x):
+    if not is_fast(x):
         return torch.linalg.vector_norm(x, dim=axes, dtype=wide(x.device)).square()
     if len(axes) == x.ndim:
         return norm(x).square()
-    found = x.square().sum(axes).double()
+    found = _square_sums_of_rows(x) if axes == (1,) and x.ndim == 2 else x.square().sum(axes)
+    found = found.double()
     doubtful = ~((found > _LOW**2) & (found < _HIGH**2))
     if doubtful.any():
         (kept,) = set(range(x.ndim)).difference(axes)
@@ -187,6 +190,15 @@ def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         norms = torch.linalg.vector_norm(again, dim=axes, dtype=torch.float64)
         found[of_these] = norms.square()
     return found
+
+
+def _square_sums_of_rows(x: Tensor) -> Tensor:
+    """The sums of squares over the last axis of two, without a copy of all squares."""
+    n, length = x.shape
+    if n and length > _ROW and length % _ROW == 0:
+        parts = torch.linalg.vector_norm(x.reshape(n, -1, _ROW), dim=2)
+        return parts.square().sum(1, dtype=torch.float64)
+    return torch.linalg.vector_norm(x, dim=1).square() if length <= _ROW else x.square().sum(1)
 
 
 def in_unit(x: Tensor, axes: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
@@ -199,7 +211,7 @@ def in_unit(x: Tensor, axes: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:
         axes: Those that share a power of two, all by default; they are kept with a size of 1.
     """
     largest = _largest(x, axes)
-    if _is_fast(x):
+    if is_fast(x):
         low, high = torch.aminmax(largest)
         if low.item() > _LOW and high.item() < _HIGH:
             return x, torch.ones_like(largest)
@@ -230,7 +242,13 @@ def _power_at_or_below(largest: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(largest), exponent)
 
 
-def _is_fast(x: Tensor) -> bool:
+def pieces(x: Tensor) -> Iterator[Tensor]:
+    """All elements, in flat pieces: what is computed of one does not have to go to memory."""
+    yield from x.reshape(-1).split(_PIECE)
+
+
+def is_fast(x: Tensor) -> bool:
+    """Whether sums in float32 may be taken first, and looked at whether they are right."""
     if is_compiling():
         return False
     # On other devices a look at the result would wait for it.

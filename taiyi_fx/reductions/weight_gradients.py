@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from taiyi_fx.reductions.sums import power_of_two, square_sums, wide
+from taiyi_fx.reductions.sums import in_unit, is_fast, square_sums, wide
 
 
 class Shares(NamedTuple):
@@ -174,7 +174,9 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
         of_x, of_g = (square_sums(t.reshape(n * groups, -1), (1,)) for t in (x, g))
         squares = (of_x * of_g).reshape(n, groups)
     elif positions**2 <= features * g.shape[-1]:  # without any sample's gradient
-        squares = ((x @ x.mT) * (g @ g.mT)).sum((2, 3), dtype=wide(x.device))
+        # Of what was in range without units, products of four may not be.
+        of_x = (x @ x.mT).to(wide(x.device) if is_fast(x) else x.dtype)
+        squares = (of_x * (g @ g.mT)).sum((2, 3), dtype=wide(x.device))
     else:
         products = (g.mT @ x).reshape(n * groups, -1)
         squares = square_sums(products, (1,)).reshape(n, groups)
@@ -186,12 +188,12 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
 
 
 def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
-    """Tensors in units, powers of two, so that no product leaves float32's range."""
+    """Tensors in units, powers of two, so that no product of two leaves float32's range."""
     scaled = []
     unit = torch.ones((), dtype=wide(tensors[0].device), device=tensors[0].device)
     for tensor in tensors:
-        u = power_of_two(tensor)
-        scaled.append(tensor / u)
+        x, u = in_unit(tensor)
+        scaled.append(x)
         unit = unit * u
     return scaled, unit
 
