@@ -73,13 +73,12 @@ def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
         return of_module(recorder, found, name, text)
     if type(found) is ModuleType:
         return _kept(recorder, found, name, f"`{text}`")
-    if isinstance(found, type):
-        return _of_class(recorder, found, name, text)
-    if isinstance(found, FunctionType) and name in _NAMES:
+    if isinstance(found, (FunctionType, type)) and name in _NAMES:
         return _kept(recorder, found, name, f"`{text}`")
     if is_simple(found) or is_plain_container(found):
         return Method(owner, name)
-    raise Refused(f"reads `{text}`, an object's")
+    whose = "of a class" if isinstance(found, type) else "an object's"
+    raise Refused(f"reads `{text}`, {whose}")
 
 
 _NAMES = ("__class__", "__name__", "__module__", "__qualname__")
@@ -145,18 +144,6 @@ def in_class(kind: type, name: str) -> Any:
     return MISSING
 
 
-def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
-    if name in _NAMES:
-        return _kept(recorder, kind, name, f"`{text}`")
-    value = in_class(kind, name)
-    if value is MISSING or type(kind).__getattribute__ is not type.__getattribute__:
-        raise Refused(f"reads `{text}`, which is not there")
-    if isinstance(value, (property, classmethod)) or hasattr(type(kind), name):
-        raise Refused(f"reads `{text}`, of a class")
-    # Of a static method, the function.
-    return found(recorder, kind, name, getattr(kind, name), f"`{text}`")
-
-
 def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Value:
     """What an attribute of a module is, in the order in which Python and torch look for it."""
     guards, own, kind = recorder.guards, recorder.name_of(module), type(module)
@@ -191,9 +178,6 @@ def _held(
     if issubclass(type(value), torch.Tensor):
         recorder.guards.require(own, name, TENSOR, space)
         return recorder.read(module, name)
-    if isinstance(value, (int, float)) and not is_simple(value):
-        kind = f"{type(value).__module__}.{type(value).__name__}"
-        raise Refused(f"computes with a {kind}, {value!r}")
     return found(recorder, own, name, value, f"`{text}`", space)
 
 
