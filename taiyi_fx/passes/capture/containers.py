@@ -140,10 +140,8 @@ def call_of_children(recorder: Recorder, method: Method) -> list[Value] | None:
     if id(method.function) not in _GOES_THROUGH:
         return None
     found, name = children(recorder, module), method.name
-    if name in ("children", "named_children"):
-        kept = {id(child.value): (key, child) for key, child in reversed(found.items())}
-        found = {key: child for key, child in found.items() if (key, child) in kept.values()}
-        found = {key: child for key, child in found.items() if child.value is not None}
+    if name in ("children", "named_children"):  # these leave out what has come before, and None
+        found = {key: Known(child) for key, child in nn.Module.named_children(module)}
     if name == "keys":
         return [Known(key) for key in found]
     if name in ("values", "children"):
@@ -174,14 +172,14 @@ def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
     elif name in _OF_MADE.get(type(owner), ()):
         if name == "extend":
             args = [list(items(recorder, args[0]))]
-        elif isinstance(owner, dict):
+        elif name in ("pop", "get") and args:
             args = [known_simple(args[0], "looks up"), *args[1:]]
         found = _called(owner, name, args)
         return Known(None) if found is None else found
     raise Refused(f"calls `{name}` of a {type(owner).__name__}")
 
 
-_OF_MADE = {list: ("append", "extend", "reverse", "copy", "clear"), dict: ("get", "pop")}
+_OF_MADE = {list: ("append", "extend", "pop", "reverse", "copy", "clear"), dict: ("get", "pop")}
 _OF_PLAIN = frozenset(
     "startswith endswith format lower upper split join replace strip count index numel".split()
 )

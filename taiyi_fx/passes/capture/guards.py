@@ -30,7 +30,7 @@ _GLOBAL_HOOKS = (
     torch_module._global_backward_hooks,
     torch_module._global_backward_pre_hooks,
 )
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class BoundGuards:
         self.kinds = [(modules[name], kind) for name, kind in guards.modules.items()]
         # Whoever has wrapped the part's own forward has called this one.
         self.own = [vars(modules[name]) for name in guards.modules if name != part]
-        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in _HOOKS)]
+        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in HOOKS)]
         self.asked = list(guards.asked.items())
 
     def hold(self) -> bool:

@@ -73,12 +73,13 @@ def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
         return of_module(recorder, found, name, text)
     if type(found) is ModuleType:
         return _kept(recorder, found, name, f"`{text}`")
+    if isinstance(found, type) and name not in _NAMES:
+        return _of_class(recorder, found, name, text)
     if isinstance(found, (FunctionType, type)) and name in _NAMES:
         return _kept(recorder, found, name, f"`{text}`")
     if is_simple(found) or is_plain_container(found):
         return Method(owner, name)
-    whose = "of a class" if isinstance(found, type) else "an object's"
-    raise Refused(f"reads `{text}`, {whose}")
+    raise Refused(f"reads `{text}`, an object's")
 
 
 _NAMES = ("__class__", "__name__", "__module__", "__qualname__")
@@ -142,6 +143,16 @@ def in_class(kind: type, name: str) -> Any:
         if name in vars(base):
             return vars(base)[name]
     return MISSING
+
+
+def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
+    value = in_class(kind, name)
+    if value is MISSING or type(kind).__getattribute__ is not type.__getattribute__:
+        raise Refused(f"reads `{text}`, which is not there")
+    if isinstance(value, (property, classmethod)) or hasattr(type(kind), name):
+        raise Refused(f"reads `{text}`, of a class")
+    # Of a static method, the function.
+    return found(recorder, kind, name, getattr(kind, name), f"`{text}`")
 
 
 def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Value:

@@ -145,26 +145,26 @@ COMPUTED = MATH | by_identity(
 
 
 def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    """What an operator gives of two values; of a list that a forward made, in place where it is."""
+    """What an operator gives of two values."""
+    held = a.value if isinstance(a, Known) else a
+    if function in _IN_PLACE and isinstance(held, (list, dict)):
+        return _extended(recorder, function, a, b)
     if isinstance(a, Flow) or isinstance(b, Flow):
         return recorder.record("call_function", function, (a, b))
-    if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
-        return _joined(recorder, function, a, b)
-    if isinstance(a, Known) and isinstance(a.value, (list, dict)) and function in _IN_PLACE:
-        raise Refused("changes a list or dictionary that it found")
+    kinds = [type(v.value) if isinstance(v, Known) else type(v) for v in (a, b)]
+    if function in (operator.add, operator.iadd) and kinds in ([list, list], [tuple, tuple]):
+        return kinds[0]([*items(recorder, a), *items(recorder, b)])
+    if flows(a) or flows(b):
+        raise Refused("computes with a list")
     return computed(function, a, b)
 
 
 _IN_PLACE = (operator.iadd, operator.imul, operator.ior)
 
 
-def _joined(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    kinds = [type(v.value) if isinstance(v, Known) else type(v) for v in (a, b)]
-    if function is operator.iadd and isinstance(a, list):
-        a.extend(items(recorder, b))
-        return a
-    if function in (operator.add, operator.iadd) and kinds in ([list, list], [tuple, tuple]):
-        return kinds[0]([*items(recorder, a), *items(recorder, b)])
-    if not flows(a) and not flows(b):
-        return computed(function, a, b)
-    raise Refused("computes with a list")
+def _extended(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
+    # Other names of it see that, too.
+    if function is not operator.iadd or not isinstance(a, list):
+        raise Refused("changes a list or dictionary that it found, or in a way of its own")
+    a.extend(items(recorder, b))
+    return a
