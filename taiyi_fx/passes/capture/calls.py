@@ -15,7 +15,6 @@ from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.torch_calls import (
     ASKED,
     NUMERIC,
-    is_operator,
     makes_new_tensor,
     takes_what_flows,
 )
@@ -56,8 +55,8 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
     if key in pure.RULES:
         return _by_rule(recorder, pure.RULES[key][1], args, kwargs)
     if key in pure.COMPUTED:
-        return pure.computed(called, *_spread(recorder, called, args, kwargs))
-    if is_operator(called):
+        if kwargs:
+            raise Refused(f"calls `{called.__name__}` with keywords")
         return pure.computed(called, *args)
     if isinstance(called, types.FunctionType) and not takes_what_flows(called):
         return recorder.inline(called, args, kwargs)
@@ -82,14 +81,6 @@ def _by_rule(recorder: Recorder, rule: Any, args: Any, kwargs: Any) -> Value:
         return rule(recorder, *args, **kwargs)
     except TypeError as error:
         raise Refused(f"calls with other arguments than expected: {error}") from error
-
-
-def _spread(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> list[Value]:
-    if kwargs:
-        raise Refused(f"calls `{called.__name__}` with keywords")
-    if called in (min, max, sorted) and len(args) == 1:
-        return [list(pure.items(recorder, args[0]))]
-    return args
 
 
 def _is_named_tuple(called: Any) -> bool:

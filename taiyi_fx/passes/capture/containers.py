@@ -140,10 +140,8 @@ def call_of_children(recorder: Recorder, method: Method) -> list[Value] | None:
     if id(method.function) not in _GOES_THROUGH:
         return None
     found, name = children(recorder, module), method.name
-    if name in ("children", "named_children"):
-        kept = {id(child.value): (key, child) for key, child in reversed(found.items())}
-        found = {key: child for key, child in found.items() if (key, child) in kept.values()}
-        found = {key: child for key, child in found.items() if child.value is not None}
+    if name in ("children", "named_children"):  # these leave out what has come before, and None
+        found = {key: Known(child) for key, child in nn.Module.named_children(module)}
     if name == "keys":
         return [Known(key) for key in found]
     if name in ("values", "children"):
@@ -162,28 +160,26 @@ _GOES_THROUGH = {
 
 
 def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
-    """What a method of a list, tuple, dictionary or text gives."""
+    """What a method of a list, dictionary or text gives."""
     owner, name = method.owner, method.name
     if isinstance(owner, Known):
         owner = owner.value
-        if isinstance(owner, dict) and name in _OF_DICT:
-            owner = {key: Known(value) for key, value in owner.items()}
-        elif isinstance(owner, list) and name == "copy":
-            owner = [Known(value) for value in owner]
-        elif name in _OF_PLAIN:
+        if name == "copy" and type(owner) is list:
+            return [Known(value) for value in owner]
+        if name in _OF_PLAIN:
             given = [known_simple(a, f"calls `{name}` of") for a in args]
             return Known(_called(owner, name, given))
-        else:
-            raise Refused(f"calls `{name}` of a {type(owner).__name__}")
-    if isinstance(owner, dict) and name in (*_OF_DICT, "pop", "update", "setdefault"):
-        return _of_dict(owner, name, args)
-    if isinstance(owner, list) and name in _OF_LIST:
-        return _of_list(recorder, owner, name, args)
+    elif name in _OF_MADE.get(type(owner), ()):
+        if name == "extend":
+            args = [list(items(recorder, args[0]))]
+        elif name in ("pop", "get") and args:
+            args = [known_simple(args[0], "looks up"), *args[1:]]
+        found = _called(owner, name, args)
+        return Known(None) if found is None else found
     raise Refused(f"calls `{name}` of a {type(owner).__name__}")
 
 
-_OF_DICT = ("keys", "values", "items", "get", "copy")
-_OF_LIST = ("append", "extend", "insert", "pop", "reverse", "copy", "clear")
+_OF_MADE = {list: ("append", "extend", "pop", "reverse", "copy", "clear"), dict: ("get", "pop")}
 _OF_PLAIN = frozenset(
     "startswith endswith format lower upper split join replace strip count index numel".split()
 )
@@ -194,30 +190,3 @@ def _called(owner: Any, name: str, args: Any) -> Any:
         return getattr(owner, name)(*args)
     except Exception as error:
         raise Refused(f"calls `{name}`, which fails: {error}") from error
-
-
-def _of_dict(owner: dict[Any, Value], name: str, args: Any) -> Value:
-    if name == "keys":
-        return [Known(key) for key in owner]
-    if name == "values":
-        return list(owner.values())
-    if name == "items":
-        return [(Known(key), value) for key, value in owner.items()]
-    if name == "update":
-        if len(args) != 1 or not isinstance(args[0], dict):
-            raise Refused("updates a dictionary by something else")
-        return Known(owner.update(args[0]))
-    if name == "copy":
-        return dict(owner)
-    key, *default = args or [Known(None)]
-    found = _called(owner, name, [known_simple(key, "looks up"), *default])
-    return Known(None) if found is None else found
-
-
-def _of_list(recorder: Recorder, owner: list[Value], name: str, args: Any) -> Value:
-    if name in ("pop", "insert") and args:
-        args = [known_simple(args[0], "indexes by"), *args[1:]]
-    if name == "extend":
-        args = [list(items(recorder, args[0]))]
-    found = _called(owner, name, args)
-    return Known(None) if found is None else found

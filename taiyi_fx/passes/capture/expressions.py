@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections import ChainMap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FunctionType
 from typing import Any
 
@@ -73,14 +72,6 @@ def _name(frame: Frame, node: ast.Name) -> Value:
     return variable(frame.recorder, frame.function, node.id)
 
 
-def _named(frame: Frame, node: ast.NamedExpr) -> Value:
-    if isinstance(frame.local, ChainMap):
-        raise Refused(f"uses `{ast.unparse(node)}` in a comprehension")
-    value = evaluate(frame, node.value)
-    bind(frame, node.target, value)
-    return value
-
-
 def _elements(frame: Frame, nodes: list[ast.expr]) -> list[Value]:
     found: list[Value] = []
     for node in nodes:
@@ -103,8 +94,6 @@ def _dictionary(frame: Frame, node: ast.Dict) -> Value:
 
 
 def _mapping(value: Value) -> dict[Any, Value]:
-    if isinstance(value, Known) and isinstance(value.value, dict):
-        return {key: Known(each) for key, each in value.value.items()}
     if isinstance(value, dict):
         return value
     raise Refused("unpacks what is no dictionary of its own")
@@ -189,8 +178,6 @@ def _compared(frame: Frame, op: ast.cmpop, a: Value, b: Value, node: ast.Compare
     function = _COMPARED[type(op)]
     if isinstance(a, Flow) or isinstance(b, Flow):
         return frame.recorder.record("call_function", function, (a, b))
-    if _is_fixed(a) and _is_fixed(b) and function in (operator.eq, operator.ne):
-        return Known(function(known(a, ""), known(b, "")))
     return computed(function, a, b)
 
 
@@ -241,45 +228,23 @@ def _slice(frame: Frame, node: ast.Slice) -> Value:
     return slice(*(Known(None) if b is None else evaluate(frame, b) for b in bounds))
 
 
-def _comprehended(frame: Frame, node: Any, element: Callable[[Frame], Value]) -> Iterator[Value]:
+def _comprehended(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Iterator[Value]:
     """The elements, as they are asked for; variables of a comprehension are its own."""
-    if any(generator.is_async for generator in node.generators):
-        raise Refused("uses an asynchronous comprehension")
-    # The first of them goes through what is evaluated at once, outside.
-    first = items(frame.recorder, evaluate(frame, node.generators[0].iter))
-    inner = frame.nested()
-    return _through(inner, first, node.generators, element)
+    if len(node.generators) != 1 or node.generators[0].is_async:
+        raise Refused("uses a nested or asynchronous comprehension")
+    (generator,) = node.generators
+    # What it goes through is evaluated at once, outside.
+    return _through(frame.nested(), items(frame.recorder, evaluate(frame, generator.iter)), node)
 
 
 def _through(
-    frame: Frame, found: Any, generators: list[ast.comprehension], element: Callable[[Frame], Value]
+    frame: Frame, found: Iterable[Value], node: ast.ListComp | ast.GeneratorExp
 ) -> Iterator[Value]:
-    head, *rest = generators
+    (generator,) = node.generators
     for each in found:
-        bind(frame, head.target, each)
-        if not all(is_true(frame, test) for test in head.ifs):
-            continue
-        if rest:
-            inner = items(frame.recorder, evaluate(frame, rest[0].iter))
-            yield from _through(frame, inner, rest, element)
-        else:
-            yield element(frame)
-
-
-def _listed(frame: Frame, node: ast.ListComp) -> Value:
-    return list(_comprehended(frame, node, lambda inner: evaluate(inner, node.elt)))
-
-
-def _generated(frame: Frame, node: ast.GeneratorExp) -> Value:
-    return Lazy(_comprehended(frame, node, lambda inner: evaluate(inner, node.elt)))
-
-
-def _dictionary_of(frame: Frame, node: ast.DictComp) -> Value:
-    def pair(inner: Frame) -> Value:
-        key = known_simple(evaluate(inner, node.key), "makes a key of")
-        return key, evaluate(inner, node.value)
-
-    return dict(_comprehended(frame, node, pair))
+        bind(frame, generator.target, each)
+        if all(is_true(frame, test) for test in generator.ifs):
+            yield evaluate(frame, node.elt)
 
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Value:
@@ -326,8 +291,6 @@ def _behind(frame: Frame, owner: nn.Module, home: type, name: str) -> Value:
 
 def _call(frame: Frame, node: ast.Call) -> Value:
     function = evaluate(frame, node.func)
-    if isinstance(function, Known) and _only_types(function.value) and len(node.args) == 2:
-        return evaluate(frame, node.args[1])
     if isinstance(function, Method) and function.name == "forward" and not _is_super_of(node.func):
         raise Refused(f"calls `{ast.unparse(node.func)}` directly")
     args, kwargs = _elements(frame, node.args), {}
@@ -338,12 +301,6 @@ def _call(frame: Frame, node: ast.Call) -> Value:
     return call(frame.recorder, function, args, kwargs)
 
 
-def _only_types(function: Any) -> bool:
-    """Whether it hands on its second argument, and the first says of what type that is."""
-    name, home = getattr(function, "__name__", ""), getattr(function, "__module__", "")
-    return (home, name) in (("typing", "cast"), ("torch._jit_internal", "annotate"))
-
-
 def _is_super_of(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and _is_super(node.value)
 
@@ -351,7 +308,6 @@ def _is_super_of(node: ast.expr) -> bool:
 _RULES: dict[type, Callable[[Frame, Any], Value]] = {
     ast.Constant: lambda frame, node: Known(node.value),
     ast.Name: _name,
-    ast.NamedExpr: _named,
     ast.Tuple: lambda frame, node: tuple(_elements(frame, node.elts)),
     ast.List: lambda frame, node: _elements(frame, node.elts),
     ast.Dict: _dictionary,
@@ -363,9 +319,8 @@ _RULES: dict[type, Callable[[Frame, Any], Value]] = {
     ast.Compare: _comparison,
     ast.Subscript: _subscript,
     ast.Slice: _slice,
-    ast.ListComp: _listed,
-    ast.GeneratorExp: _generated,
-    ast.DictComp: _dictionary_of,
+    ast.ListComp: lambda frame, node: list(_comprehended(frame, node)),
+    ast.GeneratorExp: lambda frame, node: Lazy(_comprehended(frame, node)),
     ast.Attribute: _attribute,
     ast.Call: _call,
 }

@@ -30,7 +30,7 @@ _GLOBAL_HOOKS = (
     torch_module._global_backward_hooks,
     torch_module._global_backward_pre_hooks,
 )
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,7 @@ class BoundGuards:
     def __init__(self, guards: Guards, root: nn.Module, part: str) -> None:
         modules = {name: _submodule(root, name) for name in _names_in(guards)}
         self.held: list[Row] = []
+        self.settings: list[Row] = []
         self.answered: list[Row] = []
         for guard in guards:
             value = guard.value
@@ -113,7 +114,8 @@ class BoundGuards:
             elif isinstance(guard.owner, dict):
                 self.held.append((guard.owner, guard.name, value))
             else:
-                self.answered.append((guard.owner, guard.name, value))
+                rows = self.settings if _is_setting(guard) else self.answered
+                rows.append((guard.owner, guard.name, value))
         self.children = [
             (
                 modules[name]._modules,
@@ -125,19 +127,11 @@ class BoundGuards:
         self.kinds = [(modules[name], kind) for name, kind in guards.modules.items()]
         # Whoever has wrapped the part's own forward has called this one.
         self.own = [vars(modules[name]) for name in guards.modules if name != part]
-        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in _HOOKS)]
+        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in HOOKS)]
         self.asked = list(guards.asked.items())
-        self._quick: Callable[[], bool] | None = None
 
     def hold(self) -> bool:
         """Whether all is as it was."""
-        if self._quick is None:
-            self._quick = _written(self)
-        try:
-            if self._quick():
-                return True
-        except (KeyError, AttributeError):
-            return False
         return self.values_hold() and self.runs_the_same()
 
     def values_hold(self) -> bool:
@@ -145,13 +139,14 @@ class BoundGuards:
         for function, value in self.asked:
             if function() is not value:
                 return False
+        # Nearly all are the very same object: this is asked at each forward that is read.
         for owner, name, value in self.held:
-            if not _agrees(owner.get(name, MISSING), value):
+            found = owner.get(name, MISSING)
+            if found is not value and not _agrees(found, value):
                 return False
-        for owner, name, value in self.answered:
-            if _is_setting(owner, name, value) and not _agrees(
-                getattr(owner, name, MISSING), value
-            ):
+        for owner, name, value in self.settings:
+            found = getattr(owner, name, MISSING)
+            if found is not value and not _agrees(found, value):
                 return False
         return all(list(kept.values()) == expected for kept, expected, _ in self.children)
 
@@ -165,9 +160,11 @@ class BoundGuards:
             return False
         if not all(map(has_own_forward, self.own)):
             return False
-        return all(
-            _agrees(getattr(owner, name, MISSING), value) for owner, name, value in self.answered
-        )
+        for owner, name, value in self.answered:
+            found = getattr(owner, name, MISSING)
+            if found is not value and not _agrees(found, value):
+                return False
+        return True
 
 
 def has_own_forward(attributes: Mapping[str, Any]) -> bool:
@@ -198,18 +195,16 @@ def same(found: Any, expected: Any) -> bool:
 def _agrees(found: Any, value: Any) -> bool:
     if value is TENSOR:
         return isinstance(found, torch.Tensor)
-    if isinstance(value, (list, dict)):
-        return same(found, value)
     return found is value or (isinstance(value, _COMPARED) and same(found, value))
 
 
-_COMPARED = (*SIMPLE, tuple)
+_COMPARED = (*SIMPLE, tuple, list, dict)
 
 
-def _is_setting(owner: Any, name: str, value: Any) -> bool:
+def _is_setting(guard: Guard) -> bool:
     """Whether torch.compile is to ask for it: the rest it asks of its own accord, or once."""
-    is_named = isinstance(owner, (type, type(torch))) and not name.startswith("__")
-    return is_named and name != "forward" and value is not MISSING
+    is_named = isinstance(guard.owner, (type, type(torch))) and not guard.name.startswith("__")
+    return is_named and guard.name != "forward" and guard.value is not MISSING
 
 
 def _names_in(guards: Guards) -> set[str]:
@@ -224,47 +219,3 @@ def _submodule(root: nn.Module, name: str) -> nn.Module:
     for key in name.split(".") if name else ():
         found = found._modules[key]
     return found
-
-
-def _written(bound: BoundGuards) -> Callable[[], bool]:
-    """One function of all comparisons by identity: it is asked at each forward that is read.
-
-    It is False, too, where a value is another object with the same bits.
-    """
-    scope: dict[str, Any] = {"same": same, "Tensor": torch.Tensor, "own": has_own_forward}
-    scope["hooks"] = bound.hooks
-
-    def named(value: Any) -> str:
-        name = f"v{len(scope)}"
-        scope[name] = value
-        return name
-
-    tests = ["not any(hooks)"]
-    tests += [f"{named(f)}() is {named(value)}" for f, value in bound.asked]
-    tests += [f"type({named(m)}) is {named(kind)}" for m, kind in bound.kinds]
-    for attributes in bound.own:
-        d = named(attributes)
-        tests.append(f"('forward' not in {d} and '_compiled_call_impl' not in {d} or own({d}))")
-    for kept, expected, keys in bound.children:
-        d = named(kept)
-        tests.append(f"[*{d}.values()] == {named(expected)} and [*{d}] == {named(keys)}")
-    for owner, name, value in bound.held:
-        tests.append(
-            _test(f"{named(owner)}[{name!r}]", f"{name!r} not in {named(owner)}", value, named)
-        )
-    for owner, name, value in bound.answered:
-        o = named(owner)
-        tests.append(_test(f"{o}.{name}", f"not hasattr({o}, {name!r})", value, named))
-    source = "def hold():\n return (" + "\n  and ".join(tests) + ")"
-    exec(compile(source, "<guards>", "exec"), scope)
-    return scope["hold"]
-
-
-def _test(found: str, is_missing: str, value: Any, named: Callable[[Any], str]) -> str:
-    if value is MISSING:
-        return is_missing
-    if value is TENSOR:
-        return f"isinstance({found}, Tensor)"
-    if isinstance(value, (list, dict)):
-        return f"same({found}, {named(value)})"
-    return f"{found} is {named(value)}"

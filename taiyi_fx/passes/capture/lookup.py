@@ -73,9 +73,9 @@ def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
         return of_module(recorder, found, name, text)
     if type(found) is ModuleType:
         return _kept(recorder, found, name, f"`{text}`")
-    if isinstance(found, type):
+    if isinstance(found, type) and name not in _NAMES:
         return _of_class(recorder, found, name, text)
-    if isinstance(found, FunctionType) and name in _NAMES:
+    if isinstance(found, (FunctionType, type)) and name in _NAMES:
         return _kept(recorder, found, name, f"`{text}`")
     if is_simple(found) or is_plain_container(found):
         return Method(owner, name)
@@ -146,8 +146,6 @@ def in_class(kind: type, name: str) -> Any:
 
 
 def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
-    if name in _NAMES:
-        return _kept(recorder, kind, name, f"`{text}`")
     value = in_class(kind, name)
     if value is MISSING or type(kind).__getattribute__ is not type.__getattribute__:
         raise Refused(f"reads `{text}`, which is not there")
@@ -191,9 +189,6 @@ def _held(
     if issubclass(type(value), torch.Tensor):
         recorder.guards.require(own, name, TENSOR, space)
         return recorder.read(module, name)
-    if isinstance(value, (int, float)) and not is_simple(value):
-        kind = f"{type(value).__module__}.{type(value).__name__}"
-        raise Refused(f"computes with a {kind}, {value!r}")
     return found(recorder, own, name, value, f"`{text}`", space)
 
 

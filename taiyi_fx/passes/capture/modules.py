@@ -11,6 +11,7 @@ from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.captured import InlinedCall
 from taiyi_fx.passes.capture.containers import children
+from taiyi_fx.passes.capture.guards import HOOKS
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.marks import behind_marks, leave, mark_call, mark_value
 from taiyi_fx.passes.capture.recorder import Recorder
@@ -20,7 +21,6 @@ from taiyi_fx.passes.override import entry_of
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 _SPELLED = (type(None), bool, int, float, complex, str)
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
@@ -43,7 +43,7 @@ def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -
 
 def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
     if is_torch_leaf(module):
-        check_leaf(recorder, module)
+        _check_leaf(recorder, module)
         return _as_it_is(recorder, module, args, kwargs)
     has_parts = next(module.children(), None) is not None
     takes_container = any(map(_holds_container, (*args, *kwargs.values())))
@@ -77,30 +77,29 @@ def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs
 
 def enter_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
     """What a module's forward gives, whose operations become part of the graph."""
-    refuse_special(module)
-    kind = type(module)
-    forward = in_class(kind, "forward")
-    if not isinstance(forward, FunctionType):
-        raise Refused("has no forward of its own")
-    require_plain_call(recorder, module)
+    forward = plain_forward(recorder, module)
     return recorder.inline(forward, [Known(module), *args], kwargs)
 
 
-def require_plain_call(recorder: Recorder, module: nn.Module) -> None:
-    """Takes down that a call of the module runs its class's forward, and nothing besides."""
+def plain_forward(recorder: Recorder, module: nn.Module) -> FunctionType:
+    """The forward that a call of the module runs, under guards.
+
+    Raises:
+        Refused: The call does something besides.
+    """
+    _refuse_special(module)
+    forward = in_class(type(module), "forward")
+    if not isinstance(forward, FunctionType):
+        raise Refused("has no forward of its own")
     guards, kind = recorder.guards, type(module)
     guards.modules[recorder.names[module]] = kind
     guards.require(kind, "forward", kind.forward)
     guards.require(kind, "__call__", nn.Module.__call__)
     guards.require(nn.Module, "_call_impl", nn.Module._call_impl)
+    return forward
 
 
-def refuse_special(module: nn.Module) -> None:
-    """Refuses a module that answers otherwise than its class's forward says.
-
-    Raises:
-        Refused: It does.
-    """
+def _refuse_special(module: nn.Module) -> None:
     kind, own = type(module), vars(module)
     if isinstance(module, torch.jit.ScriptModule):
         raise Refused("is a script module")
@@ -108,7 +107,7 @@ def refuse_special(module: nn.Module) -> None:
         raise Refused("was replaced on the instance")
     if own.get("_compiled_call_impl") is not None:
         raise Refused("is compiled")
-    if any(own[hooks] for hooks in _HOOKS):
+    if any(own[hooks] for hooks in HOOKS):
         raise Refused("has hooks registered on it")
     if kind.__call__ is not nn.Module.__call__:
         raise Refused("is called in a way of its own")
@@ -137,20 +136,15 @@ def is_torch_composite(module: nn.Module) -> bool:
     return is_torch_leaf(module) and next(module.children(), None) is not None
 
 
-def check_leaf(recorder: Recorder, module: nn.Module) -> None:
-    """Takes down what has to hold of a module of torch's own, and of all its parts.
-
-    Raises:
-        Refused: It runs code that is not torch's, or parts of it are targets.
-    """
+def _check_leaf(recorder: Recorder, module: nn.Module) -> None:
+    """Takes down what has to hold of a module of torch's own, and of all its parts."""
     for inside in module.modules():
         if inside is not module and recorder.names[inside] in recorder.wanted.modules:
             kind = type(module).__name__
             raise Refused(f"{kind} is torch's own and calls its parts itself")
-        refuse_special(inside)
         if not is_torchs(inside) or any(map(_is_users, vars(inside).values())):
             raise Refused(f"{type(inside).__name__} runs code that is not torch's")
-        require_plain_call(recorder, inside)
+        plain_forward(recorder, inside)
         if inside._modules:
             children(recorder, inside)
 
@@ -163,9 +157,7 @@ def _holds_container(value: Value) -> bool:
     # A part could change it, and the graph would not show that.
     if isinstance(value, tuple):
         return any(map(_holds_container, value))
-    return isinstance(value, (list, dict)) or (
-        isinstance(value, Known) and isinstance(value.value, (list, dict))
-    )
+    return isinstance(value.value if isinstance(value, Known) else value, (list, dict))
 
 
 def _nodes_in(value: Value) -> tuple[str, ...] | None:

@@ -6,11 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import nn
 
 from taiyi_fx.passes.capture.containers import Lazy, items, length
-from taiyi_fx.passes.capture.guards import MISSING
 from taiyi_fx.passes.capture.lookup import attribute
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.torch_calls import MATH, by_identity
@@ -41,34 +39,18 @@ def truth(recorder: Recorder, value: Value) -> bool:
     if isinstance(value, Flow):
         raise Refused("branches on a tensor's data or shape")
     found = known(value, "asks for the truth of")
-    if isinstance(found, nn.Module):
-        return _truth_of_module(recorder, found)
     if is_simple(found) or isinstance(found, (list, dict, *FIXED)):
         return bool(found)
     raise Refused(f"asks for the truth of a {type(found).__name__}")
-
-
-def _truth_of_module(recorder: Recorder, module: nn.Module) -> bool:
-    kind = type(module)
-    if hasattr(kind, "__bool__"):
-        raise Refused(f"asks for the truth of a {kind.__name__}")
-    recorder.guards.require(kind, "__bool__", getattr(nn.Module, "__bool__", MISSING))
-    if not hasattr(kind, "__len__"):
-        recorder.guards.require(kind, "__len__", MISSING)
-        return True
-    return length(recorder, Known(module)) > 0
 
 
 def computed(function: Callable[..., Any], *values: Value) -> Known:
     """What an operator or function of Python's gives of what is known."""
     given = [known_simple(v, f"computes `{function.__name__}` of") for v in values]
     try:
-        made = function(*given)
+        return Known(function(*given))
     except Exception as error:
         raise Refused(f"computes `{function.__name__}`, which fails: {error}") from error
-    if not is_simple(made):
-        made = list(made) if isinstance(made, list) else made
-    return Known(made)
 
 
 def is_instance(value: Value, kinds: Value) -> bool:
@@ -78,8 +60,6 @@ def is_instance(value: Value, kinds: Value) -> bool:
     if not all(isinstance(kind, type) and _is_plain_class(kind) for kind in every):
         raise Refused("asks for a type in its own way")
     if isinstance(value, Flow):
-        if value.is_tensor and torch.Tensor in every:
-            return True
         raise Refused("tests the type of a value")
     if isinstance(value, Known):
         return isinstance(value.value, found)
@@ -99,27 +79,18 @@ def _has(recorder: Recorder, owner: Value, name: Value) -> Value:
     word = known_simple(name, "asks for an attribute by")
     module, kind = owner.value, type(owner.value)
     spaces = [vars(module), *(vars(module)[s] for s in ("_parameters", "_buffers", "_modules"))]
-    if hasattr(kind, word) or any(word in space for space in spaces):
-        attribute(recorder, owner, word, f"hasattr(..., {word!r})")
-        return Known(True)
-    _require_absence(recorder, module, word)
-    return Known(False)
-
-
-def _require_absence(recorder: Recorder, module: nn.Module, name: str) -> None:
-    own = recorder.name_of(module)
-    recorder.guards.modules[own] = type(module)
-    recorder.guards.require(type(module), name, MISSING)
-    for space in ("", "_parameters", "_buffers", "_modules"):
-        recorder.guards.require(own, name, MISSING, space)
+    if not hasattr(kind, word) and not any(word in space for space in spaces):
+        raise Refused(f"asks for an attribute that is not there, {word!r}")
+    attribute(recorder, owner, word, f"hasattr(..., {word!r})")
+    return Known(True)
 
 
 def _get(recorder: Recorder, owner: Value, name: Value, *default: Value) -> Value:
     word = known_simple(name, "asks for an attribute by")
     if not isinstance(word, str):
         raise Refused("asks for an attribute by no name")
-    if default and not truth(recorder, _has(recorder, owner, name)):
-        return default[0]
+    if default:
+        _has(recorder, owner, name)
     return attribute(recorder, owner, word, f"getattr(..., {word!r})")
 
 
@@ -148,41 +119,17 @@ def _any(recorder: Recorder, value: Value) -> Value:
     return Known(any(truth(recorder, each) for each in items(recorder, value)))
 
 
-def _all(recorder: Recorder, value: Value) -> Value:
-    return Known(all(truth(recorder, each) for each in items(recorder, value)))
-
-
-def _dict(recorder: Recorder, value: Value = (), **named: Value) -> Value:
-    if isinstance(value, dict):
-        return {**value, **named}
-    pairs = [list(items(recorder, pair)) for pair in items(recorder, value)]
-    return {**{known_simple(k, "makes a key of"): v for k, v in pairs}, **named}
-
-
-def _slice(recorder: Recorder, *values: Value) -> Value:
-    bounds = (Known(None), *values) if len(values) == 1 else values
-    return slice(*bounds, *[Known(None)] * (3 - len(bounds)))
-
-
-def _super(recorder: Recorder, *values: Value) -> Value:
-    raise Refused("uses `super` in its own way")
-
-
 RULES: dict[int, tuple[Any, Rule]] = {
     id(function): (function, rule)
     for function, rule in {
         len: lambda r, v: Known(length(r, v)),
         list: lambda r, v=(): list(items(r, v)),
         tuple: lambda r, v=(): tuple(items(r, v)),
-        dict: _dict,
         zip: _zip,
         enumerate: _enumerate,
         reversed: _reversed,
         sum: _sum,
         any: _any,
-        all: _all,
-        slice: _slice,
-        super: _super,
         bool: lambda r, v: Known(truth(r, v)),
         isinstance: lambda r, v, kinds: Known(is_instance(v, kinds)),
         hasattr: _has,
@@ -198,28 +145,26 @@ COMPUTED = MATH | by_identity(
 
 
 def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    """What an operator gives of two values; of a list that a forward made, in place where it is."""
+    """What an operator gives of two values."""
+    held = a.value if isinstance(a, Known) else a
+    if function in _IN_PLACE and isinstance(held, (list, dict)):
+        return _extended(recorder, function, a, b)
     if isinstance(a, Flow) or isinstance(b, Flow):
         return recorder.record("call_function", function, (a, b))
-    if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
-        return _joined(recorder, function, a, b)
-    if isinstance(a, Known) and isinstance(a.value, (list, dict)) and function in _IN_PLACE:
-        raise Refused("changes a list or dictionary that it found")
+    kinds = [type(v.value) if isinstance(v, Known) else type(v) for v in (a, b)]
+    if function in (operator.add, operator.iadd) and kinds in ([list, list], [tuple, tuple]):
+        return kinds[0]([*items(recorder, a), *items(recorder, b)])
+    if flows(a) or flows(b):
+        raise Refused("computes with a list")
     return computed(function, a, b)
 
 
 _IN_PLACE = (operator.iadd, operator.imul, operator.ior)
 
 
-def _joined(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    kinds = [type(v.value) if isinstance(v, Known) else type(v) for v in (a, b)]
-    if function is operator.iadd and isinstance(a, list):
-        a.extend(items(recorder, b))
-        return a
-    if function in (operator.add, operator.iadd) and kinds in ([list, list], [tuple, tuple]):
-        return kinds[0]([*items(recorder, a), *items(recorder, b)])
-    if function is operator.mul and isinstance(a, (list, tuple)):
-        return a * known_simple(b, "repeats by")
-    if not flows(a) and not flows(b):
-        return computed(function, a, b)
-    raise Refused("computes with a list")
+def _extended(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
+    # Other names of it see that, too.
+    if function is not operator.iadd or not isinstance(a, list):
+        raise Refused("changes a list or dictionary that it found, or in a way of its own")
+    a.extend(items(recorder, b))
+    return a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -28,14 +27,6 @@ class Return(Exception):
         self.value = value
 
 
-class _Break(Exception):
-    pass
-
-
-class _Continue(Exception):
-    pass
-
-
 def run(frame: Frame, body: list[ast.stmt]) -> None:
     """Interprets statements in order.
 
@@ -48,7 +39,8 @@ def run(frame: Frame, body: list[ast.stmt]) -> None:
         frame.line = statement.lineno
         rule = _RULES.get(type(statement))
         if rule is None:
-            raise Refused(f"uses `{type(statement).__name__.lower()}`")
+            head = ast.unparse(statement).splitlines()[0].rstrip(":")
+            raise Refused(f"uses `{head[:60]}`")
         rule(frame, statement)
 
 
@@ -115,43 +107,11 @@ def _assert(frame: Frame, statement: ast.Assert) -> None:
 
 
 def _for(frame: Frame, statement: ast.For) -> None:
-    try:
-        for each in items(frame.recorder, evaluate(frame, statement.iter)):
-            bind(frame, statement.target, each)
-            with contextlib.suppress(_Continue):
-                run(frame, statement.body)
-    except _Break:
-        return
-    run(frame, statement.orelse)
-
-
-def _stop(kind: type[Exception]) -> Callable[[Frame, Any], None]:
-    def rule(frame: Frame, statement: ast.stmt) -> None:
-        raise kind
-
-    return rule
-
-
-def _delete(frame: Frame, statement: ast.Delete) -> None:
-    for target in statement.targets:
-        if not isinstance(target, ast.Name) or target.id not in frame.local:
-            raise Refused(f"deletes `{ast.unparse(target)}`")
-        del frame.local[target.id]
-
-
-def _with(frame: Frame, statement: ast.With | ast.AsyncWith) -> None:
-    raise Refused(f"uses `with {ast.unparse(statement.items[0])}`")
-
-
-def _outer(frame: Frame, statement: ast.Global | ast.Nonlocal) -> None:
-    raise Refused(f"changes the outer variable {statement.names[0]!r}")
-
-
-def _refuse(reason: str) -> Callable[[Frame, Any], None]:
-    def rule(frame: Frame, statement: ast.stmt) -> None:
-        raise Refused(reason)
-
-    return rule
+    if statement.orelse:
+        raise Refused("uses `else` behind a loop")
+    for each in items(frame.recorder, evaluate(frame, statement.iter)):
+        bind(frame, statement.target, each)
+        run(frame, statement.body)
 
 
 _RULES: dict[type, Callable[[Frame, Any], None]] = {
@@ -164,16 +124,4 @@ _RULES: dict[type, Callable[[Frame, Any], None]] = {
     ast.If: _if,
     ast.Assert: _assert,
     ast.For: _for,
-    ast.Break: _stop(_Break),
-    ast.Continue: _stop(_Continue),
-    ast.Delete: _delete,
-    ast.With: _with,
-    ast.AsyncWith: _with,
-    ast.Global: _outer,
-    ast.Nonlocal: _outer,
-    ast.Import: _refuse("imports in its forward"),
-    ast.ImportFrom: _refuse("imports in its forward"),
-    ast.Raise: _refuse("raises an error"),
-    ast.FunctionDef: _refuse("defines a function in its forward"),
-    ast.ClassDef: _refuse("defines a class in its forward"),
 }

@@ -83,11 +83,6 @@ def makes_new_tensor(function: Any) -> bool:
     return id(function) in _MAKING
 
 
-def is_operator(function: Any) -> bool:
-    """Whether a function is one of Python's operators."""
-    return id(function) in _OPERATING
-
-
 _STATES = (
     *((torch.compiler, name) for name in ("is_compiling", "is_dynamo_compiling", "is_exporting")),
     *((torch.jit, name) for name in ("is_scripting", "is_tracing")),

@@ -12,13 +12,8 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
 from taiyi_fx.passes.capture.function_sites import add_sites_in_python
 from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
-from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.marks import mark_root
-from taiyi_fx.passes.capture.modules import (
-    is_torch_composite,
-    refuse_special,
-    require_plain_call,
-)
+from taiyi_fx.passes.capture.modules import is_torch_composite, plain_forward
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
 
@@ -119,14 +114,10 @@ def _is_called(module: nn.Module) -> bool:
 
 def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
     """Writes a module's forward as a graph, whatever it is given."""
-    refuse_special(module)
     if is_torch_composite(module):
         kind = type(module).__name__
         raise Refused(f"{kind} is torch's own and calls its parts itself")
-    forward = in_class(type(module), "forward")
-    if not isinstance(forward, FunctionType):
-        raise Refused("has no forward of its own")
-    require_plain_call(recorder, module)
+    forward = plain_forward(recorder, module)
     recorder.seen.inlined.append(part)
     inputs = _inputs(recorder, module, forward)
     recorder.place()

@@ -48,18 +48,15 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
 
 
 def _parts(frame: Frame, target: ast.Tuple | ast.List, value: Value) -> list[Value]:
-    starred = [i for i, name in enumerate(target.elts) if isinstance(name, ast.Starred)]
     count = len(target.elts)
-    if starred:
+    if any(isinstance(name, ast.Starred) for name in target.elts):
         raise Refused(f"unpacks into `{ast.unparse(target)}`")
-    parts = _of_flow(frame, value, count) if isinstance(value, Flow) else _found(frame, value)
+    if isinstance(value, Flow):
+        return _of_flow(frame, value, count)
+    parts = list(items(frame.recorder, value))
     if len(parts) != count:
         raise Refused(f"unpacks {len(parts)} values into {count}")
     return parts
-
-
-def _found(frame: Frame, value: Value) -> list[Value]:
-    return list(items(frame.recorder, value))
 
 
 def _of_flow(frame: Frame, value: Flow, count: int) -> list[Value]:

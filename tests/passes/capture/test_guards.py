@@ -305,6 +305,20 @@ def keeps_in_a_default(self, x, cache=TABLE):
     return self.fc(x) * cache["b"]
 
 
+def multiplies_a_list_of_two_names(self, x):
+    sizes = [1, 2]
+    same_sizes = sizes
+    sizes *= 2
+    return self.fc(x) * len(same_sizes)
+
+
+def adds_to_a_dictionary_of_two_names(self, x):
+    sizes = {"a": 1}
+    same_sizes = sizes
+    sizes |= {"b": 2}
+    return self.fc(x) * len(same_sizes)
+
+
 def imports(self, x):
     from tests.passes.capture.test_guards import SCALE
 
@@ -312,7 +326,8 @@ def imports(self, x):
 
 
 STATEFUL = [draws, draws_by_a_builtin, draws_by_numpy, iterates, counts, collects,
-            asks_by_a_helper, imports]  # fmt: skip
+            asks_by_a_helper, imports, multiplies_a_list_of_two_names,
+            adds_to_a_dictionary_of_two_names]  # fmt: skip
 
 
 @pytest.mark.parametrize("forward", STATEFUL, ids=lambda f: f.__name__)

@@ -258,7 +258,7 @@ STAY = {
     puts_a_part_into_eval: "calls a method that changes or reads the module's state, `eval`",
     asks_parameters: "reads the module's state, `parameters`",
     reads_its_dictionary: "reads `self.__dict__`",
-    uses_a_numpy_number: "computes with a numpy.float64",
+    uses_a_numpy_number: "reads `self.root`, a numpy.float64",
     uses_with: "uses `with torch.no_grad()`",
     uses_autocast: "uses `with torch.autocast",
     is_decorated: "is wrapped by `decorate_context`",
@@ -280,7 +280,7 @@ STAY = {
     applies_a_function: "reads `Square.apply`, of a class",
     checkpoints: "tests the type of a value by `hasattr`",
     calls_forward: "calls `self.fc.forward` directly",
-    changes_a_global: "changes the outer variable 'COUNTS'",
+    changes_a_global: "uses `global COUNTS`",
     makes_a_tensor_by_its_class: "calls torch's Tensor on nothing that flows in (",
     iterates: "iterates over a tensor",
 }
