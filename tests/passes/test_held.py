@@ -516,3 +516,18 @@ def test_a_forward_that_fails_takes_nothing_of_the_one_before_it():
     loss.backward()
     probed.monitor.track(2)
     assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
+
+
+def test_gradients_that_come_after_their_step_belong_to_the_next():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    probed(torch.randn(5, 8)).square().sum().backward()
+    loss = probed(x).square().sum()
+    probed.monitor.track(2)
+    loss.backward()
+    probed.monitor.track(3)
+    for key, value in recorded(probed.monitor, 3).items():
+        assert value == pytest.approx(expected[key], rel=2e-6)
+    assert len(recorded(probed.monitor, 3)) == 6

@@ -98,7 +98,7 @@ class Watch:
         room, holding = self._room, with_hook(self.gradients.append)
         if room is None:
             return careful
-        watches, hung = room.watches, room.hung
+        hung = room.hung
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
@@ -114,7 +114,7 @@ class Watch:
                 if node is not None and not value.output_nr:
                     node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
-                    watches[self] = None
+                    room.watches[self] = None
                     hung.append(None)
                     return value
             return careful(value, given)

@@ -64,6 +64,7 @@ class Held:
         versions: Of each, when it came.
         groups: What each is to be folded into.
         watches: Those whose gradients a builtin holds, in this step.
+        earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
         latest: The node of the latest of them, which backward comes to first.
     """
@@ -73,6 +74,7 @@ class Held:
         self.versions: list[int] = []
         self.groups: list[tuple[SlotGroup, ...]] = []
         self.watches: dict[Watch, None] = {}
+        self.earlier: dict[Watch, None] = {}
         self.hung: list[None] = []
         self.latest: Node | None = None
         self._ends_with = _NONE
@@ -142,7 +144,7 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        for watch in self.watches:
+        for watch in {**self.earlier, **self.watches}:
             count = len(watch.gradients)
             if count:
                 tensors += watch.gradients
@@ -164,7 +166,7 @@ class Held:
                 continue
             for _, slots in groups[i]:
                 fail(slots, RuntimeError("the tensor was changed in place before it was read"))
-            for watch in self.watches:
+            for watch in {**self.earlier, **self.watches}:
                 watch.version = UNKNOWN  # their next gradients are looked at as they come
         return [tensors[i] for i in kept], [groups[i] for i in kept]
 
@@ -185,9 +187,9 @@ class Held:
         self._ends_with = _NONE
 
     def clear(self) -> None:
-        """The same of what is to come."""
+        """The same where a step ends: gradients that come later belong to the next."""
         self.let_go()
-        self.watches.clear()
+        self.earlier, self.watches = self.watches, {}
 
     def _arrange(
         self, shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]
