@@ -120,7 +120,7 @@ class Collector:
             Exception: Whatever a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
-        self._table.board.held.measure()
+        self._table.board.measure()
         members = None if self.join is None else self.join.ranks.members
         readings = Readings(self._modules, self._table, scale, members)
         readings.measure_modules(agenda.of_modules)

@@ -11,9 +11,11 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+from functorch.compile import make_boxed_func
 from torch import nn
+from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import taiyi_fx
 from taiyi_fx.quantity import find_quantity, quantity_names
@@ -373,23 +375,29 @@ def test_cells_may_be_written_between_a_forward_and_its_backward(quantity, backe
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
-@pytest.mark.parametrize("quantity", ["OutputGradSndNorm", "GradientNoiseScale"])
-def test_compiled_autograd_goes_on_without_gradients_and_says_so(quantity):
-    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": ["InputSndNorm", quantity]})
+@pytest.mark.parametrize(
+    "quantity", ["OutputGradSndNorm", "OutputGradAbsMax", "GradientNoiseScale"]
+)
+def test_gradients_are_read_under_compiled_autograd(quantity):
+    cfg = {"": ["InputSndNorm", quantity]}
+    eager, model = (taiyi_fx.instrument(nn.Linear(4, 4), cfg) for _ in range(2))
+    eager.load_state_dict(model.state_dict())
     run = torch.compile(model, backend="aot_eager")
 
     @torch.compile(backend="aot_eager")
-    def step(x):
+    def backward(x):
         run(x).square().mean().backward()
 
-    x = torch.randn(3, 4)
-    with torch._dynamo.config.patch(compiled_autograd=True):
-        step(x)
-    with pytest.warns(taiyi_fx.MonitorWarning, match="compiled autograd"):
-        model.monitor.track(0)
-    (record,) = model.monitor.records
-    assert record.value == pytest.approx(x.norm().item())
-    assert model.weight.grad is not None
+    for step in range(2):
+        xs = torch.randn(2, 3, 4)
+        for x in xs:
+            eager(x).square().mean().backward()
+            with torch._dynamo.config.patch(compiled_autograd=True):
+                backward(x)
+        eager.monitor.track(step)
+        model.monitor.track(step)
+    assert_same_records(eager.monitor.records, model.monitor.records)
+    assert torch.allclose(model.weight.grad, eager.weight.grad)
 
 
 MODULES = {
@@ -555,7 +563,7 @@ def test_a_step_of_two_widths_is_told_in_compiled_code_too():
     for step in range(2):
         run(torch.randn(4, 8))
         run(torch.randn(4, 20))
-        with pytest.warns(taiyi_fx.MonitorWarning, match="merged") if not step else nothing():
+        with pytest.warns(taiyi_fx.MonitorWarning, match="must match") if not step else nothing():
             model.monitor.track(step)
     assert not list(model.monitor.records)
 
@@ -857,53 +865,61 @@ def test_compiled_and_eager_calls_of_one_model_are_joined():
     assert_same_records(eager.monitor.records, mixed.monitor.records)
 
 
-def test_what_compiled_code_writes_into_has_a_fixed_address():
-    """Else torch.compile(mode="reduce-overhead") would give up CUDA graphs, and say so."""
-    kinds = []
+def test_compiled_code_writes_into_nothing_and_is_given_one_tensor_more():
+    """Else torch.compile(mode="reduce-overhead") would give up CUDA graphs, or copy much."""
+    made = []
 
     def backend(graph_module, inputs):
-        held = [
-            getattr(graph_module, n.target) for n in graph_module.graph.find_nodes(op="get_attr")
-        ]
-        # The cell is the only one in float64; the compiler of torch 2.6 makes it an input.
-        cells = [x for x in (*held, *inputs) if x.dtype is torch.float64]
-        kinds.extend(cell._dynamo_static_input_type for cell in cells)
-        return graph_module
+        made.append((graph_module, len(inputs)))
+        return make_boxed_func(graph_module.forward)
 
-    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"0": ["InputSndNorm"]})
-    torch.compile(model, backend=backend, fullgraph=True)(torch.ones(2, 4)).sum().backward()
-    assert kinds == ["guarded"]
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    probed = taiyi_fx.instrument(
+        copy.deepcopy(model), {nn.Linear: ["InputSndNorm", "InputAbsMax", "OutputGradSndNorm"]}
+    )
+
+    def as_it_is(graph_module, inputs):
+        return make_boxed_func(graph_module.forward)
+
+    for each in (model, probed):
+        run = torch.compile(
+            each, backend=aot_autograd(fw_compiler=backend, bw_compiler=as_it_is), fullgraph=True
+        )
+        run(torch.ones(2, 4)).sum().backward()
+    (_, of_plain), (graph, of_probed) = made
+    assert of_probed == of_plain + 1
+    names = {str(node.target) for node in graph.graph.nodes if node.op == "call_function"}
+    assert not [name for name in names if "copy_" in name or "taiyi" in name]
 
 
-SIDE_EFFECTS = "skip_fwd_side_effects_in_bwd_under_checkpoint"
-needs_side_effects = pytest.mark.skipif(
-    not hasattr(torch._dynamo.config, SIDE_EFFECTS),
-    reason="this torch's compiler takes no checkpoint that leaves anything behind",
-)
+def keep_products():
+    return create_selective_checkpoint_contexts([torch.ops.aten.mm.default])
 
 
 class Checkpointed(nn.Module):
-    def __init__(self):
+    """All but its last layer in a checkpoint, of which nothing else comes out."""
+
+    def __init__(self, is_selective):
         super().__init__()
         self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.context = {"context_fn": keep_products} if is_selective else {}
 
     def body(self, x):
-        return self.a(x).tanh()
+        return self.b(self.a(x).tanh())
 
     def forward(self, x):
-        return self.b(checkpoint(self.body, x, use_reentrant=False))
+        return checkpoint(self.body, x, use_reentrant=False, **self.context)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # torch.compile's own look
-@pytest.mark.parametrize("is_one_graph", [pytest.param(True, marks=needs_side_effects), False])
-def test_a_checkpoint_counts_once_in_compiled_code_too(is_one_graph):
-    cfg = {nn.Linear: ["InputAbsMax", "InputSndNorm", "OutputGradSndNorm"]}
-    model = Checkpointed()
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("is_selective", [False, True])
+def test_a_checkpoint_counts_once_in_compiled_code_too(backend, is_selective):
+    cfg = {nn.Linear: ["InputAbsMax", "InputSndNorm", "OutputGradSndNorm", "InputCovMaxEig"]}
+    model = Checkpointed(is_selective)
     eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
-    setting = {SIDE_EFFECTS: True} if is_one_graph else {}
     xs = [torch.randn(3, 4) for _ in range(2)]
-    with torch._dynamo.config.patch(setting):
-        run = torch.compile(compiled, fullgraph=is_one_graph, backend="aot_eager")
-        for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
-            assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    run = torch.compile(compiled, fullgraph=True, backend=backend)
+    for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
+        assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
     assert_same_records(eager.monitor.records, compiled.monitor.records)

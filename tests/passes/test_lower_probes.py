@@ -6,7 +6,7 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.probes.cells import unpacked
+from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import emit
@@ -37,26 +37,53 @@ def test_a_lowered_probe_is_a_call_of_constants():
     calls = [n for n in graph.nodes if n.op == "call_function"]
     assert len(calls) == 4
     assert len({id(n.target) for n in calls}) == 1
-    assert {type(c) for n in calls for c in constants_in(n.args[1:])} == {str, bool, type(None)}
+    assert {type(c) for n in calls for c in constants_in(n.args[1:])} == {str, type(None)}
 
 
-def test_what_equal_reductions_read_lands_in_the_cells_of_each_slot():
+def test_what_equal_reductions_read_lands_in_the_slots_of_each():
     model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)), torch.randn(3, 4)
-    graph, table = lowered(model)
-    run = emit(graph, {n: m.forward for n, m in model.named_modules()})
-    run(model, x).sum().backward()
-    run(model, x).sum().backward()
+    table, run = compiled(model)
+    run(x).sum().backward()
+    table.board.take_left()  # as at the end of each forward
+    run(x).sum().backward()
+    table.board.measure()
     for reading, slot in table.at("train", "0", 0).items():
-        count, (norm,) = unpacked(slot.cells, slot.kinds)
-        assert count == 2
+        (norm,) = slot.state
         if reading.site.port == "input":
             torch.testing.assert_close(norm.double(), (2 * x.double().square().sum()).sqrt())
+        assert norm > 0
 
 
-def test_cells_given_up_are_not_to_be_found():
-    graph, table = lowered(model := nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)))
-    run = emit(graph, {n: m.forward for n, m in model.named_modules()})
-    run(model, torch.randn(3, 4))
-    assert any("_cell_" in name for name in vars(table.board))
+def test_what_forwards_leave_without_python_between_them_is_merged_where_it_lies():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)), torch.randn(3, 4)
+    table, run = compiled(model, is_within=True)
+    for _ in range(3):
+        run(x).sum().backward()
+    table.board.measure()
+    (norm,) = next(
+        slot.state for r, slot in table.at("train", "0", 0).items() if r.site.port == "input"
+    )
+    torch.testing.assert_close(norm.double(), (3 * x.double().square().sum()).sqrt())
+
+
+def test_what_is_given_up_is_not_to_be_found():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    table, run = compiled(model)
+    run(torch.randn(3, 4)).sum().backward()
     table.drop()
-    assert not any("_cell_" in name for name in vars(table.board))
+    table.board.measure()
+    assert all(slot.state is None for slot in table.at("train", "0", 0).values())
+
+
+def compiled(model, *, is_within=False):
+    graph, table = lowered(model)
+    forward = emit(graph, {n: m.forward for n, m in model.named_modules()})
+    board = table.board
+
+    def run(x):
+        board.is_within = is_within
+        y = forward(model, x)
+        end_forward(board)
+        return y
+
+    return table, torch.compile(run, backend="aot_eager", fullgraph=True)

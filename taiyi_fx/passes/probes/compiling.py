@@ -3,40 +3,81 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch._C._dynamo import eval_frame
+from torch.fx.node import has_side_effect
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _Operators(threading.local):
-    """How many operators are at work, one within the other."""
+class _Operations(threading.local):
+    """How many operations of compiled code are at work, one within the other."""
 
     depth = 0
 
 
-_OPERATORS = _Operators()
+_AT_WORK = _Operations()
+_ONE_OPERATION: list[Callable[..., Any]] = []
 
 
 def is_compiling() -> bool:
     """Whether a statistic is measured for compiled code, where nothing may depend on its value.
 
-    The compiler answers for what it goes through itself; what it calls as one operator it does not
-    see.
+    The compiler answers for what it goes through itself; what it calls as one operation it does
+    not see.
     """
-    return torch.compiler.is_compiling() or _OPERATORS.depth > 0
+    return torch.compiler.is_compiling() or _AT_WORK.depth > 0
 
 
 @contextmanager
 def for_compiled_code() -> Iterator[None]:
-    """What runs in the body is an operator's."""
-    _OPERATORS.depth += 1
+    """What runs in the body is part of compiled code."""
+    _AT_WORK.depth += 1
     try:
         yield
     finally:
-        _OPERATORS.depth -= 1
+        _AT_WORK.depth -= 1
+
+
+def one_operation(function: _Function) -> _Function:
+    """Has the compiler take calls of a function as one operation each, and never leave one out.
+
+    Its arguments are tensors and constants, and lists of them.
+    """
+    _ONE_OPERATION.append(function)
+    return function
+
+
+def take_operations() -> None:
+    """Tells the compiler of these functions: not before it is needed, as its import takes long."""
+    while _ONE_OPERATION:
+        function = _ONE_OPERATION.pop()
+        torch._dynamo.allow_in_graph(function)
+        has_side_effect(function)
+
+
+CHECKPOINT = "an activation checkpoint"
+
+
+def body_under_way() -> str:
+    """The innermost of what the compiler takes as one with a body, where it is, or nothing.
+
+    Out of such a body nothing gets but what it returns. To be asked while the compiler traces.
+    """
+    from torch._dynamo.symbolic_convert import InstructionTranslator
+
+    tracer = InstructionTranslator.current_tx().output.current_tracer
+    found = ""
+    while tracer.parent is not None:
+        name = str(tracer.source_target)
+        if "checkpoint" not in name:
+            return name
+        tracer, found = tracer.parent, CHECKPOINT
+    return found
 
 
 def stays_python(function: Any) -> None:

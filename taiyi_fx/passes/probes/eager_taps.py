@@ -80,13 +80,13 @@ class Watch:
             is_inside: Whether nobody else hangs hooks on the tensor; those would come first.
         """
         if isinstance(node, BackwardCFunction):  # which may write into what it is given
-            node.register_prehook(functools.partial(_give_one_of, output, self._fold))
+            node.register_prehook(functools.partial(give_one_of, output, self._fold))
         elif is_inside and not output:
             # What `Tensor.register_hook` ends with, for a sixth of its time: the node gets the
             # hooks of a tensor, here of one that is kept for this.
             node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
         else:
-            node.register_prehook(functools.partial(_give_one_of, output, self._take))
+            node.register_prehook(functools.partial(give_one_of, output, self._take))
 
     def quick(self, careful: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
         """What hangs on a tensor that nobody else hangs hooks on, in less time.
@@ -136,9 +136,10 @@ def held_by(groups: tuple[SlotGroup, ...]) -> Held | None:
     return groups[0][1][0].board.held if are_held(groups) else None
 
 
-def _give_one_of(
+def give_one_of(
     output: int, take: Callable[[Tensor], None], gradients: tuple[Tensor | None, ...]
 ) -> None:
+    """Gives the gradient of one output of a node, where there is one."""
     g = gradients[output]
     if g is not None:
         take(g)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Change
 from taiyi_fx.passes.note import add_note
-from taiyi_fx.passes.probes.operators import OPERATORS
+from taiyi_fx.passes.probes.compiling import one_operation
 from taiyi_fx.passes.structure import (
     Call,
     alias_of,
@@ -276,9 +278,9 @@ class CompiledEdit(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
-        """``x``, as a compiled probe returns it."""
+        """``x``, as memory of its own."""
         ctx.edit = edit
-        return OPERATORS.same(x)
+        return same(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
@@ -286,3 +288,38 @@ class CompiledEdit(torch.autograd.Function):
         with torch.no_grad():
             made = ctx.edit.function(grads[0])
         return ctx.edit.checked(grads[0], made), None
+
+
+@one_operation
+def same(x: Tensor) -> Tensor:
+    """What a Function returns of what it was given: the same, as memory of its own.
+
+    Of what ``detach`` returns, AOTAutograd mixes up outputs that share memory: their gradients
+    would go past the Function, or nowhere.
+    """
+    if not (_views_keep_strides(x) or _is_expanded(x)):
+        return x.new_empty_strided(x.shape, x.stride()).copy_(x)
+    return torch.ops.aten._unsafe_view(x, x.shape)
+
+
+def _views_keep_strides(x: Tensor) -> bool:
+    """Whether a view of the same shape has the same strides, as the compiler believes of all.
+
+    Kernels lay axes of size 1 around what lies within them, whatever their strides were. By these a
+    convolution may have told its memory format.
+    """
+    axes = list(zip(x.shape, x.stride(), strict=True))
+    return all(
+        stride == inner_size * inner_stride
+        for (size, stride), (inner_size, inner_stride) in pairwise(axes)
+        if statically_known_true(size == 1)
+    )
+
+
+def _is_expanded(x: Tensor) -> bool:
+    """Whether elements share memory, so that there is no copying into such strides.
+
+    Of these, strides of axes of size 1 tell no memory format.
+    """
+    axes = zip(x.shape, x.stride(), strict=True)
+    return any(statically_known_true(stride == 0) and size != 1 for size, stride in axes)

@@ -27,7 +27,7 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     x = x.detach() if x.requires_grad else x
     for reduction, slots in groups:
         try:
-            part = x if type(x) is Tensor else _part(x, reduction, slots)
+            part = x if type(x) is Tensor else part_of(x, reduction, slots)
             if part is None:
                 continue
             measured = _measured(reduction, part)
@@ -57,7 +57,7 @@ def _measured(reduction: Any, x: Tensor) -> State | Numbers:
     return reduction.measure(x) if found is None else found
 
 
-def _part(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
+def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
     """What this rank reduces of a tensor that may be spread over several."""
     if is_dressed(x):
         with torch._C.DisableTorchFunctionSubclass():
@@ -67,3 +67,9 @@ def _part(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
     for slot in slots:
         slot.ranks = ranks_of(x)
     return at_call(x, reduction, is_joined=slots[0].is_joined)
+
+
+def without_frames(error: Exception) -> Exception:
+    """The error without its traceback, which would keep the tensors of its frames alive."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port, has_fixed_shape
-from taiyi_fx.passes.probes.addresses import address_of
-from taiyi_fx.passes.probes.compiled_taps import Into, Steps
+from taiyi_fx.passes.probes.compiled import Steps
 from taiyi_fx.passes.probes.eager_taps import (
     NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
@@ -26,6 +25,7 @@ from taiyi_fx.passes.probes.folds import SlotGroup, fold, leave
 from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held
 from taiyi_fx.passes.probes.parts import is_spread, whole
 from taiyi_fx.passes.probes.slots import Slot
+from taiyi_fx.passes.probes.traces import Reader
 from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
 
 
@@ -158,11 +158,21 @@ class Probe:
     def steps(self) -> Steps:
         """What it does, in constants that compiled code can hold."""
         place = "made here" if self.is_fresh else "shared" if self.taps_output else "given"
-        return (
-            *(("value", place, pick, _into(groups)) for pick, groups in self.value_slots),
-            *(("gradient", place, pick, _into(groups)) for pick, groups in self.gradient_slots),
-            *(("pair", place, pick, _into(groups)) for pick, groups in self.pair_slots),
+        by_what = (
+            ("value", self.value_slots),
+            ("gradient", _parted(self.gradient_slots, is_open=False)),
+            ("pair", _parted(self.pair_slots, is_open=False)),
+            ("gradient itself", _parted(self.gradient_slots + self.pair_slots, is_open=True)),
         )
+        return tuple(
+            (what, place, pick, self._reader(groups))
+            for what, picks in by_what
+            for pick, groups in picks
+        )
+
+    def _reader(self, groups: tuple[SlotGroup, ...]) -> str:
+        board = self.slots[0].board
+        return board.readers.setdefault(groups, Reader(groups)).key
 
 
 def _holding(
@@ -201,12 +211,15 @@ def _named(probe: Probe, function: Callable[..., Any]) -> Callable[..., Any]:
     return named
 
 
-def _into(groups: tuple[SlotGroup, ...]) -> tuple[Into, ...]:
-    return tuple(
-        (address_of(reduction), has_fixed_shape(reduction), slot.key)
-        for reduction, slots in groups
-        for slot in slots
+def _parted(
+    picks: tuple[tuple[Pick, tuple[SlotGroup, ...]], ...], *, is_open: bool
+) -> tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]:
+    """Those of the groups whose states have a size that depends on the batch's, or the others."""
+    meant = (
+        (pick, tuple(g for g in groups if has_fixed_shape(g[0]) is not is_open))
+        for pick, groups in picks
     )
+    return tuple((pick, groups) for pick, groups in meant if groups)
 
 
 def _picked(value: Any, pick: Pick) -> Tensor | None:

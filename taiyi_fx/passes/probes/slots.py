@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Numbers, Plan, Reading, State
-from taiyi_fx.passes.probes.addresses import refusal_of, without_frames
-from taiyi_fx.passes.probes.cells import Kind, new_cells, unpacked
-from taiyi_fx.passes.probes.folds import CLOCK
+from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
+from taiyi_fx.passes.probes.folds import without_frames
 from taiyi_fx.passes.probes.held import Held
+from taiyi_fx.passes.probes.traces import Part, Reader, Trace
 
-_SLOTS: weakref.WeakValueDictionary[str, Slot] = weakref.WeakValueDictionary()
 _KEYS = itertools.count()
+
+BOARDS: weakref.WeakValueDictionary[str, Board] = weakref.WeakValueDictionary()
+"""By the texts that compiled code has for them."""
 
 _TYPES = {int: torch.int64, float: torch.float64}
 
@@ -26,20 +27,59 @@ _TYPES = {int: torch.int64, float: torch.float64}
 class Board:
     """What the slots of a model have in common.
 
-    Compiled code finds slots and their cells here, by names that are texts in the code. The
-    compiler checks at each call every object that it went through, so the way is short; and it sees
-    an attribute that was set while it traced, but not a new entry of a dictionary that it has read
-    before.
+    Compiled code leaves here what it reads, under names that are texts in the code.
 
     Attributes:
+        key: The text that compiled code has for it.
         touched: The slots that a step has left something in, by their keys.
         held: The small tensors that are still to be folded.
+        readers: What is read of one tensor in compiled code, each once.
+        traces: The graphs that the compiler made.
+        left: What their forwards left that is still to be unpacked.
+        is_open: Whether a forward runs whose end leaves what compiled code reads.
+        is_within: Whether the code around the model is compiled with it.
+        making: What the compiler is at work on, or was last, and the graph that it makes of it.
     """
 
     def __init__(self) -> None:
+        self.key = f"board{next(_KEYS)}"
         self.touched: dict[str, Slot] = {}
         self.held = Held()
+        self.readers: dict[Any, Reader] = {}
+        self.traces: list[Trace] = []
+        self.left: list[tuple[Trace, list[Part] | None, list[Tensor] | None]] = []
+        self.is_open = self.is_within = False
+        self.making: tuple[Any, Trace] | None = None
         self._reductions: dict[Any, Any] = {}
+        BOARDS[self.key] = self
+
+    def take_left(self) -> None:
+        """Takes what forwards of compiled code left, so that the next has room for its own."""
+        for trace in self.traces:
+            trace.take()
+
+    def drop_left(self) -> None:
+        """The same for a forward that failed."""
+        self.take_left()
+        self.left.clear()
+
+    def drop(self) -> None:
+        """Lets go of all that has come and waits."""
+        self.held.clear()
+        self.drop_left()
+        for trace in self.traces:
+            trace.drop()
+
+    def measure(self) -> None:
+        """Folds all that has come and waits."""
+        self.held.measure()
+        if self.traces:
+            self.take_left()
+            left, self.left = self.left, []
+            for trace, parts, whole in left:
+                trace.unpack(parts, whole)
+            for trace in self.traces:
+                trace.unpack_gradients()
 
     def one_of(self, reduction: Any) -> Any:
         """One and the same object for all equal reductions."""
@@ -49,18 +89,11 @@ class Board:
 class Slot:
     """The statistic of one reading at one call, while a step lasts.
 
-    Run eagerly, a slot holds a state and replaces it. In compiled code nothing in Python may
-    happen while gradients flow, so there the state is a set of preallocated cells, written in
-    place: plain tensors, never buffers, which DistributedDataParallel would overwrite.
-
     Attributes:
-        found: What eager folds left, or None.
-        cells: The state in compiled code, or None.
-        kinds: Of the state's parts there.
+        found: The state, or None.
         shape: The shape first seen.
         module: The module's name.
         failure: Why a fold did not succeed in this step, or None.
-        refusal: Why none can in compiled code, or None.
         handles: Hooks on tensors that outlive the step.
         note: Why nothing may be here, as far as the forward pass could tell.
         order: When it was last folded into, beside others: larger is later.
@@ -82,22 +115,17 @@ class Slot:
         self.board = Board() if board is None else board
         self._touched = self.board.touched
         self.found: State | Numbers | None = None
-        self.cells: State | None = None
-        self.kinds: tuple[Kind, ...] = ()
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
-        self.refusal: Exception | None = None
         self.note: str | None = None
         self.order = 0
         self.is_joined = is_joined
         self.ranks: tuple[int, ...] | None = None
         self.handles: list[RemovableHandle] = []
-        setattr(self.board, self.key, self)
-        _SLOTS[self.key] = self
 
     @property
     def state(self) -> State | None:
-        """What eager folds left, as tensors."""
+        """What was folded, as tensors."""
         if self.found is None:
             return None
         state = self.found = in_tensors(self.found)
@@ -118,26 +146,17 @@ class Slot:
         self.failure, self.found = without_frames(error), None
         self._touched[self.key] = self
 
-    def fail_as_refused(self) -> None:
-        """The same for compiled code, where what it would fold cannot be measured."""
-        self.failure = self.refusal
-        self._touched[self.key] = self
-
     def leave(self, note: str) -> None:
         """Notes why nothing may come here."""
         self.note = note
         self._touched[self.key] = self
 
-    def keep_in(self, kinds: tuple[Kind, ...], cells: State | None) -> None:
-        """Takes these cells for compiled code, or gives up those that it had."""
-        for i in range(len(self.cells or ())):
-            delattr(self.board, cell_name(self.key, i))
-        for i, cell in enumerate(cells or ()):
-            # The compiler then takes it for a constant, and checks only that it is the same one.
-            # Besides, CUDA graphs are given up where they would write into what may move.
-            torch._dynamo.mark_static_address(cell, guard=True)
-            setattr(self.board, cell_name(self.key, i), cell)
-        self.kinds, self.cells = kinds, cells
+    cells = None
+    kinds = ()
+
+    def read(self) -> tuple[State, None] | None:
+        """The state, if there is one."""
+        return None if self.state is None else (self.state, None)
 
     def clear(self) -> None:
         """Forgets the step."""
@@ -146,30 +165,6 @@ class Slot:
             for handle in self.handles:
                 handle.remove()
             self.handles.clear()
-
-    def read(self) -> tuple[State, Tensor | None] | None:
-        """The state, and where only the device knows whether there is one, the count of folds."""
-        if self.cells is None:
-            return None if self.state is None else (self.state, None)
-        copied = tuple(cell.clone() for cell in self.cells)  # the next step writes there
-        count, state = unpacked(copied, self.kinds)
-        if self.state is None:
-            return state, count.long()
-        merged = self.reading.reduction.merge(self.state, state)
-        if any(m.shape != s.shape for m, s in zip(merged, self.state, strict=True)):
-            return (merged if count > 0 else self.state), None  # the host has to ask
-        return where(count > 0, merged, self.state), None
-
-
-def cell_name(key: str, i: int) -> str:
-    """The name of a slot's cell on the board."""
-    return f"{key}_cell_{i}"
-
-
-class _Allocations:
-    """How often any slot was given cells."""
-
-    count = 0
 
 
 class SlotTable:
@@ -188,8 +183,6 @@ class SlotTable:
         self.board = Board()
         self._touched = self.board.touched
         self._is_joined = False
-        self._counts: list[Tensor] = []
-        self._allocations = 0
         self.version = 0
         self.before: list[tuple[Slot, State | Numbers]] = []
 
@@ -216,7 +209,7 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
-        self.board.held.measure()
+        self.board.measure()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
     def begin_forward(self) -> None:
@@ -226,6 +219,7 @@ class SlotTable:
     def restore(self) -> None:
         """Takes the step back to what it had brought before the forward."""
         self.board.held.let_go()
+        self.board.drop_left()
         for slot in self._touched.values():
             slot.found = slot.failure = None
         for slot, state in self.before:
@@ -238,19 +232,12 @@ class SlotTable:
         for slot in self._touched.values():
             slot.clear()
         self._touched.clear()
-        if self._allocations != _Allocations.count:
-            self._allocations = _Allocations.count
-            self._counts = [s.cells[0][:1] for s in self._every() if s.cells is not None]
-        if self._counts:
-            torch._foreach_zero_(self._counts)  # pyright: ignore[reportPrivateImportUsage]
 
     def drop(self) -> None:
         """Gives up all memory: what is folded next may be elsewhere."""
-        self.board.held.clear()
+        self.board.drop()
         for slot in self._every():
             slot.found = None
-            slot.keep_in((), None)
-        self._counts = []
 
     def _every(self) -> Iterator[Slot]:
         return (slot for slots in self._slots.values() for slot in slots.values())
@@ -277,32 +264,3 @@ def stacked(each: Sequence[State | Numbers]) -> State:
 def where(condition: Tensor, a: State, b: State) -> State:
     """The parts of one state or the other, as the device decides."""
     return tuple(torch.where(condition, x, y) for x, y in zip(a, b, strict=True))
-
-
-@torch.compiler.assume_constant_result
-def come_next(key: str) -> bool:
-    """Puts a slot behind all others; runs once, while the compiler traces, as ordinary Python."""
-    slot = _SLOTS[key]
-    # Compiled code runs in the order that it is traced in, and its backward in reverse.
-    slot.order = next(CLOCK) * (-1 if slot.reading.site.port in GRADIENT_PORTS else 1)
-    return True
-
-
-@torch.compiler.assume_constant_result
-def take_refusal(key: str, address: str) -> bool:
-    """Tells a slot why its reduction could not be taken, likewise."""
-    _SLOTS[key].refusal = refusal_of(address)
-    return True
-
-
-@torch.compiler.assume_constant_result
-def allocate(key: str, kinds: tuple[Kind, ...], device: torch.device) -> tuple[str, ...]:
-    """Gives a slot its cells, likewise, behind all others; returns their names on the board."""
-    come_next(key)
-    slot = _SLOTS[key]
-    if slot.cells is None or slot.kinds != kinds or slot.cells[0].device != device:
-        if slot.cells is not None and slot.cells[0][0] > 0:
-            slot.fail(ValueError(f"{slot.kinds} of one step cannot be merged with {kinds}"))
-        slot.keep_in(kinds, new_cells(kinds, device))
-        _Allocations.count += 1
-    return tuple(cell_name(key, i) for i in range(len(slot.cells or ())))

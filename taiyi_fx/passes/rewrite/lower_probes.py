@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from torch import fx
 
-from taiyi_fx.passes.probes.compiled_taps import CompiledProbes
+from taiyi_fx.passes.ir import GRADIENT_PORTS
+from taiyi_fx.passes.probes.compiled import CompiledProbes
+from taiyi_fx.passes.probes.compiling import take_operations
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
@@ -20,7 +22,9 @@ def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
             if is_probe(node):
                 node.target = node.target.quick()
         return graph
-    probes = CompiledProbes(context.table.board)
+    take_operations()
+    gradients = sum(reading.site.port in GRADIENT_PORTS for _, reading in context.due)
+    probes = CompiledProbes(context.table.board, gradients)
     for node in graph.nodes:
         if is_probe(node):
             value, *given = node.args

@@ -8,7 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.probes.compiled import end_forward
+from taiyi_fx.passes.probes.slots import Board
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph
@@ -34,9 +37,10 @@ class Dispatcher(ForwardOverride):
     sites: frozenset[str] = frozenset()
     edited: frozenset[str] = frozenset()
 
-    def __init__(self, module: nn.Module, run: Run) -> None:
+    def __init__(self, module: nn.Module, run: Run, board: Board) -> None:
         super().__init__(module)
         self.run = run
+        self.board = board
         self.graphs: list[GuardedGraph] = []
         self.own_call: ProbedGraph | None = None
         self.functions: FunctionCalls | None = None
@@ -57,10 +61,21 @@ class Dispatcher(ForwardOverride):
         return bool(self.edited) or self.is_rewritten
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        run = self.run
+        run, board = self.run, self.board
         mode = run.mode_here() if run.is_here else None
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
             return self.plain()(*args, **kwargs)
+        if mode is None or board.is_open or not torch.compiler.is_compiling():
+            return self._read(mode, args, kwargs)
+        board.is_open = True
+        try:
+            value = self._read(mode, args, kwargs)
+        finally:
+            board.is_open = False
+        end_forward(board)
+        return value
+
+    def _read(self, mode: Mode | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         graph = self._graph()
         if self.before_python is not None and graph not in self.graphs:
             self.before_python()

@@ -78,7 +78,7 @@ class Installation:
 
     def _dispatcher(self, name: str, capture: Capture, *, is_target: bool) -> Dispatcher:
         module = self._modules[name]
-        made = Dispatcher(module, self.run)
+        made = Dispatcher(module, self.run, self.table.board)
         graphs: list[CapturedGraph] = capture.graphs.get(name, [])
         calls = {} if not name and capture.is_whole else self._calls
         for graph in graphs:
@@ -224,7 +224,9 @@ class Installation:
         if not compiled:
             return
         every = {override.module: override for override in self.dispatchers.values()}
-        self._frames = [ForwardOverride(m) for m in compiled if m not in every]
+        self._frames = [
+            Dispatcher(m, self.run, self.table.board) for m in compiled if m not in every
+        ]
         self._compiled += [*self._frames, *(every[m] for m in compiled if m in every)]
         self._choose()
         self.session.is_observing = False  # what is compiled cannot be followed

@@ -13,6 +13,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
+from taiyi_fx.passes.probes.compiling import body_under_way
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
@@ -73,9 +74,9 @@ class ProbedGraph:
 
         Without a mode it makes none: only the edits are in it.
         """
-        starts = self.count_calls() if mode else ()
         if torch.compiler.is_compiling():
-            return self._compiled(mode, starts)
+            return self._compiled(mode, self._count_compiled_calls() if mode else ())
+        starts = self.count_calls() if mode else ()
         place = mode, self.run.due_key if mode else "", starts
         if place not in self._made:
             self._made[place] = self.made(mode, starts)
@@ -103,6 +104,31 @@ class ProbedGraph:
                 starts.append((i, calls.count))
             calls.count += made
         return tuple(starts)
+
+    def _count_compiled_calls(self) -> Starts:
+        """The same in compiled code, also in a checkpoint, which leaves no counter changed."""
+        starts, made = _count(self.key, tuple(calls.count for calls, _ in self._calls))
+        for (calls, _), count in zip(self._calls, made, strict=True):
+            if count:
+                calls.count += count
+        return starts
+
+    def count_compiled(self, counts: tuple[int, ...]) -> tuple[Starts, tuple[int, ...]]:
+        """Where calls start that compiled code makes, and what counters are to be told of.
+
+        Args:
+            counts: What they have counted.
+        """
+        within, is_within = self.run.within(), bool(body_under_way())
+        starts, told = [], []
+        for i, ((calls, made), count) in enumerate(zip(self._calls, counts, strict=True)):
+            before = count + within.get(calls, 0)
+            if before:
+                starts.append((i, before))
+            if is_within:
+                within[calls] = within.get(calls, 0) + made
+            told.append(0 if is_within else made + within.pop(calls, 0))
+        return tuple(starts), tuple(told)
 
     def undo(self, mode: Mode) -> None:
         """Takes back the calls just counted: what they left is what was there before the forward.
@@ -133,6 +159,11 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
     if not hasattr(graph, place):
         setattr(graph, place, graph.made(mode, starts, is_compiled=True))
     return True
+
+
+@torch.compiler.assume_constant_result
+def _count(key: str, counts: tuple[int, ...]) -> tuple[Starts, tuple[int, ...]]:
+    return _GRAPHS[key].count_compiled(counts)
 
 
 def own_call(

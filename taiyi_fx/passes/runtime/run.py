@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch._guards import TracingContext
 
 from taiyi_fx.passes.ir import Due, Mode
 
@@ -55,11 +56,23 @@ class Run:
         self.observer: Observer | None = None
         self.made: list[range] = []
         self._keys = {self.due: self.due_key}
+        self._within: tuple[Any, dict[Calls, int]] = None, {}
 
     def set_due(self, due: Due) -> None:
         """Makes these the due readings."""
         self.due = due
         self.due_key = self._keys.setdefault(due, f"due{len(self._keys)}")
+
+    def within(self) -> dict[Calls, int]:
+        """Calls in checkpoints that the compiler has met in this forward and not told counters."""
+        making = TracingContext.try_get()
+        if self._within[0] is not making:
+            self._within = making, {}
+        return self._within[1]
+
+    def begin_compiled(self) -> None:
+        """A forward begins in what the compiler is making, perhaps not the first."""
+        self._within = None, {}
 
     def begin(self, mode: Mode | None) -> None:
         """A forward of the instrumented model begins, in this thread."""

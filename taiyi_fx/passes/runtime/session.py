@@ -17,6 +17,7 @@ from torch._C._dynamo.eval_frame import set_eval_frame
 
 from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import stays_python
 
 if TYPE_CHECKING:
@@ -154,12 +155,14 @@ class Session:
             self.installation.meet_compiled_parts()
         self.installation.put(needs_parts=needs_parts)
         self.installation.count_anew()
+        self.table.board.is_open = False  # as one that failed may have left it
         self.run.begin(mode)
         self._first = _get_sequence_nr()
         return limit
 
     def _end(self, limit: int) -> None:
         self.table.board.held.end_forward()
+        self.table.board.take_left()
         if self.installation.is_always:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()
@@ -176,11 +179,16 @@ class Session:
             # The compiler has seen by now that no forward stands on the root.
             forward = self.installation.dispatchers[""]
         self.installation.count_anew()
+        board = self.table.board
         run.inside, run.mode = True, mode
+        board.is_open = board.is_within = True
         try:
-            return forward(*args, **kwargs)
+            value = forward(*args, **kwargs)
+            end_forward(board)
         finally:
             run.inside, run.mode = False, None
+            board.is_open = board.is_within = False
+        return value
 
     def _observed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.is_observing = False
@@ -216,4 +224,5 @@ stays_python(_compiled)
 def _stand_for_good(key: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     INSTALLATIONS[key].stand_for_good()
+    INSTALLATIONS[key].run.begin_compiled()
     return True

@@ -1,0 +1,206 @@
+"""Readings in compiled code: what the compiler goes through, in constants and few operations."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch._guards import TracingContext
+from torch.nn import Parameter
+
+from taiyi_fx.passes.ir import Pick
+from taiyi_fx.passes.probes.compiling import CHECKPOINT, body_under_way
+from taiyi_fx.passes.probes.eager_taps import PARAMETER
+from taiyi_fx.passes.probes.in_graph import apart, leave, merged, one_of, read, read_within, watch
+from taiyi_fx.passes.probes.slots import BOARDS, Board
+from taiyi_fx.passes.probes.traces import TRACES, Trace
+from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
+
+What = Literal["value", "gradient", "pair", "gradient itself"]
+Place = Literal["made here", "shared", "given"]
+"""Whether nobody else knows the tensor, or anybody may; or it is what a module is given."""
+Steps = tuple[tuple[What, Place, Pick, str], ...]
+"""What a probe reads, of which tensor, and the reader that knows the reductions."""
+
+_ROOM = 4
+"""Numbers for each due reading of a gradient, in a carrier that is made before any is seen."""
+
+
+class CompiledProbes:
+    """Every probe of compiled code: the code says by constants what is to be read.
+
+    Nothing has to be checked of constants when the code is called.
+
+    Args:
+        board: Where what is read is left.
+        gradients: How many readings of gradients are due.
+    """
+
+    def __init__(self, board: Board, gradients: int) -> None:
+        # torch.fx names a called object in the generated code by these two.
+        self.__name__ = "probes"
+        self.__module__ = "taiyi_fx"
+        self.board = board
+        self.room = _ROOM * gradients
+
+    def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
+        """Does what a probe does, for a value and what the call was given."""
+        for what, place, pick, reader in steps:
+            if what == "gradient itself":
+                self._note(reader, "gradients themselves are not kept in compiled code")
+                continue
+            tensor = find_tensor(value, None if what == "pair" else pick)
+            if tensor is None:
+                continue
+            if what == "value":
+                self._read(tensor.detach(), reader)
+            elif what == "gradient":
+                value = self._watched(value, tensor, None, place, reader)
+            elif (x := find_tensor(given, pick)) is not None:
+                value = self._watched(value, tensor, x.detach(), place, reader)
+        return value
+
+    def _read(self, x: Tensor, reader: str) -> None:
+        board = self.board
+        trace, where = _trace_here(board.key, board.is_within)
+        if not where:
+            name = f"{trace}_parts"
+            if getattr(board, name) is None:
+                setattr(board, name, [])
+            getattr(board, name).append((reader, read(x, trace, reader)))
+        elif where == CHECKPOINT:
+            name, _ = _carrier_at(trace, x.device, self.room)
+            read_within(x, getattr(board, name), trace, reader)
+        else:
+            _note(trace, reader, f"compiled code hands nothing out of {where}")
+
+    def _watched(self, value: Any, y: Tensor, x: Tensor | None, place: Place, reader: str) -> Any:
+        """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
+        why = self._why_not(value, y, place)
+        if why is not None:
+            self._note(reader, why)
+        if why is not None or not y.requires_grad or not torch.is_grad_enabled():
+            return value
+        board = self.board
+        trace, where = _trace_here(board.key, board.is_within)
+        if where and where != CHECKPOINT:
+            _note(trace, reader, f"compiled code hands nothing out of {where}")
+            return value
+        # A view of what is given: a change of it in place reaches all who know it. A hook on itself
+        # would see the gradient of its other uses, too.
+        alias = alias_of(y) if place == "given" else apart(y) if place == "made here" else y
+        name, index = _carrier_at(trace, y.device, self.room)
+        tickets = [watch(alias, x, getattr(board, name), index, trace, reader)]
+        for name, other in _other_carriers(trace, reader, index):
+            tickets.append(watch(alias, x, getattr(board, name), other, trace, reader))
+        if not where:
+            name = f"{trace}_tickets"
+            if getattr(board, name) is None:
+                setattr(board, name, [])
+            getattr(board, name).extend(tickets)
+        return value if place == "shared" else replace_tensor(value, y, alias)
+
+    def _why_not(self, value: Any, y: Tensor, place: Place) -> str | None:
+        if isinstance(y, Parameter):
+            return PARAMETER
+        if place != "shared" and value is not y and not stands_in(value, y):
+            return "the tensor there is held by another: read its gradient without compiling"
+        return None
+
+    def _note(self, reader: str, why: str) -> None:
+        trace, _ = _trace_here(self.board.key, self.board.is_within)
+        _note(trace, reader, why)
+
+
+def end_forward(board: Board) -> None:
+    """Leaves all that compiled code has read in this forward, where Python or the next finds it."""
+    trace = _trace_begun(board.key)
+    if not trace:
+        return
+    parts = getattr(board, f"{trace}_parts") or ()
+    tickets = getattr(board, f"{trace}_tickets") or ()
+    carriers = [getattr(board, name) for name in _carriers(trace)]
+    readers = [reader for reader, _ in parts]
+    left = leave([x for _, tensors in parts for x in tensors], readers, carriers, trace)
+    setattr(board, f"{trace}_parts", None)
+    place = _place_left(trace)
+    if board.is_within:
+        before = getattr(board, place)
+        if before is not None:
+            left = merged(before, left, trace)
+    setattr(board, place, left)
+    if carriers:
+        setattr(board, f"{trace}_tickets", None)
+        setattr(board, f"{trace}_ticket", one_of(list(tickets), carriers, trace))
+
+
+# All of these are called with constants only: the compiler runs them once, as ordinary Python,
+# while it traces. It sees an attribute that was set then, but not a new entry of a dictionary.
+
+
+@torch.compiler.assume_constant_result
+def _trace_here(board: str, is_within: bool) -> tuple[str, str]:
+    """The graph that the compiler is making, and what in it calls what it is going through."""
+    return _trace(BOARDS[board], is_within=is_within).key, body_under_way()
+
+
+@torch.compiler.assume_constant_result
+def _trace_begun(board: str) -> str:
+    """The graph that the compiler is making, if anything is read in it."""
+    making = BOARDS[board].making
+    return making[1].key if making and making[0] is TracingContext.try_get() else ""
+
+
+@torch.compiler.assume_constant_result
+def _carrier_at(trace: str, device: torch.device, room: int) -> tuple[str, int]:
+    found = TRACES[trace]
+    index = found.carrier_at(device, room)
+    return _put(found, index), index
+
+
+@torch.compiler.assume_constant_result
+def _other_carriers(trace: str, reader: str, index: int) -> tuple[tuple[str, int], ...]:
+    """The carriers of a reader's states that found no room in that one."""
+    found = TRACES[trace]
+    rooms = (room.tensor for entry, room in found.rooms.items() if entry.reader == reader)
+    return tuple((_put(found, other), other) for other in dict.fromkeys(rooms) if other != index)
+
+
+@torch.compiler.assume_constant_result
+def _carriers(trace: str) -> tuple[str, ...]:
+    found = TRACES[trace]
+    return tuple(_put(found, index) for index in range(len(found.carriers)))
+
+
+@torch.compiler.assume_constant_result
+def _place_left(trace: str) -> str:
+    found = TRACES[trace]
+    place = found.place_left()
+    if not hasattr(found.board, place):
+        setattr(found.board, place, None)
+    return place
+
+
+@torch.compiler.assume_constant_result
+def _note(trace: str, reader: str, why: str) -> bool:
+    TRACES[trace].notes[reader] = why
+    return True
+
+
+def _put(trace: Trace, index: int) -> str:
+    name = trace.carrier(index)
+    if not hasattr(trace.board, name):
+        trace.put_carrier(index)
+    return name
+
+
+def _trace(board: Board, *, is_within: bool) -> Trace:
+    under_way = TracingContext.try_get()
+    if board.making is None or board.making[0] is not under_way:
+        trace = Trace(board, is_within)
+        board.traces.append(trace)
+        board.making = under_way, trace
+        for name in ("parts", "tickets", "ticket"):
+            setattr(board, f"{trace.key}_{name}", None)
+    return board.making[1]

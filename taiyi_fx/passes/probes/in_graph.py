@@ -1,0 +1,291 @@
+"""All that compiled code calls to read a tensor: functions that the compiler does not go into.
+
+The compiler interprets Python at some milliseconds an operation, and each of these is one operation
+to it. What they do comes up where the compiler has torch itself run the graph: there it costs
+little, and is compiled as if it had stood in the code. Torch runs a graph several times before it
+is compiled; what is found out in the first run holds for the others.
+
+Compiled backward runs as a whole. So statistics of gradients are made by hooks, which leave all
+tensors and autograd's graph as they are, and leave the backward as the gradient of the carrier, by
+a node that autograd comes to last.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from taiyi_fx.passes.ir import State, has_fixed_shape
+from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
+from taiyi_fx.passes.probes.eager_taps import WithInput, give_one_of
+from taiyi_fx.passes.probes.edited import same
+from taiyi_fx.passes.probes.folds import fold, part_of, without_frames
+from taiyi_fx.passes.probes.packing import kinds_of, pack, size_of
+from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Reader, Trace
+
+_NEED_VALUES = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+)
+
+
+@one_operation
+def read(x: Tensor, trace: str, reader: str) -> list[Tensor]:
+    """What a reader reads of a value: a vector of what is packed, and what is not."""
+    return _read(x, TRACES[trace], READERS[reader])
+
+
+@one_operation
+def read_within(x: Tensor, carrier: Tensor, trace: str, reader: str) -> None:
+    """The same in an activation checkpoint, which hands nothing over but by what it was given."""
+    found = TRACES[trace]
+    found.within[reader] = None
+    _box_of(carrier, found).read[reader] = _read(x, found, READERS[reader])
+
+
+@one_operation
+def watch(
+    y: Tensor, x: Tensor | None, carrier: Tensor, index: int, trace: str, reader: str
+) -> Tensor:
+    """Reads the gradient of all uses of a tensor; returns a ticket, which has to leave the graph.
+
+    Args:
+        y: The tensor; it stays as it is, and so does its place in autograd's graph. A view would
+            leave that place when it is changed in place: see `apart`.
+        x: What the call was given that made it, where that is read beside the gradient.
+        carrier: What hands over the statistics.
+        index: Which one it is.
+        trace: The graph.
+        reader: What is read.
+    """
+    found, reading = TRACES[trace], READERS[reader]
+    is_traced = detect_fake_mode((y, carrier)) is not None
+    if is_traced and not any(entry in found.rooms for entry in reading.entries()):
+        # Only the kinds are used: the compiler drops the arithmetic.
+        for entry in _states(found, reading, y.detach(), x):
+            found.give_room(entry, index)
+    entries = [e for e in reading.entries() if e in found.rooms and found.rooms[e].tensor == index]
+    if not is_traced:  # a backend that runs the graph as it stands
+        if entries and y.requires_grad:
+            _hang(y, functools.partial(_fold_now, reading, entries, x))
+        return carrier.detach()[0]
+    box = _box_of(carrier, found)
+    if entries and y.requires_grad:
+        _hang(y, functools.partial(box.take, reading, entries, x))
+    return box.ticket(carrier, index)
+
+
+@one_operation
+def apart(y: Tensor) -> Tensor:
+    """A tensor that nobody else knows; instead of a view, the same as memory of its own."""
+    return same(y) if y._is_view() else y
+
+
+@one_operation
+def leave(
+    tensors: list[Tensor], readers: list[str], carriers: list[Tensor], trace: str
+) -> list[Tensor]:
+    """All that was read of values, in as few tensors as it takes.
+
+    Args:
+        tensors: What each reader read.
+        readers: The readers.
+        carriers: By which is found what checkpoints read.
+        trace: The graph.
+    """
+    found = TRACES[trace]
+    parts = found.parted(tensors, readers)
+    held = {key: part for c in carriers for key, part in _box_of(c, found).read.items()}
+    parts += [(reader, held[reader]) for reader in found.within if reader in held]
+    found.lost = {
+        entry
+        for reader in found.within
+        if reader not in held
+        for entry in READERS[reader].entries()
+    }
+    left, found.values = found.arranged(parts)
+    return left
+
+
+@one_operation
+def merged(before: list[Tensor], left: list[Tensor], trace: str) -> list[Tensor]:
+    """What two forwards of a step left, as one."""
+    with for_compiled_code():
+        return TRACES[trace].merged(before, left)
+
+
+@one_operation
+def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
+    """All tickets, and those of checkpoints, as one."""
+    held = [_box_of(carrier, TRACES[trace]).issued for carrier in carriers]
+    every = [*{id(x): x for x in (*tickets, *held) if x is not None}.values()]
+    if not every:
+        return carriers[0].detach()[0]
+    return torch.stack(every).sum() if every[1:] else every[0]
+
+
+class _Box:
+    """What one run of a graph finds out by a carrier: by the tensor that stands for it then.
+
+    Attributes:
+        read: What checkpoints read of values, by reader.
+        states: What hooks found of gradients.
+        issued: The ticket, once one is.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.read: dict[str, list[Tensor]] = {}
+        self.states: dict[Entry, State] = {}
+        self.issued: Tensor | None = None
+
+    def take(self, reader: Reader, entries: Sequence[Entry], x: Tensor | None, g: Tensor) -> None:
+        """Measures a gradient."""
+        g = g.detach()
+        if g.is_contiguous():
+            # So the compiler believes; but what dropout hands back, for one, may lie otherwise, and
+            # a view would fail. This makes it true, and inductor takes it out again.
+            g = g.clone(memory_format=torch.contiguous_format)
+        found = _states(self.trace, reader, g, x, only=entries)
+        for entry, state in found.items():
+            if entry in self.states:  # one reader of two forwards in one graph
+                with for_compiled_code():
+                    state = reader.merge(entry, self.states[entry], state)
+            self.states[entry] = state
+            self.trace.reached[entry] = None
+
+    def ticket(self, carrier: Tensor, index: int) -> Tensor:
+        """What brings autograd to the carrier, when it has come to all else."""
+        if self.issued is None:
+            self.issued = _Last.apply(carrier, self, index)
+            if self.issued.grad_fn is not None:
+                self.issued.grad_fn._set_sequence_nr(0)  # pyright: ignore[reportAttributeAccessIssue]
+        return self.issued
+
+    def gradient(self, carrier: Tensor, index: int) -> Tensor:
+        """What was found of gradients, each where it has its room; the first number counts."""
+        rooms = ((e, r) for e, r in self.trace.rooms.items() if r.tensor == index)
+        states: list[State] = [(carrier.new_ones(()),)]
+        for entry, room in rooms:  # in their order
+            none = (carrier.new_zeros(size_of(room.kinds)),)
+            states.append(self.states.get(entry, none))
+        packed = pack(states, carrier.device)
+        rest = carrier.new_zeros(carrier.shape[0] - packed.shape[0])
+        return torch.cat([packed, rest])
+
+
+class _Last(torch.autograd.Function):
+    """A number that nobody needs; its backward gives the carrier its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, carrier: Tensor, box: _Box, index: int) -> Tensor:
+        """Zero; ``ctx`` is autograd's untyped context."""
+        ctx.box, ctx.index = box, index
+        ctx.save_for_backward(carrier)
+        return carrier.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        """What the hooks found."""
+        return ctx.box.gradient(ctx.saved_tensors[0], ctx.index), None, None
+
+
+def _box_of(carrier: Tensor, trace: Trace) -> _Box:
+    # Each run of a graph has a tensor of its own for it, and so has each part that is run alone.
+    box = vars(carrier).get("taiyi_fx")
+    if box is None:
+        box = vars(carrier)["taiyi_fx"] = _Box(trace)
+    return box
+
+
+def _hang(y: Tensor, hook: Callable[[Tensor], None]) -> None:
+    # At the node of autograd's graph, which stays there when the tensor is changed in place.
+    node = y.grad_fn
+    if node is None:
+        y.register_hook(hook)
+    else:
+        node.register_prehook(functools.partial(give_one_of, y.output_nr, hook))
+
+
+def _fold_now(reader: Reader, entries: Sequence[Entry], x: Tensor | None, g: Tensor) -> None:
+    groups = tuple(reader.groups[entry.group] for entry in entries)
+    fold(g, groups if x is None else tuple((WithInput(r, x), slots) for r, slots in groups))
+
+
+def _read(x: Tensor, trace: Trace, reader: Reader) -> list[Tensor]:
+    return trace.packed(_states(trace, reader, x, None), x.device)
+
+
+def _states(
+    trace: Trace,
+    reader: Reader,
+    x: Tensor,
+    given: Tensor | None,
+    only: Sequence[Entry] | None = None,
+) -> dict[Entry, State]:
+    """What can be measured of a tensor, or of a gradient beside what the call was given."""
+    states: dict[Entry, State] = {}
+    for entry in only or reader.entries():
+        if entry in trace.refused:
+            continue
+        reduction, slots = reader.groups[entry.group]
+        try:
+            with _without_values(x), for_compiled_code():
+                part = x if type(x) is Tensor else part_of(x, reduction, slots)
+                if part is None:  # other ranks have the same
+                    continue
+                state = tuple(
+                    reduction.measure(part)
+                    if given is None
+                    else reduction.measure_pair(given, part)
+                )
+                _check(reduction, state)
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            trace.refused[entry] = without_frames(error)
+            trace.kinds.pop(entry, None)
+            continue
+        trace.kinds[entry] = kinds_of(state, is_fixed=has_fixed_shape(reduction))
+        states[entry] = state
+    return states
+
+
+@contextmanager
+def _without_values(x: Tensor) -> Iterator[None]:
+    """Refuses what needs the values of tensors: compiled code is made before there are any."""
+    mode = detect_fake_mode((x,))
+    shapes = None if mode is None else mode.shape_env
+    unknown = [] if shapes is None else shapes.pending_fresh_unbacked_symbols
+    before = len(unknown)
+    needs = "it asks for values of a tensor (.item(), a mask, an if), which compiled code lacks"
+    try:
+        yield
+    except _NEED_VALUES as error:
+        raise ValueError(needs) from error
+    finally:
+        made = unknown[before:]
+        del unknown[before:]  # they would have to be in what the operation returns
+    if made:
+        raise ValueError(needs)
+
+
+def _check(reduction: Any, state: State) -> None:
+    if not state:
+        raise ValueError("the state that measure returned has no parts")
+    if not has_fixed_shape(reduction):
+        return
+    merged = reduction.merge(state, state)
+    seen, had = ([tuple(part.shape) for part in parts] for parts in (merged, state))
+    if seen != had:
+        raise ValueError(f"merging states of the shapes {had} gave {seen}")

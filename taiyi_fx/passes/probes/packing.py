@@ -1,0 +1,118 @@
+"""States as vectors: the numbers of many states leave compiled code as one tensor."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import Foldable, Numbers, State, has_fixed_shape
+
+Kind = tuple[tuple[int, ...], torch.dtype]
+"""The shape and type of one part of a state."""
+
+_SMALL = 64
+_SCALARS = {torch.float64: float, torch.int64: int}
+
+
+class Room(NamedTuple):
+    """Where a state lies.
+
+    Attributes:
+        tensor: In which tensor; or, without a start, from which one on it has its own.
+        start: From which number on.
+        kinds: What its parts are.
+    """
+
+    tensor: int
+    start: int | None
+    kinds: tuple[Kind, ...]
+
+
+def kinds_of(state: State, *, is_fixed: bool) -> tuple[Kind, ...]:
+    """The kinds of a state's parts; without a shape where it is not fixed."""
+    # A size that the compiler left open is fixed: `range` asks it for a number, `int` does not.
+    return tuple(
+        (tuple(len(range(n)) for n in part.shape) if is_fixed else (), part.dtype) for part in state
+    )
+
+
+def size_of(kinds: Sequence[Kind]) -> int:
+    """How many numbers states of these kinds are."""
+    return sum(math.prod(shape) * (2 if dtype.is_complex else 1) for shape, dtype in kinds)
+
+
+def is_packed(reduction: Foldable, kinds: Sequence[Kind]) -> bool:
+    """Whether a state goes into a vector with others, or leaves in tensors of its own."""
+    return has_fixed_shape(reduction) and size_of(kinds) <= _SMALL
+
+
+def pack(states: Sequence[State], device: torch.device) -> Tensor:
+    """The numbers of some states, one behind the other."""
+    parts = [_numbers(part) for state in states for part in state]
+    if all(not part.shape for part in parts):
+        return torch.stack(parts) if parts else torch.zeros(0, dtype=wide(device), device=device)
+    return torch.cat([part.reshape(-1) for part in parts])
+
+
+def unpack(vector: Tensor, kinds: Sequence[Kind]) -> State:
+    """The state whose numbers a vector begins with."""
+    state: list[Tensor] = []
+    at = 0
+    for shape, dtype in kinds:
+        count = size_of(((shape, dtype),))
+        part = vector[at : at + count] if shape or dtype.is_complex else vector[at]
+        if dtype.is_complex:
+            part = torch.complex(*part.view(*shape, 2).unbind(-1))
+        part = part.view(shape)
+        state.append(part if part.dtype == dtype else part.to(dtype))
+        at += count
+    return tuple(state)
+
+
+def wide(device: torch.device) -> torch.dtype:
+    """The widest type of numbers that a device has."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def _numbers(part: Tensor) -> Tensor:
+    part = torch.view_as_real(part) if part.is_complex() else part
+    dtype = wide(part.device)
+    return part if part.dtype == dtype else part.to(dtype)
+
+
+class Vector:
+    """A vector of numbers that are read out state by state.
+
+    Args:
+        numbers: The vector.
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self.numbers = numbers
+        self._columns: dict[torch.dtype, tuple[Tensor, ...]] = {}
+
+    @functools.cached_property
+    def _on_host(self) -> list[float] | None:
+        return self.numbers.tolist() if self.numbers.is_cpu else None
+
+    def state(self, room: Room) -> State | Numbers:
+        """The state that lies there, in Python's numbers where they are at hand."""
+        assert room.start is not None
+        if any(shape or dtype.is_complex for shape, dtype in room.kinds):
+            return unpack(self.numbers[room.start :], room.kinds)
+        dtypes = [dtype for _, dtype in room.kinds]
+        if self._on_host is not None and _SCALARS.keys() >= set(dtypes):
+            return tuple(
+                _SCALARS[dtype](self._on_host[room.start + i]) for i, dtype in enumerate(dtypes)
+            )
+        return tuple(self._column(dtype)[room.start + i] for i, dtype in enumerate(dtypes))
+
+    def _column(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        if dtype not in self._columns:
+            self._columns[dtype] = self.numbers.to(dtype).unbind()
+        return self._columns[dtype]

@@ -1,0 +1,304 @@
+"""What compiled code brings: of each graph that the compiler made, how its numbers lie.
+
+The values that a graph reads leave it as one vector; what it reads of gradients leaves its backward
+as the gradient of one extra input, the carrier. Nothing is written to, and nothing of ours is asked
+when the code is called but whether the carrier is still a tensor of its kind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave
+from taiyi_fx.passes.probes.packing import (
+    Kind,
+    Room,
+    Vector,
+    is_packed,
+    pack,
+    size_of,
+    unpack,
+    wide,
+)
+
+if TYPE_CHECKING:
+    from taiyi_fx.passes.probes.slots import Board, Slot
+
+NOT_REACHED = "no gradient reached it"
+_BROKEN = (
+    "the code around the model was compiled with it, in several pieces: compile the model itself, "
+    "or mend what fullgraph=True complains of"
+)
+_SUMMED = (
+    "several calls of compiled code had one backward: compile the model itself, not the code "
+    "around it"
+)
+_LOST = (
+    "the compiler parted an activation checkpoint from what follows it, as it does for "
+    "DistributedDataParallel: set torch._dynamo.config.optimize_ddp = False"
+)
+
+_KEYS = itertools.count()
+READERS: weakref.WeakValueDictionary[str, Reader] = weakref.WeakValueDictionary()
+TRACES: weakref.WeakValueDictionary[str, Trace] = weakref.WeakValueDictionary()
+"""By the texts that compiled code has for them: constants, of which nothing has to be checked."""
+
+Part = tuple[str, list[Tensor]]
+"""What a reader read: one vector of what is packed, and all tensors of what is not."""
+
+
+class Reader:
+    """What is read of one tensor in compiled code.
+
+    Args:
+        groups: The reductions, with their slots.
+    """
+
+    def __init__(self, groups: tuple[SlotGroup, ...]) -> None:
+        self.key = f"reader{next(_KEYS)}"
+        self.groups = groups
+        READERS[self.key] = self
+
+    def entries(self) -> list[Entry]:
+        """Each of its reductions."""
+        return [Entry(self.key, i) for i in range(len(self.groups))]
+
+    def merge(self, entry: Entry, a: State, b: State) -> State:
+        """One state of two of a reduction."""
+        return self.groups[entry.group][0].merge(a, b)
+
+
+class Entry(NamedTuple):
+    """One reduction of what a reader reads."""
+
+    reader: str
+    group: int
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """What it is folded into."""
+        return READERS[self.reader].groups[self.group][1]
+
+
+@dataclass(eq=False)
+class Trace:
+    """One graph that the compiler made.
+
+    Attributes:
+        board: What it belongs to.
+        is_within: Whether the code around the model is compiled with it.
+        key: The text that its code has for it.
+        kinds: Of each state, once it was measured.
+        refused: Why a reduction cannot be taken.
+        notes: Why nothing may come to a reader.
+        within: The readers in activation checkpoints.
+        values: Where each state of a value lies in what a forward leaves.
+        carriers: How many numbers each takes, and where.
+        rooms: Where each state of a gradient lies in the carriers' gradients.
+        reached: What gradients reach, in their order.
+        lost: What could not be handed over.
+        arrived: The gradients of each carrier that are still to be unpacked.
+    """
+
+    board: Board
+    is_within: bool
+    key: str = field(default_factory=lambda: f"trace{next(_KEYS)}")
+    kinds: dict[Entry, tuple[Kind, ...]] = field(default_factory=dict)
+    refused: dict[Entry, Exception] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    within: dict[str, None] = field(default_factory=dict)
+    values: dict[Entry, Room] = field(default_factory=dict)
+    carriers: list[tuple[int, torch.device]] = field(default_factory=list)
+    rooms: dict[Entry, Room] = field(default_factory=dict)
+    reached: dict[Entry, None] = field(default_factory=dict)
+    lost: set[Entry] = field(default_factory=set)
+    arrived: list[list[Tensor]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        TRACES[self.key] = self
+        self.place = f"{self.key}_left"
+
+    def place_left(self) -> str:
+        """Chooses, once all is known of it, where on the board a forward leaves what it reads.
+
+        Graphs that leave the same have one place, where the code around the model is compiled with
+        it: there the second forward of a step finds what the first one left.
+        """
+        if self.is_within:
+            alike = (t for t in self.board.traces if t.is_within and t.values == self.values)
+            self.place = next(alike).place
+        return self.place
+
+    def packed(self, states: Mapping[Entry, State], device: torch.device) -> list[Tensor]:
+        """What a reader read, in the form that is handed over."""
+        small = [s for entry, s in states.items() if self._is_packed(entry)]
+        own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
+        return [pack(small, device), *own]
+
+    def parted(self, tensors: Sequence[Tensor], readers: Sequence[str]) -> list[Part]:
+        """What is whose of the tensors that readers read."""
+        remaining = iter(tensors)
+        counts = [
+            1 + sum(len(self.kinds[e]) for e in READERS[key].entries() if not self._is_packed(e))
+            for key in readers
+        ]
+        return [
+            (key, list(itertools.islice(remaining, count)))
+            for key, count in zip(readers, counts, strict=True)
+        ]
+
+    def arranged(self, parts: Sequence[Part]) -> tuple[list[Tensor], dict[Entry, Room]]:
+        """What readers read in as few tensors as it takes, and where each state lies in them."""
+        vectors: dict[torch.device, list[Tensor]] = {}
+        sizes: dict[torch.device, int] = {}
+        for _, (vector, *_) in parts:
+            vectors.setdefault(vector.device, []).append(vector)
+        where = {device: i for i, device in enumerate(vectors)}
+        tensors = [v[0] if len(v) == 1 else torch.cat(v) for v in vectors.values()]
+        rooms: dict[Entry, Room] = {}
+        for reader, (vector, *own) in parts:
+            for entry in READERS[reader].entries():
+                if entry not in self.kinds:
+                    continue
+                kinds = self.kinds[entry]
+                if self._is_packed(entry):
+                    start = sizes.get(vector.device, 0)
+                    rooms[entry] = Room(where[vector.device], start, kinds)
+                    sizes[vector.device] = start + size_of(kinds)
+                else:
+                    rooms[entry] = Room(len(tensors), None, kinds)
+                    tensors += own[: len(kinds)]
+                    del own[: len(kinds)]
+        return tensors, rooms
+
+    def merged(self, before: Sequence[Tensor], left: Sequence[Tensor]) -> list[Tensor]:
+        """What two forwards left, as one."""
+        packed: dict[int, list[State]] = {}
+        made = list(left)
+        for entry, room in self.values.items():
+            reader = READERS[entry.reader]
+            state = reader.merge(entry, _state(before, room), _state(left, room))
+            if room.start is None:
+                made[room.tensor : room.tensor + len(state)] = state
+            else:
+                packed.setdefault(room.tensor, []).append(state)
+        for tensor, states in packed.items():
+            made[tensor] = pack(states, made[tensor].device)
+        return made
+
+    def _is_packed(self, entry: Entry) -> bool:
+        kinds = self.kinds.get(entry)
+        return kinds is None or is_packed(READERS[entry.reader].groups[entry.group][0], kinds)
+
+    def carrier(self, index: int) -> str:
+        """The name of a carrier on the board."""
+        return f"{self.key}_carrier{index}"
+
+    def carrier_at(self, device: torch.device, numbers: int) -> int:
+        """The first carrier on a device; one of so many numbers, if there was none."""
+        for index, (_, where) in enumerate(self.carriers):
+            if where == device:
+                return index
+        return self.add_carrier(device, numbers)
+
+    def add_carrier(self, device: torch.device, numbers: int) -> int:
+        """One more carrier, of so many numbers behind the first one, which counts."""
+        self.carriers.append((1 + numbers, device))
+        self.arrived.append([])
+        return len(self.carriers) - 1
+
+    def give_room(self, entry: Entry, index: int) -> None:
+        """Gives a state of a gradient its room, in a carrier that has it or in one of its own."""
+        kinds = self.kinds[entry]
+        numbers, device = self.carriers[index]
+        start = 1 + sum(size_of(r.kinds) for r in self.rooms.values() if r.tensor == index)
+        if start + size_of(kinds) > numbers:
+            index, start = self.add_carrier(device, size_of(kinds)), 1
+        self.rooms[entry] = Room(index, start, kinds)
+
+    def put_carriers(self) -> None:
+        """Puts carriers onto the board, others than before: each forward has its own."""
+        for index in range(len(self.carriers)):
+            self.put_carrier(index)
+
+    def put_carrier(self, index: int) -> None:
+        """Puts one of them there."""
+        size, device = self.carriers[index]
+        carrier = torch.zeros(size, dtype=wide(device), device=device, requires_grad=True)
+        carrier.register_hook(self.arrived[index].append)
+        setattr(self.board, self.carrier(index), carrier)
+
+    def take(self) -> bool:
+        """Takes what a forward left, to be unpacked later; whether one did."""
+        found = vars(self.board)
+        parts, left = found.get(f"{self.key}_parts"), found.get(self.place)
+        if parts is None and left is None:
+            return False
+        for name in (self.place, f"{self.key}_parts", f"{self.key}_tickets", f"{self.key}_ticket"):
+            found[name] = None
+        self.board.left.append((self, parts, left))
+        if not self.is_within:
+            self.put_carriers()
+        return True
+
+    def unpack(self, parts: list[Part] | None, left: list[Tensor] | None) -> None:
+        """Folds what a forward left."""
+        for reader, why in self.notes.items():
+            leave(READERS[reader].groups, why)
+        for entry in self.rooms:
+            leave((READERS[entry.reader].groups[entry.group],), NOT_REACHED)
+        rooms = self.values
+        if parts is not None:  # the graph ended before the forward did
+            if self.is_within:
+                parts = []
+                self.refused |= {entry: RuntimeError(_BROKEN) for entry in self.kinds}
+            left, rooms = self.arranged(parts)
+        self._fold(rooms, left or [])
+        for entry, error in self.refused.items():
+            fail(entry.slots, error)
+        for entry in self.lost:
+            fail(entry.slots, RuntimeError(_LOST))
+
+    def unpack_gradients(self) -> None:
+        """Folds what backwards brought."""
+        for index, arrived in enumerate(self.arrived):
+            rooms = {e: r for e in self.reached if (r := self.rooms[e]).tensor == index}
+            rooms = {entry: room._replace(tensor=0) for entry, room in rooms.items()}
+            for gradient in arrived:
+                if not self.is_within or gradient[0].item() == 1:
+                    self._fold(rooms, [gradient])
+                else:
+                    for entry in rooms:
+                        fail(entry.slots, RuntimeError(_SUMMED))
+            arrived.clear()
+
+    def drop(self) -> None:
+        """Lets go of what backwards brought."""
+        for arrived in self.arrived:
+            arrived.clear()
+
+    def _fold(self, rooms: Mapping[Entry, Room], tensors: Sequence[Tensor]) -> None:
+        vectors = [Vector(x) for x in tensors]
+        for entry, room in rooms.items():
+            try:
+                alone = room.start is None
+                state = _state(tensors, room) if alone else vectors[room.tensor].state(room)
+                for slot in entry.slots:
+                    slot.fold(state)
+                    slot.order = next(CLOCK)
+            except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+                fail(entry.slots, error)
+
+
+def _state(tensors: Sequence[Tensor], room: Room) -> State:
+    if room.start is None:
+        return tuple(tensors[room.tensor : room.tensor + len(room.kinds)])
+    return unpack(tensors[room.tensor][room.start :], room.kinds)
