@@ -270,6 +270,8 @@ class Trace:
     def unpack_gradients(self) -> None:
         """Folds what backwards brought."""
         for index, arrived in enumerate(self.arrived):
+            if not arrived:
+                continue
             rooms = {e: r for e in self.reached if (r := self.rooms[e]).tensor == index}
             rooms = {entry: room._replace(tensor=0) for entry, room in rooms.items()}
             for gradient in arrived:

@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,9 +62,11 @@ class Session:
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of the model, read as is due."""
-        if self.run.is_here:
+        run, is_compiling = self.run, torch.compiler.is_compiling()
+        # In one frame, as the compiler would take others for itself.
+        if run.inside and (is_compiling or run.thread == get_ident()):
             return forward(*args, **kwargs)
-        if torch.compiler.is_compiling():
+        if is_compiling:
             return self._compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # what is ours is not to be compiled, but what it calls
         if compiler is None:
