@@ -201,10 +201,25 @@ def test_batches_of_other_sizes_and_raw_values_in_compiled_code():
         torch.testing.assert_close(*pair, rtol=1e-3, atol=1e-5, check_dtype=False)
 
 
-def test_raw_gradients_are_not_kept_in_compiled_code_and_that_is_said():
+def test_gradients_themselves_are_kept_where_their_size_is_fixed():
+    cfg = {nn.Linear: ["BackwardOutput", "BackwardInput", "OutputGradSndNorm", "PerSampleGradNorm"]}
+    model = MODELS["mlp"][0]()
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run = torch.compile(compiled, fullgraph=True, backend="aot_eager", dynamic=False)
+    xs = [torch.randn(n, 8, requires_grad=True) for n in (8, 8, 3)]
+    train(eager, eager, xs)
+    train(compiled, run, xs)
+    assert len(eager.monitor.records) == len(compiled.monitor.records)
+    for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
+        pair = torch.as_tensor(b.value), torch.as_tensor(a.value)
+        torch.testing.assert_close(*pair, rtol=1e-3, atol=1e-6, check_dtype=False)
+
+
+def test_where_the_size_is_left_open_that_is_said():
     model = taiyi_fx.instrument(MODELS["mlp"][0](), {"0": ["BackwardOutput", "OutputGradSndNorm"]})
-    torch.compile(model, fullgraph=True, backend="aot_eager")(torch.randn(8, 8)).sum().backward()
-    with pytest.warns(taiyi_fx.MonitorWarning, match="BackwardOutput of '0': gradients themselves"):
+    run = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+    run(torch.randn(6, 8)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="BackwardOutput of '0'.*batch's size"):
         model.monitor.track(0)
     assert list(model.monitor.get_output()["0"]) == ["OutputGradSndNorm"]
 

@@ -17,7 +17,7 @@ from taiyi_fx.passes.probes.slots import BOARDS, Board
 from taiyi_fx.passes.probes.traces import TRACES, Trace
 from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
 
-What = Literal["value", "gradient", "pair", "gradient itself"]
+What = Literal["value", "gradient", "pair"]
 Place = Literal["made here", "shared", "given"]
 """Whether nobody else knows the tensor, or anybody may; or it is what a module is given."""
 Steps = tuple[tuple[What, Place, Pick, str], ...]
@@ -47,9 +47,6 @@ class CompiledProbes:
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
         """Does what a probe does, for a value and what the call was given."""
         for what, place, pick, reader in steps:
-            if what == "gradient itself":
-                self._note(reader, "gradients themselves are not kept in compiled code")
-                continue
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
                 continue
@@ -118,11 +115,10 @@ def end_forward(board: Board) -> None:
     trace = _trace_begun(board.key)
     if not trace:
         return
-    parts = getattr(board, f"{trace}_parts") or ()
-    tickets = getattr(board, f"{trace}_tickets") or ()
+    parts = getattr(board, f"{trace}_parts") or []
+    tickets = getattr(board, f"{trace}_tickets") or []
     carriers = [getattr(board, name) for name in _carriers(trace)]
-    readers = [reader for reader, _ in parts]
-    left = leave([x for _, tensors in parts for x in tensors], readers, carriers, trace)
+    left = leave(parts, carriers, trace)
     setattr(board, f"{trace}_parts", None)
     place = _place_left(trace)
     if board.is_within:
@@ -132,7 +128,7 @@ def end_forward(board: Board) -> None:
     setattr(board, place, left)
     if carriers:
         setattr(board, f"{trace}_tickets", None)
-        setattr(board, f"{trace}_ticket", one_of(list(tickets), carriers, trace))
+        setattr(board, f"{trace}_ticket", one_of(tickets, carriers, trace))
 
 
 # All of these are called with constants only: the compiler runs them once, as ordinary Python,

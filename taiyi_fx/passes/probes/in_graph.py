@@ -30,14 +30,18 @@ from taiyi_fx.passes.ir import State, has_fixed_shape
 from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
 from taiyi_fx.passes.probes.eager_taps import WithInput, give_one_of
 from taiyi_fx.passes.probes.edited import same
-from taiyi_fx.passes.probes.folds import fold, part_of, without_frames
-from taiyi_fx.passes.probes.packing import kinds_of, pack, size_of
-from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Reader, Trace
+from taiyi_fx.passes.probes.folds import fold, part_of
+from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
+from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
 
 _NEED_VALUES = (
     DataDependentOutputException,
     DynamicOutputShapeException,
     GuardOnDataDependentSymNode,
+)
+_OPEN = (
+    "what is kept of a gradient has the batch's size, which the compiler left open: read it "
+    "without compiling, or compile with dynamic=False"
 )
 
 
@@ -74,8 +78,13 @@ def watch(
     is_traced = detect_fake_mode((y, carrier)) is not None
     if is_traced and not any(entry in found.rooms for entry in reading.entries()):
         # Only the kinds are used: the compiler drops the arithmetic.
-        for entry in _states(found, reading, y.detach(), x):
-            found.give_room(entry, index)
+        for entry, state in _states(found, reading, y.detach(), x).items():
+            if not has_fixed_shape(reading.groups[entry.group][0]) and any(
+                map(is_left_open, state)
+            ):
+                found.refuse(entry, ValueError(_OPEN))
+            else:
+                found.give_room(entry, index)
     entries = [e for e in reading.entries() if e in found.rooms and found.rooms[e].tensor == index]
     if not is_traced:  # a backend that runs the graph as it stands
         if entries and y.requires_grad:
@@ -94,21 +103,17 @@ def apart(y: Tensor) -> Tensor:
 
 
 @one_operation
-def leave(
-    tensors: list[Tensor], readers: list[str], carriers: list[Tensor], trace: str
-) -> list[Tensor]:
+def leave(parts: list[Part], carriers: list[Tensor], trace: str) -> list[Tensor]:
     """All that was read of values, in as few tensors as it takes.
 
     Args:
-        tensors: What each reader read.
-        readers: The readers.
+        parts: What was read.
         carriers: By which is found what checkpoints read.
         trace: The graph.
     """
     found = TRACES[trace]
-    parts = found.parted(tensors, readers)
     held = {key: part for c in carriers for key, part in _box_of(c, found).read.items()}
-    parts += [(reader, held[reader]) for reader in found.within if reader in held]
+    parts = [*parts, *((reader, held[reader]) for reader in found.within if reader in held)]
     found.lost = {
         entry
         for reader in found.within
@@ -168,11 +173,13 @@ class _Box:
 
     def ticket(self, carrier: Tensor, index: int) -> Tensor:
         """What brings autograd to the carrier, when it has come to all else."""
-        if self.issued is None:
-            self.issued = _Last.apply(carrier, self, index)
-            if self.issued.grad_fn is not None:
-                self.issued.grad_fn._set_sequence_nr(0)  # pyright: ignore[reportAttributeAccessIssue]
-        return self.issued
+        if self.issued is not None:
+            return self.issued
+        issued: Any = _Last.apply(carrier, self, index)
+        if issued.grad_fn is not None:
+            issued.grad_fn._set_sequence_nr(0)
+        self.issued = issued
+        return issued
 
     def gradient(self, carrier: Tensor, index: int) -> Tensor:
         """What was found of gradients, each where it has its room; the first number counts."""
@@ -253,8 +260,7 @@ def _states(
                 )
                 _check(reduction, state)
         except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
-            trace.refused[entry] = without_frames(error)
-            trace.kinds.pop(entry, None)
+            trace.refuse(entry, error)
             continue
         trace.kinds[entry] = kinds_of(state, is_fixed=has_fixed_shape(reduction))
         states[entry] = state

@@ -34,11 +34,20 @@ class Room(NamedTuple):
 
 
 def kinds_of(state: State, *, is_fixed: bool) -> tuple[Kind, ...]:
-    """The kinds of a state's parts; without a shape where it is not fixed."""
+    """The kinds of a state's parts; without a shape where that is not fixed and left open."""
+    return tuple((_shape_of(part, is_fixed=is_fixed), part.dtype) for part in state)
+
+
+def _shape_of(part: Tensor, *, is_fixed: bool) -> tuple[int, ...]:
+    if not is_fixed and is_left_open(part):
+        return ()
     # A size that the compiler left open is fixed: `range` asks it for a number, `int` does not.
-    return tuple(
-        (tuple(len(range(n)) for n in part.shape) if is_fixed else (), part.dtype) for part in state
-    )
+    return tuple(len(range(n)) for n in part.shape)
+
+
+def is_left_open(x: Tensor) -> bool:
+    """Whether compiled code takes tensors of other sizes in its place."""
+    return any(isinstance(n, torch.SymInt) for n in x.shape)
 
 
 def size_of(kinds: Sequence[Kind]) -> int:

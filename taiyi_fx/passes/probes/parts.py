@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch import distributed as dist
 from torch.nn import Parameter
+from torch.utils._python_dispatch import _disable_current_modes
 
 from taiyi_fx.passes.ir import Foldable
 
@@ -67,7 +68,8 @@ def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None
 
 def ranks_of(x: Tensor) -> tuple[int, ...]:
     """The ranks that hold a spread tensor together."""
-    return tuple(_spread(x).device_mesh.mesh.flatten().tolist())
+    with _disable_current_modes():  # while compiled code is made, the mesh is a tensor as any other
+        return tuple(_spread(x).device_mesh.mesh.flatten().tolist())
 
 
 def whole(x: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port, has_fixed_shape
-from taiyi_fx.passes.probes.compiled import Steps
+from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
+from taiyi_fx.passes.probes.compiled import Place, Steps, What
 from taiyi_fx.passes.probes.eager_taps import (
     NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
@@ -27,6 +27,9 @@ from taiyi_fx.passes.probes.parts import is_spread, whole
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.traces import Reader
 from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
+
+Picks = tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]
+"""What is folded where, by what is picked."""
 
 
 class Probe:
@@ -157,12 +160,11 @@ class Probe:
 
     def steps(self) -> Steps:
         """What it does, in constants that compiled code can hold."""
-        place = "made here" if self.is_fresh else "shared" if self.taps_output else "given"
-        by_what = (
+        place: Place = "made here" if self.is_fresh else "shared" if self.taps_output else "given"
+        by_what: tuple[tuple[What, Picks], ...] = (
             ("value", self.value_slots),
-            ("gradient", _parted(self.gradient_slots, is_open=False)),
-            ("pair", _parted(self.pair_slots, is_open=False)),
-            ("gradient itself", _parted(self.gradient_slots + self.pair_slots, is_open=True)),
+            ("gradient", self.gradient_slots),
+            ("pair", self.pair_slots),
         )
         return tuple(
             (what, place, pick, self._reader(groups))
@@ -211,25 +213,12 @@ def _named(probe: Probe, function: Callable[..., Any]) -> Callable[..., Any]:
     return named
 
 
-def _parted(
-    picks: tuple[tuple[Pick, tuple[SlotGroup, ...]], ...], *, is_open: bool
-) -> tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]:
-    """Those of the groups whose states have a size that depends on the batch's, or the others."""
-    meant = (
-        (pick, tuple(g for g in groups if has_fixed_shape(g[0]) is not is_open))
-        for pick, groups in picks
-    )
-    return tuple((pick, groups) for pick, groups in meant if groups)
-
-
 def _picked(value: Any, pick: Pick) -> Tensor | None:
     # A structure's walk is spared for what nearly always passes.
     return value if pick is None and type(value) is Tensor else find_tensor(value, pick)
 
 
-def _grouped(
-    slots: Sequence[Slot], ports: tuple[Port, ...]
-) -> tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]:
+def _grouped(slots: Sequence[Slot], ports: tuple[Port, ...]) -> Picks:
     picks: dict[Pick, dict[Any, list[Slot]]] = {}
     for slot in slots:
         site = slot.reading.site

@@ -228,7 +228,7 @@ class SlotTable:
     def clear(self) -> None:
         """Forgets the step everywhere."""
         self.before = []
-        self.board.held.clear()
+        self.board.drop()
         for slot in self._touched.values():
             slot.clear()
         self._touched.clear()

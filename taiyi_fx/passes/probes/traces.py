@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave
+from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave, without_frames
 from taiyi_fx.passes.probes.packing import (
     Kind,
     Room,
@@ -137,23 +137,16 @@ class Trace:
             self.place = next(alike).place
         return self.place
 
+    def refuse(self, entry: Entry, error: Exception) -> None:
+        """Keeps why a reduction cannot be taken."""
+        self.refused[entry] = without_frames(error)
+        self.kinds.pop(entry, None)
+
     def packed(self, states: Mapping[Entry, State], device: torch.device) -> list[Tensor]:
         """What a reader read, in the form that is handed over."""
         small = [s for entry, s in states.items() if self._is_packed(entry)]
         own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
         return [pack(small, device), *own]
-
-    def parted(self, tensors: Sequence[Tensor], readers: Sequence[str]) -> list[Part]:
-        """What is whose of the tensors that readers read."""
-        remaining = iter(tensors)
-        counts = [
-            1 + sum(len(self.kinds[e]) for e in READERS[key].entries() if not self._is_packed(e))
-            for key in readers
-        ]
-        return [
-            (key, list(itertools.islice(remaining, count)))
-            for key, count in zip(readers, counts, strict=True)
-        ]
 
     def arranged(self, parts: Sequence[Part]) -> tuple[list[Tensor], dict[Entry, Room]]:
         """What readers read in as few tensors as it takes, and where each state lies in them."""
@@ -233,7 +226,7 @@ class Trace:
         """Puts one of them there."""
         size, device = self.carriers[index]
         carrier = torch.zeros(size, dtype=wide(device), device=device, requires_grad=True)
-        carrier.register_hook(self.arrived[index].append)
+        carrier._backward_hooks = {0: self.arrived[index].append}  # what `register_hook` ends with
         setattr(self.board, self.carrier(index), carrier)
 
     def take(self) -> bool:
