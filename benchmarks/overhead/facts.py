@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -51,6 +52,8 @@ def facts_of(case: Case, work: Work, tool: str) -> Facts:
     training.clear_gradients()
     peak = peak_of(training.run_step, training.batch[0].device)
     training.clear_gradients()
+    training.watched.wait()  # what a thread of the tool's own still works on is in the peak
+    time.sleep(0.1)  # it lets go of its last work a moment after that is done
     held = _held(training, before)
     copies = None if TOOLS[tool].is_compiled else _copies(case, work, tool)
     return Facts(held, held + peak, copies, *graphs)
