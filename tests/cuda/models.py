@@ -103,7 +103,7 @@ def trained(model: nn.Module, run: Callable[[Tensor], Tensor], xs: list[Tensor])
     for step, x in enumerate(xs):
         optimizer.zero_grad()
         y = run(x)
-        y.square().sum().backward()
+        y.square().mean().backward()
         if isinstance(model, taiyi_fx.InstrumentedModule):
             model.monitor.track(step)
         left += [y.detach(), *(p.grad for p in model.parameters())]
