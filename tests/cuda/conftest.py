@@ -1,7 +1,7 @@
 """Each test runs on the CPU, and as one marked `cuda` on a GPU, where there is one.
 
-These tests need nothing but torch, pytest and the package: `python -m benchmarks.gpu` runs them
-without the fixtures of the other tests.
+They need the package, pytest and hypothesis alone: `python -m benchmarks.gpu` runs them without the
+fixtures of the other tests.
 """
 
 import os
