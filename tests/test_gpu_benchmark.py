@@ -1,5 +1,6 @@
 """The benchmark of GPUs runs on a CPU, and what only a GPU would run is at least called rightly."""
 
+import time
 from unittest import mock
 
 import pytest
@@ -48,8 +49,17 @@ def test_what_fails_or_is_late_is_told_and_the_rest_is_measured():
 
 
 def test_a_process_that_is_late_is_told():
-    found = command._found("gpt2", "eager", "cpu", end=0.0)
+    (found,) = command.found_of([("gpt2", "eager")], "cpu", end=0.0).values()
     assert found["failed"] == {"plain, q1": "not reached in time"}
+
+
+def test_a_process_that_fails_is_told():
+    end = time.monotonic() + 120
+    found = command.found_of([("gpt2", "eager"), ("gpt2", "no such mode")], "cpu", end)
+    of_one, of_other = found.values()
+    assert of_one["spent"]
+    assert not of_one["failed"]
+    assert of_other["failed"] == {"plain, q1": "its process ended with 2"}
 
 
 def test_without_a_device_nothing_is_run_and_that_is_said(capsys, monkeypatch):
@@ -60,7 +70,9 @@ def test_without_a_device_nothing_is_run_and_that_is_said(capsys, monkeypatch):
 
 
 def test_all_models_and_modes_have_their_turn():
-    assert set(command._ORDER) == {(model, mode) for model in CASES for mode in MODES}
+    assert {*command._ALONE, *command._TOGETHER} == {
+        (model, mode) for model in CASES for mode in MODES
+    }
 
 
 def test_the_large_models_have_the_usual_sizes():

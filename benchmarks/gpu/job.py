@@ -11,7 +11,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,11 @@ class Mode:
     rows: tuple[Row, ...]
     options: Mapping[str, str] | None = None
 
+    @property
+    def has_peaks(self) -> bool:
+        """Whether the allocator sees a step: a CUDA graph's memory was taken once, when made."""
+        return "mode" not in (self.options or {})
+
 
 MODES = {
     "eager": Mode((BASE, NOISE, *EACH, *TENTH)),
@@ -69,7 +74,13 @@ MODES = {
 
 
 def measured(
-    case: Case, mode: Mode, device: str, *, seconds: float, patience: float = math.inf
+    case: Case,
+    mode: Mode,
+    device: str,
+    *,
+    seconds: float,
+    patience: float = math.inf,
+    turn: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """What the blocks took and what a due step allocated; of tools that fail, why.
 
@@ -79,12 +90,12 @@ def measured(
         device: Where.
         seconds: About how long the blocks may take, all together.
         patience: The seconds after which no other tool is begun, as its compilation may be long.
+        turn: Called when all is compiled: returns when the device is this process's alone.
     """
     began = time.perf_counter()
     running: dict[str, Training] = {}
     peaks: dict[str, int] = {}
     failed: dict[str, str] = {}
-    longest = 0.0
     for row in mode.rows:
         if time.perf_counter() - began > patience:
             failed[str(row)] = "not reached in time"
@@ -92,13 +103,17 @@ def measured(
         try:
             training = started(case, mode, row, device)
             training.run(BLOCK)  # the next step is due
-            peaks[str(row)] = _peak(training)
+            if mode.has_peaks:
+                peaks[str(row)] = _peak(training)
+            else:
+                training.run_step()
             training.run(BLOCK - 1)
-            longest = max(longest, _seconds(training))
             running[str(row)] = training
         except Exception as error:  # noqa: BLE001 - a tool that fails is told in the table
             failed[str(row)] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
-    rounds = int(seconds / (longest * len(running))) if running else 0
+    turn()
+    longest = max(map(_seconds, running.values()), default=1.0)
+    rounds = int(seconds / (longest * max(1, len(running))))
     spent = interleaved(running, min(max(rounds, 3), case.rounds), BLOCK)
     walls = {row: [of_block.wall for of_block in blocks] for row, blocks in spent.items()}
     return {"spent": walls, "peaks": peaks, "failed": failed}
@@ -107,8 +122,8 @@ def measured(
 def started(case: Case, mode: Mode, row: Row, device: str) -> Training:
     """The model as every tool gets it, watched by one and then compiled, if the mode says so."""
     torch.manual_seed(0)
-    model = case.build().to(device)
-    x, classes = (part.to(device) for part in case.batch())
+    with torch.device(device):
+        model, (x, classes) = case.build(), case.batch()
     watched = TOOLS[row.tool].watch(model, WORKS[row.work])
     return Training(_compiled(watched, mode), (x, classes), autocast=torch.bfloat16)
 
@@ -130,6 +145,15 @@ def _seconds(training: Training) -> float:
     return time.perf_counter() - began
 
 
+def wait_for_turn(file: Path) -> None:
+    """Says by a file that this process is ready, and waits for the one that says that it may go."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()  # others are getting ready
+    file.with_suffix(".ready").touch()
+    while not file.with_suffix(".go").exists():
+        time.sleep(0.05)
+
+
 def main() -> None:
     """Does what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -141,8 +165,14 @@ def main() -> None:
     parser.add_argument("--patience", type=float, required=True)
     asked = parser.parse_args()
     case = {**CASES, **TINY}[asked.model]
-    mode, limits = MODES[asked.mode], {"seconds": asked.seconds, "patience": asked.patience}
-    found = measured(case, mode, asked.device, **limits)
+    found = measured(
+        case,
+        MODES[asked.mode],
+        asked.device,
+        seconds=asked.seconds,
+        patience=asked.patience,
+        turn=lambda: wait_for_turn(asked.file),
+    )
     asked.file.write_text(json.dumps(found), encoding="utf-8")
 
 

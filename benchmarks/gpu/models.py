@@ -70,29 +70,35 @@ def _images(images: int, size: int, classes: int) -> Callable[[], Batch]:
     return batch
 
 
-def _gpt(title: str, sizes: tuple[int, int, int], sentences: int, tokens: int, words: int) -> Case:
+def _gpt(
+    title: str, sizes: tuple[int, int, int], sentences: int, tokens: int, words: int, rounds: int
+) -> Case:
     depth, width, heads = sizes
     return Case(
         title,
         lambda: GPT(words, tokens, width, depth, heads),
         _sentences(words, sentences, tokens),
-        rounds=20,
+        rounds,
     )
 
 
 CASES = {
-    "gpt12": _gpt("GPT, 12 layers of 768, 8 × 1024", (12, 768, 12), 8, 1024, words=50304),
+    "gpt12": _gpt(
+        "GPT, 12 layers of 768, 8 × 1024", (12, 768, 12), 8, 1024, words=50304, rounds=20
+    ),
     "resnet50": Case(
         "ResNet-50, 64 × 224²",
         lambda: resnet((3, 4, 6, 3), 64, 1000),
         _images(64, 224, 1000),
         rounds=20,
     ),
-    "gpt24": _gpt("GPT, 24 layers of 1024, 8 × 1024", (24, 1024, 16), 8, 1024, words=50304),
+    "gpt24": _gpt(
+        "GPT, 24 layers of 1024, 8 × 1024", (24, 1024, 16), 8, 1024, words=50304, rounds=20
+    ),
 }
 
 TINY = {
-    "gpt2": _gpt("GPT, 2 layers of 32", (2, 32, 2), 2, 16, words=64),
+    "gpt2": _gpt("GPT, 2 layers of 32", (2, 32, 2), 2, 16, words=64, rounds=3),
     "resnet": Case(
         "ResNet, 2 bottlenecks", lambda: resnet((1, 1), 8, 10), _images(2, 32, 10), rounds=3
     ),
