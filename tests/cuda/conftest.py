@@ -15,6 +15,8 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # else its sums may
 
 on_cuda = [
     pytest.mark.cuda,
+    # A compiler for GPUs has advice of its own, as on the precision of matrix products.
+    pytest.mark.filterwarnings("default", "error::taiyi_fx.MonitorWarning"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device"),
 ]
 

@@ -106,7 +106,8 @@ def trained(model: nn.Module, run: Callable[[Tensor], Tensor], xs: list[Tensor])
         y.square().mean().backward()
         if isinstance(model, taiyi_fx.InstrumentedModule):
             model.monitor.track(step)
-        left += [y.detach(), *(p.grad for p in model.parameters())]
+        # Copies, as a CUDA graph that runs again writes into the same memory.
+        left += [y.detach(), *(p.grad.clone() for p in model.parameters())]
         optimizer.step()
     model.eval()
     with torch.no_grad():

@@ -14,8 +14,10 @@ from tests.sides import same_both_ways
 @pytest.fixture
 def one_rank(device, tmp_path):
     store = dist.FileStore(str(tmp_path / "store"), 1)
-    backend = "nccl" if device.is_cuda else "gloo"
-    dist.init_process_group(backend, store=store, rank=0, world_size=1)
+    options = {"backend": "gloo"}
+    if device.is_cuda:
+        options = {"backend": "nccl", "device_id": torch.device("cuda", 0)}
+    dist.init_process_group(**options, store=store, rank=0, world_size=1)
     yield
     dist.destroy_process_group()
 
