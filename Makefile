@@ -5,6 +5,8 @@
 #   make zoo               instruments hundreds of real models; OPTIONS=--short: a few
 #   make zoo-libraries     those of a hundred other packages, which it installs; a part of make zoo
 #   make overhead          measures what watching costs; OPTIONS=--quick: a look
+#   make gpu               where there is a GPU: tests what needs one, and measures what watching costs
+#   make ranks             tests several ranks, compiled ones too: minutes
 #   make storage           measures what storing costs
 #   make costs             measures each quantity and writes the documentation's page of it
 #   make report-benchmark  measures a page of 12 million numbers
@@ -13,7 +15,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test docs zoo zoo-libraries overhead storage costs report-benchmark pages pictures clean
+.PHONY: demo test docs zoo zoo-libraries overhead gpu ranks storage costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -26,6 +28,9 @@ test: .venv/installed
 	OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
 		$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 	$(BIN)/python tests/check_wheel.py
+
+ranks: .venv/installed
+	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed
 
 docs: .venv/installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
@@ -48,6 +53,11 @@ zoo-libraries: .venv/zoo-libraries-installed
 
 overhead: .venv/bench-installed
 	$(BIN)/python -m benchmarks.overhead $(OPTIONS)
+
+# Ten minutes at most; GPU_PYTHON=python3 takes an environment that is there already.
+GPU_PYTHON ?= $(BIN)/python
+gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),.venv/installed)
+	$(GPU_PYTHON) -m benchmarks.gpu $(OPTIONS)
 
 storage: .venv/bench-installed
 	$(BIN)/python -m benchmarks.storage $(OPTIONS)

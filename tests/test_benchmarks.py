@@ -12,6 +12,7 @@ from benchmarks import diagram, quantity_costs, scaling, storage, zoo, zoo_insta
 from benchmarks import report as long_report
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
+from benchmarks.overhead.memory import peak_of
 from benchmarks.overhead.models import CASES, probed
 from benchmarks.overhead.ratios import ratio_cell, summed
 from benchmarks.overhead.report import report
@@ -89,7 +90,32 @@ def test_facts_count_what_a_tool_holds_and_copies():
     assert found["plain"]["held"] == found["plain"]["copies"] == 0
     assert found["hooks by hand"]["copies"] == found["taiyi_fx"]["copies"] == 1
     assert found["plain"]["peak"] > 20 * 32 * 32 * 4  # the gradients, at least
-    assert "| taiyi_fx | " in report({}, {("q1", "mlp"): found})
+    peak = found["taiyi_fx"]["peak"] / found["plain"]["peak"]
+    assert f", {peak:.3f} (" in report({}, {("q1", "mlp"): found})
+
+
+@pytest.mark.parametrize("model", ["gpt", "resnet"])
+def test_the_peak_of_a_large_model_is_that_of_the_plain_one(model):
+    peaks = []
+    for tool in ("plain", "taiyi_fx"):
+        training = started(CASES[model], WORKS["q1"], tool)
+        training.run(2)
+        training.clear_gradients()
+        peaks.append(peak_of(training.run_step, training.batch[0].device))
+    assert peaks[0] <= peaks[1] < 1.01 * peaks[0]
+
+
+def test_the_peak_is_exact_and_knows_what_autograd_keeps():
+    x = torch.ones(1000, requires_grad=True)
+
+    def step():
+        x.exp().sum().backward()  # a result that is kept, its sum, two gradients of 4 and 4000 bytes
+
+    def forget():
+        x.grad = None
+
+    found = [peak_of(run, x.device) for run in (step, forget, step)]
+    assert found == [8008, 0, 8008]
 
 
 def test_a_copy_is_counted_once():

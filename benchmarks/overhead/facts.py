@@ -2,8 +2,8 @@
 
 - *Held*: bytes of all tensors that Python knows of after a step with its gradients cleared, without
   the model's own and the batch. Numbers that were recorded are no tensors: see `scaling`.
-- *Peak*: the most that the allocator gave out during a due step, over what there was before, as
-  torch's profiler tells; of the training's thread alone on a CPU.
+- *Peak*: the most that the allocator gave out during a due step, with what is held; see `memory`.
+  The model, its batch and what the optimizer keeps are not counted: they would make ratios smaller.
 - *Copies*: how often a due step would copy from an accelerator to the host, those included that it
   need not wait for; see `host_copies`.
 - *Graphs* and *breaks*: what Dynamo compiled until every combination of due quantities had run.
@@ -12,9 +12,10 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from unittest import mock
 
 import torch
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
 from benchmarks.overhead.host_copies import HostCopies
+from benchmarks.overhead.memory import peak_of
 from benchmarks.overhead.models import Case
 from benchmarks.overhead.tools import TOOLS
 from benchmarks.overhead.training import Training, started, warm_up
@@ -48,11 +50,13 @@ def facts_of(case: Case, work: Work, tool: str) -> Facts:
     warm_up(training, work)
     graphs = counters["stats"]["unique_graphs"], sum(counters["graph_break"].values())
     training.clear_gradients()
-    peak = _peak(training)
+    peak = peak_of(training.run_step, training.batch[0].device)
     training.clear_gradients()
+    training.watched.wait()  # what a thread of the tool's own still works on is in the peak
+    time.sleep(0.1)  # it lets go of its last work a moment after that is done
     held = _held(training, before)
     copies = None if TOOLS[tool].is_compiled else _copies(case, work, tool)
-    return Facts(held, peak, copies, *graphs)
+    return Facts(held, held + peak, copies, *graphs)
 
 
 def _storages() -> dict[int, torch.UntypedStorage]:
@@ -72,20 +76,6 @@ def _held(training: Training, before: Mapping[int, torch.UntypedStorage]) -> int
     own = chain(model.parameters(), model.buffers(), training.batch)
     known = {*before, *(t.untyped_storage().data_ptr() for t in own)}
     return sum(s.nbytes() for address, s in _storages().items() if address not in known)
-
-
-def _peak(training: Training) -> int:
-    """Bytes over those before the step."""
-    if torch.cuda.is_available():
-        start = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        training.run_step()
-        return torch.cuda.max_memory_allocated() - start
-    with torch.profiler.profile(profile_memory=True) as profile:
-        training.run_step()
-    events = profile.profiler.kineto_results.events()
-    changes = (event.nbytes() for event in events if event.name() == "[memory]")
-    return max(accumulate(changes, initial=0))
 
 
 def _copies(case: Case, work: Work, tool: str) -> int:

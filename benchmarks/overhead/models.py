@@ -90,14 +90,20 @@ class GPT(nn.Module):
         tokens: Length of the context.
         width: Of the rows.
         depth: How many blocks.
+        heads: Of each block's attention.
     """
 
     def __init__(
-        self, words: int = 256, tokens: int = 64, width: int = 256, depth: int = 6
+        self,
+        words: int = 256,
+        tokens: int = 64,
+        width: int = 256,
+        depth: int = 6,
+        heads: int = 8,
     ) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(tokens, width)
-        self.blocks = nn.Sequential(*(Block(width, 8) for _ in range(depth)))
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
 
     def forward(self, ids: Tensor) -> Tensor:

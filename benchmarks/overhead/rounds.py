@@ -55,7 +55,7 @@ def _timed(training: Training, block: int) -> Spent:
         training.run(block)
         gc.collect(0)
 
-    return _on_gpu(run) if torch.cuda.is_available() else _on_cpu(run)
+    return _on_gpu(run) if training.batch[0].is_cuda else _on_cpu(run)
 
 
 def _on_cpu(run: Callable[[], None]) -> Spent:

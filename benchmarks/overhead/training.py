@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from benchmarks.overhead.models import Batch, Case, loss_of
 from benchmarks.overhead.tools import TOOLS, Watched
@@ -20,25 +20,32 @@ class Training:
     Args:
         watched: The model and what watches it.
         batch: What it is trained with.
+        autocast: The type that autocast computes in, if it is on.
 
     Attributes:
         step: The number of the step that comes next.
     """
 
-    def __init__(self, watched: Watched, batch: Batch) -> None:
+    def __init__(self, watched: Watched, batch: Batch, autocast: torch.dtype | None = None) -> None:
         self.watched = watched
         self.batch = batch
+        self._autocast = autocast
         self.step = 0
         self._optimizer = torch.optim.SGD(watched.model.parameters(), lr=_RATE)
 
     def run_step(self) -> None:
         """One step of training."""
         self._optimizer.zero_grad()
-        output = self.watched.model(self.batch[0])
-        loss_of(output, self.batch[1]).backward()
+        self._loss().backward()
         self.watched.end_of_backward(self.step)
         self._optimizer.step()
         self.step += 1
+
+    def _loss(self) -> Tensor:
+        if self._autocast is None:
+            return loss_of(self.watched.model(self.batch[0]), self.batch[1])
+        with torch.autocast(self.batch[0].device.type, self._autocast):
+            return loss_of(self.watched.model(self.batch[0]), self.batch[1])
 
     def run(self, steps: int) -> None:
         """Some steps and all that they leave to be done."""
