@@ -19,17 +19,6 @@ pytestmark = [
 ]
 
 
-mixes = pytest.mark.xfail(
-    reason="a statistic of DTensors is folded into a plain cell, at which the compiler stops: "
-    "'got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor'",
-    strict=False,
-)
-EACH_WAY = [
-    pytest.param(name, marks=[mixes] if way.is_tensor_parallel else [])
-    for name, way in WAYS.items()
-]
-
-
 def check(rank, ranks, way: Way):
     return went(way, rank, ranks)
 
@@ -47,7 +36,7 @@ def expected():
     return alone()
 
 
-@pytest.mark.parametrize("name", EACH_WAY)
+@pytest.mark.parametrize("name", WAYS)
 def test_compiled_ranks_have_the_values_of_one(answers, name):
     first, *others = answers(name)
     if first.plain:
@@ -57,7 +46,7 @@ def test_compiled_ranks_have_the_values_of_one(answers, name):
     assert not first.told
 
 
-@pytest.mark.parametrize("name", EACH_WAY)
+@pytest.mark.parametrize("name", WAYS)
 def test_compiled_ranks_train_as_the_plain_model(answers, name):
     of_all = answers(name)
     if of_all[0].plain:
