@@ -7,8 +7,8 @@ import torch
 
 from taiyi_fx import reductions
 from taiyi_fx.passes.ir import Reading, Site
-from taiyi_fx.ranks.bucket import Layout, Offer, Rows, common_room, misfits, room_of
-from taiyi_fx.ranks.merge import merged
+from taiyi_fx.step.ranks.bucket import Layout, Offer, Rows, common_room, misfits, room_of
+from taiyi_fx.step.ranks.merge import merged
 
 STOCK = [
     reductions.Norm(),

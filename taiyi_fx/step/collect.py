@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 from torch import nn
 
-from taiyi_fx.agenda import Agenda, Asked
-from taiyi_fx.arriving import Arriving, Column, Pending
-from taiyi_fx.aside import Aside, Job
-from taiyi_fx.evaluate import Evaluator, Work
-from taiyi_fx.finish import NotThere, Readings, Scale
-from taiyi_fx.first_non_finite import Sites, counting_sites
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.slots import SlotTable
-from taiyi_fx.ranks import Join
 from taiyi_fx.record import Series
-from taiyi_fx.together import Place, Stack, calls_of, computed, stack
+from taiyi_fx.step.background import Aside, Job
+from taiyi_fx.step.due import Asked, DueWork
+from taiyi_fx.step.evaluate import Evaluator, Work
+from taiyi_fx.step.non_finite import Sites, counting_sites
+from taiyi_fx.step.ranks import Join
+from taiyi_fx.step.statistics import Readings, ReadingUnavailable, Scale
+from taiyi_fx.step.transfer import Column, Pending, Transfer
+from taiyi_fx.step.vectorized import Place, Stack, calls_of, computed, stack
 
 _NOT_ANNOUNCED = (
     "the forward had been prepared for another step than the one tracked; call track at every "
@@ -41,7 +41,7 @@ class Collected:
     """
 
     step: int
-    prompt: Arriving
+    prompt: Transfer
     costly: Job | None = None
     order: Mapping[Series, int] = field(default_factory=dict)
     sites: Sites = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Collector:
         self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
         self._aside = Aside(self._costly.run)
         self.join: Join | None = None
-        self._planned: dict[Agenda, _Planned] = {}
+        self._planned: dict[DueWork, _Planned] = {}
 
     def clear(self) -> None:
         """Forgets what is kept for quantities that span steps."""
@@ -105,7 +105,7 @@ class Collector:
 
     def collect(
         self,
-        agenda: Agenda,
+        agenda: DueWork,
         step: int,
         scale: Scale,
         logged: Sequence[Pending],
@@ -140,13 +140,13 @@ class Collector:
         job = self._put(costly, failures) if costly else None
         at_once = [w for w in works if not w.subscription.is_costly]
         arriving = self._prompt.start(at_once, columns, logged)
-        failures.update(arriving.told())
+        failures.update(arriving.pop_errors())
         order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
         sites = counting_sites(agenda.counting, self._modes, self._table)
         return Collected(step, arriving, job, order, sites, scale.may_overflow, failures)
 
     def _together(
-        self, agenda: Agenda, step: int, readings: Readings
+        self, agenda: DueWork, step: int, readings: Readings
     ) -> tuple[list[Column], list[Place]]:
         """What can be computed in groups, and what of those has to be looked at alone."""
         columns: list[Column] = []
@@ -160,7 +160,7 @@ class Collector:
             alone += different
         return columns, alone
 
-    def _plan(self, agenda: Agenda) -> _Planned:
+    def _plan(self, agenda: DueWork) -> _Planned:
         """What to compute of an agenda; made anew when more calls have been seen."""
         planned = self._planned.get(agenda)
         if planned is None or planned.version != self._table.version:
@@ -175,7 +175,7 @@ class Collector:
             self._planned[agenda] = planned
         return planned
 
-    def _one_by_one(self, agenda: Agenda, alone: list[Place]) -> Iterable[tuple[Place, bool]]:
+    def _one_by_one(self, agenda: DueWork, alone: list[Place]) -> Iterable[tuple[Place, bool]]:
         """What is not computed in groups, in the model's order, and whether it emits a value."""
         others = self._plan(agenda).others
         if not alone:
@@ -203,7 +203,7 @@ class Collector:
         for place, is_emitted in places:
             try:
                 yield from self._read(place, is_emitted, step, readings)
-            except NotThere as why:
+            except ReadingUnavailable as why:
                 if is_emitted and (place.call == 0 or why.seen) and place.mode == "train":
                     failures[place.series] = str(why) if is_announced else _NOT_ANNOUNCED
             except Exception as error:  # Monitoring never ends a run: reported by name.
@@ -217,7 +217,7 @@ class Collector:
         asked, mode, call = place
         try:
             inputs = readings.of(asked, mode, call)
-        except NotThere:
+        except ReadingUnavailable:
             if is_emitted and asked.quantity.looks_back:
                 yield Work(asked, step, mode, call, None, is_emitted)
             raise

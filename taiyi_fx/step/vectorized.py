@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.arriving import Column
 from taiyi_fx.config import Subscription
-from taiyi_fx.finish import Found, Key, OfModules, Readings
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Reading, State
 from taiyi_fx.passes.probes.slots import Slot, SlotTable, stacked
 from taiyi_fx.record import Series
+from taiyi_fx.step.statistics import Found, Key, OfModules, Readings
+from taiyi_fx.step.transfer import Column
 
 
 class Place(NamedTuple):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.evaluate import Work
-from taiyi_fx.finish import Readings
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.probes.slots import SlotTable
-from taiyi_fx.ranks.bucket import Key, Offer
-from taiyi_fx.ranks.exchange import Exchange
-from taiyi_fx.ranks.group import Ranks
-from taiyi_fx.ranks.union import Asked, Union
 from taiyi_fx.record import Series
+from taiyi_fx.step.evaluate import Work
+from taiyi_fx.step.ranks.bucket import Key, Offer
+from taiyi_fx.step.ranks.exchange import Exchange
+from taiyi_fx.step.ranks.group import Ranks
+from taiyi_fx.step.ranks.union import Asked, Union
+from taiyi_fx.step.statistics import Readings
 
 _MODES: tuple[Mode, ...] = ("train", "eval")
 

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx import collect
 from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.step import collect
 
 BATCHED = [name for name in quantity_names() if find_quantity(name).batched]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Reading, State
-from taiyi_fx.ranks.bucket import Key, Rows
+from taiyi_fx.step.ranks.bucket import Key, Rows
 
 _FEW = 64
 """Merges that are made one by one; of more, all at once."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from taiyi_fx.arriving import Column
-from taiyi_fx.finish import Found
+from taiyi_fx.step.statistics import Found
+from taiyi_fx.step.transfer import Column
 
 if TYPE_CHECKING:
-    from taiyi_fx.evaluate import Work
+    from taiyi_fx.step.evaluate import Work
 
 Stacks = dict[tuple[int, ...], Any]
 """Finished readings of many calls, by their states: what several quantities read is made once."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from taiyi_fx.host import Copies
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.record import Block, Record, Series, Value
+from taiyi_fx.step.host import Copies
 
 
 class Pending(NamedTuple):
@@ -76,7 +76,7 @@ class Outcome:
     reasons: dict[Series, str] = field(default_factory=dict)
 
 
-class Arriving:
+class Transfer:
     """An outcome whose values are on their way to the host.
 
     Args:
@@ -104,7 +104,7 @@ class Arriving:
         """Whether all values have arrived."""
         return self._copies.are_there
 
-    def told(self) -> dict[Series, str]:
+    def pop_errors(self) -> dict[Series, str]:
         """What has gone wrong so far, by series; it is left out of the outcome."""
         failures, self._outcome.failures = self._outcome.failures, {}
         return failures

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from taiyi_fx.arriving import Outcome
 from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Port
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.record import NonFiniteSite, Record, Series
-from taiyi_fx.together import Place, calls_of
+from taiyi_fx.step.transfer import Outcome
+from taiyi_fx.step.vectorized import Place, calls_of
 
 
 class Site(NamedTuple):

@@ -73,7 +73,7 @@ class OfModules(NamedTuple):
 _OWN = frozenset((nn.Parameter, Tensor))
 
 
-class NotThere(NoValue):
+class ReadingUnavailable(NoValue):
     """A reading is not there; the message says why.
 
     Attributes:
@@ -197,7 +197,7 @@ class Readings:
             tensors = self._tensors_of(self._modules[module], reading)
             held = of_parameters(tensors, reading.reduction, self._members)
             if not held:
-                raise NotThere("other ranks hold it")
+                raise ReadingUnavailable("other ranks hold it")
             return held
         except Exception as error:  # noqa: BLE001 - raised where it is missed
             self._of_modules[key] = error.with_traceback(None)
@@ -211,9 +211,9 @@ class Readings:
         if gradients:
             return gradients
         if all(not p.requires_grad for p in named):
-            raise NotThere(f"{name} is frozen (requires_grad is False)")
+            raise ReadingUnavailable(f"{name} is frozen (requires_grad is False)")
         cleared = "" if self._has_gradients else "; was track called after zero_grad()?"
-        raise NotThere(f"no gradient reached {name}{cleared}")
+        raise ReadingUnavailable(f"no gradient reached {name}{cleared}")
 
     @functools.cached_property
     def _has_gradients(self) -> bool:
@@ -272,7 +272,7 @@ class Readings:
         """The inputs of a quantity.
 
         Raises:
-            NotThere: One is not there.
+            ReadingUnavailable: One is not there.
         """
         found, present, weight = {}, None, None
         if subscription.is_of_weight_gradients:
@@ -297,11 +297,11 @@ class Readings:
         """Which weight a module trains.
 
         Raises:
-            NotThere: It is frozen.
+            ReadingUnavailable: It is frozen.
         """
         weight = tensor_named(self._modules[name], "weight")
         if isinstance(weight, Tensor) and not weight.requires_grad:
-            raise NotThere("weight is frozen (requires_grad is False)")
+            raise ReadingUnavailable("weight is frozen (requires_grad is False)")
         return id(weight)
 
     def _of_call(self, slot: Slot) -> tuple[Found, Tensor | None]:
@@ -311,7 +311,7 @@ class Readings:
         if read is None:
             why = _CALL_NOT_SEEN if slot.module.endswith("()") else _NOT_CALLED
             note = slot.note or slot.board.held.why_nothing(slot)
-            raise NotThere(note or why, seen=note is not None)
+            raise ReadingUnavailable(note or why, seen=note is not None)
         return Found(slot.reading, read[0], self.factor(slot.reading)), read[1]
 
 

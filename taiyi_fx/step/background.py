@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.arriving import Outcome
-from taiyi_fx.evaluate import Work
-from taiyi_fx.finish import Found, Inputs
 from taiyi_fx.passes.ir import State
+from taiyi_fx.step.evaluate import Work
+from taiyi_fx.step.statistics import Found, Inputs
+from taiyi_fx.step.transfer import Outcome
 
 _BYTES = 2**30
 """What may wait for the thread, over all of a monitor's steps, before `put` waits for it."""

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.arriving import Arriving, Column, Outcome, Pending
-from taiyi_fx.batches import computed
 from taiyi_fx.config import Subscription
-from taiyi_fx.finish import Finished, Inputs
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.rewrite.pipeline import add_note
 from taiyi_fx.quantity import NoValue
 from taiyi_fx.record import Series
+from taiyi_fx.step.batches import computed
+from taiyi_fx.step.statistics import Finished, Inputs
+from taiyi_fx.step.transfer import Column, Outcome, Pending, Transfer
 
 
 class Work(NamedTuple):
@@ -62,7 +62,7 @@ class Evaluator:
         works: Sequence[Work],
         columns: Sequence[Column] = (),
         also: Sequence[Pending] = (),
-    ) -> Arriving:
+    ) -> Transfer:
         """Computes everything and sends it to the host, with what else is on its way there.
 
         Where it is called, autograd takes no notes.
@@ -71,7 +71,7 @@ class Evaluator:
             Exception: Whatever a quantity raised, if strict.
         """
         if not works:
-            return Arriving(Outcome(), columns, also, strict=self._strict)
+            return Transfer(Outcome(), columns, also, strict=self._strict)
         outcome, finished = Outcome(), Finished()
         together, alone = computed(works)
         columns, pending = [*columns, *together], list(also)
@@ -82,7 +82,7 @@ class Evaluator:
         for series, together in _over_all(works).items():
             make = functools.partial(_computed_over_all, together, finished)
             pending += self._guarded(series, make, outcome)
-        return Arriving(outcome, columns, pending, strict=self._strict)
+        return Transfer(outcome, columns, pending, strict=self._strict)
 
     @torch.no_grad()
     def run(self, works: Sequence[Work]) -> Outcome:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.evaluate import Work
-from taiyi_fx.finish import Found, Inputs, NotThere, Readings
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
-from taiyi_fx.ranks.bucket import Key, Rows
-from taiyi_fx.ranks.group import Ranks
-from taiyi_fx.ranks.merge import merged
 from taiyi_fx.record import Series
+from taiyi_fx.step.evaluate import Work
+from taiyi_fx.step.ranks.bucket import Key, Rows
+from taiyi_fx.step.ranks.group import Ranks
+from taiyi_fx.step.ranks.merge import merged
+from taiyi_fx.step.statistics import Found, Inputs, Readings, ReadingUnavailable
 
 Asked = Sequence[tuple[Subscription, bool]]
 """What a step asks for: quantities, each with whether a value is due or a window only goes on."""
@@ -56,7 +56,7 @@ class Union:
                     inputs = self._inputs(work)
                     failures.pop(series, None)
                     yield work._replace(inputs=inputs)
-                except NotThere as why:
+                except ReadingUnavailable as why:
                     if is_emitted and subscription.quantity.looks_back:
                         yield work
                     if is_emitted and mode == "train":
@@ -98,9 +98,9 @@ class Union:
             places = self._rows.failed[key].nonzero().flatten().tolist()
             ranks = [self._ranks.members[place] for place in places]
             where = f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {ranks}"
-            raise NotThere(f"it could not be read on {where}, which told why")
+            raise ReadingUnavailable(f"it could not be read on {where}, which told why")
         if key not in self._merged:
-            raise NotThere(asked.absence)
+            raise ReadingUnavailable(asked.absence)
         state = self._merged[key]
         if isinstance(state, Exception):
             raise state

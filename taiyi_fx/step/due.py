@@ -9,16 +9,16 @@ from typing import Any, cast
 from torch import nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.finish import Key, OfModules, Owned
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Reduction
 from taiyi_fx.schedule import Schedule, is_any_due, last_due
+from taiyi_fx.step.statistics import Key, OfModules, Owned
 
 Asked = tuple[Subscription, bool]
 """What to look at, and whether it emits a value or only adds to a window."""
 
 
 @dataclass(frozen=True, eq=False)
-class Agenda:
+class DueWork:
     """What one combination of due schedules asks for.
 
     Attributes:
@@ -38,7 +38,7 @@ class Agenda:
     readings: Due
 
 
-class Agendas:
+class DueTable:
     """The agendas of a run, each made when first needed.
 
     Args:
@@ -54,16 +54,16 @@ class Agendas:
         # Many quantities share few schedules: each is asked once a step.
         every = dict.fromkeys(s.schedules for s in subscriptions)
         self._last_due = {schedules: last_due(schedules) for schedules in every}
-        self._made: dict[tuple[bool | None, ...], Agenda] = {}
-        self._latest: tuple[int, Agenda] | None = None
+        self._made: dict[tuple[bool | None, ...], DueWork] = {}
+        self._latest: tuple[int, DueWork] | None = None
 
-    def at(self, step: int) -> Agenda:
+    def at(self, step: int) -> DueWork:
         """What a step asks for."""
         if self._latest is None or self._latest[0] != step:
             self._latest = step, self._found(step)
         return self._latest[1]
 
-    def _found(self, step: int) -> Agenda:
+    def _found(self, step: int) -> DueWork:
         # None where nothing will be due again.
         due = tuple(
             None if last is not None and step > last else is_any_due(schedules, step)
@@ -79,7 +79,7 @@ def _agenda(
     subscriptions: Sequence[Subscription],
     due: Mapping[tuple[Schedule, ...], bool | None],
     modules: Mapping[str, nn.Module],
-) -> Agenda:
+) -> DueWork:
     states = ((subscription, due[subscription.schedules]) for subscription in subscriptions)
     work = tuple(
         (subscription, bool(is_due))
@@ -96,7 +96,7 @@ def _agenda(
     together = {subscription for group in alike for subscription in group}
     others = tuple(pair for pair in work if pair[0] not in together)
     counting = tuple(s for s, _ in work if s.counts_non_finite is not None)
-    return Agenda(work, alike, others, counting, _of_modules(asked, modules), at_calls)
+    return DueWork(work, alike, others, counting, _of_modules(asked, modules), at_calls)
 
 
 def _of_modules(asked: Sequence[Key], modules: Mapping[str, nn.Module]) -> tuple[OfModules, ...]:
