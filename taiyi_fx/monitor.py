@@ -25,12 +25,12 @@ from taiyi_fx.passes.runtime.compiler import Instrumented
 from taiyi_fx.record import Records, Series, Value
 from taiyi_fx.run_info import run_info
 from taiyi_fx.schedule import check_step, whole
-from taiyi_fx.step.collect import Collected, Collector
+from taiyi_fx.step.collect import Collector, TrackedStep
 from taiyi_fx.step.due import DueTable, DueWork
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.ranks import Join, form
 from taiyi_fx.step.statistics import Scale
-from taiyi_fx.step.transfer import Outcome, Pending, Transfer
+from taiyi_fx.step.transfer import Column, Outcome, Transfer
 from taiyi_fx.writers.protocol import RunInfo, Writer
 from taiyi_fx.writers.writer_group import WriterGroup
 
@@ -75,7 +75,7 @@ class Monitor:
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(self._modules, self._table, modes, strict=strict)
-        self._logged: list[Pending] = []
+        self._logged: list[Column] = []
         self._writers = WriterGroup(strict=strict)
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
@@ -128,8 +128,8 @@ class Monitor:
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
-            arriving = Transfer(Outcome(), pending=self._take_logged())
-            self._queue.put(Collected(self._step, arriving))
+            transfer = Transfer(Outcome(), self._take_logged())
+            self._queue.put(TrackedStep(self._step, transfer))
         self._queue.take(all_of_it=True)
         return self._queue.records
 
@@ -155,11 +155,11 @@ class Monitor:
         step = whole("step", step)
         if not self._is_formed:
             self._form()
-        agenda = self._due.at(step)
+        due = self._due.at(step)
         failures: dict[Series, str] = {}
         try:
-            if agenda.work or self._logged:
-                failures = self._collect(agenda, step, Scale.of(grad_scale))
+            if due.asked or self._logged:
+                failures = self._collect(due, step, Scale.of(grad_scale))
         finally:  # what a quantity raised, if strict: the next step is a new one all the same
             self._installation.end_step()
             self._prepare(step + 1)
@@ -206,7 +206,8 @@ class Monitor:
         if step is None:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
-        self._logged.append(Pending(step, "", name, "", mode, _scalar(name, value)))
+        series = (("", name),)
+        self._logged.append(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
         """Closes an epoch; returns what each scalar series did in it, as is added to `epochs`.
@@ -336,11 +337,11 @@ class Monitor:
         if not self._paused:
             self._installation.set_due(self._due.at(step).readings)
 
-    def _collect(self, agenda: DueWork, step: int, scale: Scale) -> dict[Series, str]:
+    def _collect(self, due: DueWork, step: int, scale: Scale) -> dict[Series, str]:
         is_announced = step in self._announced
         with torch.no_grad():
             collected = self._collector.collect(
-                agenda, step, scale, self._take_logged(), is_announced=is_announced
+                due, step, scale, self._take_logged(), is_announced=is_announced
             )
         self._queue.put(collected)
         return collected.failures
@@ -377,7 +378,7 @@ class Monitor:
         join = self._collector.join
         return None if join is None or join.ranks.is_writer else join.ranks.members[0]
 
-    def _take_logged(self) -> list[Pending]:
+    def _take_logged(self) -> list[Column]:
         logged, self._logged = self._logged, []
         return logged if self._writer is None else []
 

@@ -11,14 +11,16 @@ from torch import nn
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.record import Series
-from taiyi_fx.step.background import Aside, Job
-from taiyi_fx.step.due import Asked, DueWork
-from taiyi_fx.step.evaluate import Evaluator, Work
-from taiyi_fx.step.non_finite import Sites, counting_sites
+from taiyi_fx.step.background import BackgroundWorker, Job
+from taiyi_fx.step.due import DueWork
+from taiyi_fx.step.evaluate import Evaluator
+from taiyi_fx.step.non_finite import CountingSites, Sites
+from taiyi_fx.step.parameters import ReadingUnavailable
+from taiyi_fx.step.plan import Planner
 from taiyi_fx.step.ranks import Join
-from taiyi_fx.step.statistics import Readings, ReadingUnavailable, Scale
-from taiyi_fx.step.transfer import Column, Pending, Transfer
-from taiyi_fx.step.vectorized import Place, Stack, calls_of, computed, stack
+from taiyi_fx.step.statistics import Scale, Statistics
+from taiyi_fx.step.transfer import Column, Transfer
+from taiyi_fx.step.work import Work, works_of
 
 _NOT_ANNOUNCED = (
     "the forward had been prepared for another step than the one tracked; call track at every "
@@ -27,13 +29,13 @@ _NOT_ANNOUNCED = (
 
 
 @dataclass
-class Collected:
+class TrackedStep:
     """A tracked step whose records are not all there yet.
 
     Attributes:
         step: Its number.
         prompt: What was computed at once, on its way to the host.
-        costly: What is being computed aside.
+        costly: What is being computed beside the training.
         order: The place of each series among the step's records.
         sites: Where NaN and Inf were counted, until that is told.
         may_overflow: Whether a scaler leaves the step out if gradients are not finite.
@@ -44,7 +46,7 @@ class Collected:
     prompt: Transfer
     costly: Job | None = None
     order: Mapping[Series, int] = field(default_factory=dict)
-    sites: Sites = field(default_factory=dict)
+    sites: Sites | None = None
     may_overflow: bool = False
     failures: dict[Series, str] = field(default_factory=dict)
 
@@ -54,18 +56,20 @@ class Collected:
         return self.prompt.is_there and (self.costly is None or self.costly.is_done)
 
 
-class _Planned(NamedTuple):
-    """Where an agenda's work is to be done, of the calls seen so far.
+class _Places(NamedTuple):
+    """All calls that are due, of those seen so far.
 
     Attributes:
         version: That of the table then.
-        stacks: What is computed in groups.
-        others: The places of the rest, and whether each emits a value.
+        works: The calls.
+        order: The place of each series among them.
+        sites: Where they count NaN and Inf.
     """
 
     version: int
-    stacks: list[Stack]
-    others: list[tuple[Place, bool]]
+    works: list[Work]
+    order: dict[Series, int]
+    sites: CountingSites
 
 
 class Collector:
@@ -94,9 +98,10 @@ class Collector:
         self._modes = modes
         self._strict = strict
         self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
-        self._aside = Aside(self._costly.run)
+        self._background = BackgroundWorker(self._costly.run)
+        self._planner = Planner(table)
+        self._places: dict[DueWork, _Places] = {}
         self.join: Join | None = None
-        self._planned: dict[DueWork, _Planned] = {}
 
     def clear(self) -> None:
         """Forgets what is kept for quantities that span steps."""
@@ -105,130 +110,87 @@ class Collector:
 
     def collect(
         self,
-        agenda: DueWork,
+        due: DueWork,
         step: int,
         scale: Scale,
-        logged: Sequence[Pending],
+        logged: Sequence[Column],
         *,
         is_announced: bool,
-    ) -> Collected:
-        """Computes a step's values, the costly ones aside, and sends them to the host.
+    ) -> TrackedStep:
+        """Computes a step's values, the costly ones beside, and sends them to the host.
 
-        Where it is called, autograd takes no notes.
+        Call under `torch.no_grad()`.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
-        self._table.board.held.measure()
+        held = self._table.board.held
+        held.measure()
         members = None if self.join is None else self.join.ranks.members
-        readings = Readings(self._modules, self._table, scale, members)
-        readings.measure_modules(agenda.of_modules)
-        if self.join is None:
-            columns, alone = self._together(agenda, step, readings)
-            places = self._one_by_one(agenda, alone)
-            works = list(self._works(places, step, readings, failures, is_announced))
-        else:
-            columns, works = [], []
-            places = self._places_of(agenda.work)
-            try:
-                works.extend(self._works(places, step, readings, failures, is_announced))
-            finally:  # also if strict: the other ranks wait for this one
-                if agenda.work:
-                    works = self.join.joined(works, agenda.work, step, readings, failures)
-        costly = [w for w in works if w.subscription.is_costly]
-        job = self._put(costly, failures) if costly else None
-        at_once = [w for w in works if not w.subscription.is_costly]
-        arriving = self._prompt.start(at_once, columns, logged)
-        failures.update(arriving.pop_errors())
-        order = {(w.module, w.subscription.label): i for i, w in enumerate(works)}
-        sites = counting_sites(agenda.counting, self._modes, self._table)
-        return Collected(step, arriving, job, order, sites, scale.may_overflow, failures)
-
-    def _together(
-        self, agenda: DueWork, step: int, readings: Readings
-    ) -> tuple[list[Column], list[Place]]:
-        """What can be computed in groups, and what of those has to be looked at alone."""
+        statistics = Statistics(self._modules, self._table, scale, members)
+        for readings in due.parameters:
+            statistics.parameters.measure(readings)
+        places = self._places_of(due)
+        order = places.order
         columns: list[Column] = []
-        alone: list[Place] = []
-        for group in self._plan(agenda).stacks:
+        if self.join is None:
+            columns, rest = self._planner.columns(due, step, places.works, statistics)
+            works = list(self._read(rest, statistics, failures, is_announced))
+        else:
+            held.settle()
+            works: list[Work] = []
             try:
-                found, different = computed(group, step, readings)
-            except Exception:  # noqa: BLE001 - whose it is shows when each is computed alone
-                found, different = [], list(group.places)
-            columns += found
-            alone += different
-        return columns, alone
+                works.extend(self._read(places.works, statistics, failures, is_announced))
+            finally:  # also if strict: the other ranks wait for this one
+                if due.asked:
+                    works = self.join.joined(works, due.asked, statistics, failures)
+            order = {work.series: i for i, work in enumerate(works)}
+        costly = [work for work in works if work.asked.is_costly]
+        job = self._submit(step, costly, failures) if costly else None
+        prompt = [work for work in works if not work.asked.is_costly] if costly else works
+        transfer = self._prompt.start(step, prompt, [*columns, *logged])
+        failures.update(transfer.pop_errors())
+        sites = places.sites.now()
+        return TrackedStep(step, transfer, job, order, sites, scale.may_overflow, failures)
 
-    def _plan(self, agenda: DueWork) -> _Planned:
-        """What to compute of an agenda; made anew when more calls have been seen."""
-        planned = self._planned.get(agenda)
-        if planned is None or planned.version != self._table.version:
-            every = (
-                stack(group, mode, self._table, agenda.of_modules)
-                for group in agenda.alike
-                for mode in self._modes
-            )
-            stacks = [made for made in every if made.places]
-            others = self._places_of(agenda.others)
-            planned = _Planned(self._table.version, stacks, others)
-            self._planned[agenda] = planned
-        return planned
+    def _places_of(self, due: DueWork) -> _Places:
+        """All calls seen so far of what is due."""
+        known = self._places.get(due)
+        if known is None or known.version != self._table.version:
+            works = works_of(due.asked, self._modes, self._table)
+            order = {work.series: i for i, work in enumerate(works)}
+            sites = CountingSites(works, self._table)
+            known = self._places[due] = _Places(self._table.version, works, order, sites)
+        return known
 
-    def _one_by_one(self, agenda: DueWork, alone: list[Place]) -> Iterable[tuple[Place, bool]]:
-        """What is not computed in groups, in the model's order, and whether it emits a value."""
-        others = self._plan(agenda).others
-        if not alone:
-            return others
-        every = [*others, *((place, True) for place in alone)]
-        order = {subscription: i for i, (subscription, _) in enumerate(agenda.work)}
-        return sorted(every, key=lambda pair: order[pair[0].asked])
-
-    def _places_of(self, work: Sequence[Asked]) -> list[tuple[Place, bool]]:
-        return [
-            (Place(subscription, mode, call), is_emitted)
-            for subscription, is_emitted in work
-            for mode in self._modes
-            for call in calls_of(subscription, mode, self._table)
-        ]
-
-    def _works(
+    def _read(
         self,
-        places: Iterable[tuple[Place, bool]],
-        step: int,
-        readings: Readings,
+        places: Iterable[Work],
+        statistics: Statistics,
         failures: dict[Series, str],
         is_announced: bool,
     ) -> Iterator[Work]:
-        for place, is_emitted in places:
+        """Work with what was read for it; why there is none goes to the failures."""
+        for work in places:
             try:
-                yield from self._read(place, is_emitted, step, readings)
+                yield statistics.read(work)
             except ReadingUnavailable as why:
-                if is_emitted and (place.call == 0 or why.seen) and place.mode == "train":
-                    failures[place.series] = str(why) if is_announced else _NOT_ANNOUNCED
+                if work.is_emitted and work.asked.quantity.looks_back:
+                    yield work
+                if work.is_emitted and (work.call == 0 or why.seen) and work.mode == "train":
+                    failures[work.series] = str(why) if is_announced else _NOT_ANNOUNCED
             except Exception as error:  # Monitoring never ends a run: reported by name.
                 if self._strict:
                     raise
-                failures[place.series] = f"{type(error).__name__}: {error}"
+                failures[work.series] = f"{type(error).__name__}: {error}"
 
-    def _read(
-        self, place: Place, is_emitted: bool, step: int, readings: Readings
-    ) -> Iterator[Work]:
-        asked, mode, call = place
+    def _submit(self, step: int, works: list[Work], failures: dict[Series, str]) -> Job | None:
         try:
-            inputs = readings.of(asked, mode, call)
-        except ReadingUnavailable:
-            if is_emitted and asked.quantity.looks_back:
-                yield Work(asked, step, mode, call, None, is_emitted)
-            raise
-        yield Work(asked, step, mode, call, inputs, is_emitted)
-
-    def _put(self, works: list[Work], failures: dict[Series, str]) -> Job | None:
-        try:
-            return self._aside.put(works)
+            return self._background.submit(step, works)
         except Exception as error:  # Monitoring never ends a run: reported by name.
             if self._strict:
                 raise
             text = f"{type(error).__name__}: {error}"
-            failures.update({(w.module, w.subscription.label): text for w in works})
+            failures.update(dict.fromkeys([work.series for work in works], text))
             return None

@@ -1,20 +1,17 @@
-"""What a step has to do: one agenda for each combination of due schedules."""
+"""What is due at a step: one piece of work for each combination of due schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 from torch import nn
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.passes.ir import CALL_PORTS, Due, Reduction
+from taiyi_fx.passes.ir import CALL_PORTS, Due
 from taiyi_fx.schedule import Schedule, is_any_due, last_due
-from taiyi_fx.step.statistics import Key, OfModules, Owned
-
-Asked = tuple[Subscription, bool]
-"""What to look at, and whether it emits a value or only adds to a window."""
+from taiyi_fx.step.parameters import ParameterReadings, parameter_readings
+from taiyi_fx.step.work import Asked
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,24 +19,18 @@ class DueWork:
     """What one combination of due schedules asks for.
 
     Attributes:
-        work: What `track` has to look at, in the model's order.
-        alike: Those of it that are computed together at once, as vectors, in groups.
-        others: Those that are computed one by one.
-        counting: Those that count NaN and Inf.
-        of_modules: What is read of parameters and buffers.
+        asked: What `track` has to look at, in the model's order.
+        parameters: What is read of parameters and buffers.
         readings: What the forwards before it have to read.
     """
 
-    work: tuple[Asked, ...]
-    alike: tuple[tuple[Subscription, ...], ...]
-    others: tuple[Asked, ...]
-    counting: tuple[Subscription, ...]
-    of_modules: tuple[OfModules, ...]
+    asked: tuple[Asked, ...]
+    parameters: tuple[ParameterReadings, ...]
     readings: Due
 
 
 class DueTable:
-    """The agendas of a run, each made when first needed.
+    """What is due at each step of a run; each combination is made when first needed.
 
     Args:
         subscriptions: All that is asked for.
@@ -71,54 +62,16 @@ class DueTable:
         )
         if due not in self._made:
             state_of = dict(zip(self._last_due, due, strict=True))
-            self._made[due] = _agenda(self._subscriptions, state_of, self._modules)
+            self._made[due] = self._due_work(state_of)
         return self._made[due]
 
-
-def _agenda(
-    subscriptions: Sequence[Subscription],
-    due: Mapping[tuple[Schedule, ...], bool | None],
-    modules: Mapping[str, nn.Module],
-) -> DueWork:
-    states = ((subscription, due[subscription.schedules]) for subscription in subscriptions)
-    work = tuple(
-        (subscription, bool(is_due))
-        for subscription, is_due in states
-        if is_due or (is_due is not None and subscription.quantity.window)
-    )
-    asked = [
-        (subscription.module, reading)
-        for subscription, _ in work
-        for reading in subscription.readings.values()
-    ]
-    at_calls = frozenset(pair for pair in asked if pair[1].site.port in CALL_PORTS)
-    alike = _alike(work)
-    together = {subscription for group in alike for subscription in group}
-    others = tuple(pair for pair in work if pair[0] not in together)
-    counting = tuple(s for s, _ in work if s.counts_non_finite is not None)
-    return DueWork(work, alike, others, counting, _of_modules(asked, modules), at_calls)
-
-
-def _of_modules(asked: Sequence[Key], modules: Mapping[str, nn.Module]) -> tuple[OfModules, ...]:
-    """What is read of parameters and buffers, by reduction; parameters before their gradients."""
-    found: dict[Reduction, dict[Key, int]] = {}
-    for key in sorted(dict.fromkeys(asked), key=lambda key: key[1].site.port):
-        if key[1].site.port not in CALL_PORTS:
-            reduction = cast(Reduction, key[1].reduction)  # pairs are read at calls
-            rows = found.setdefault(reduction, {})
-            rows[key] = len(rows)
-    return tuple(
-        OfModules(reduction, rows, tuple(Owned.of(key, modules) for key in rows))
-        for reduction, rows in found.items()
-    )
-
-
-def _alike(work: Sequence[Asked]) -> tuple[tuple[Subscription, ...], ...]:
-    """Groups that differ only in where they are read."""
-    groups: dict[Any, list[Subscription]] = {}
-    for subscription, _ in work:
-        if subscription.quantity.batched and not subscription.is_costly:
-            read = tuple((k, r.site.port, r.reduction) for k, r in subscription.readings.items())
-            options = tuple((k, v) for k, v in subscription.options if k in subscription.arguments)
-            groups.setdefault((subscription.quantity, options, read), []).append(subscription)
-    return tuple(map(tuple, groups.values()))
+    def _due_work(self, due: Mapping[tuple[Schedule, ...], bool | None]) -> DueWork:
+        states = ((asked, due[asked.schedules]) for asked in self._subscriptions)
+        every = tuple(
+            (asked, bool(is_due))
+            for asked, is_due in states
+            if is_due or (is_due is not None and asked.quantity.window)
+        )
+        keys = [(s.module, reading) for s, _ in every for reading in s.readings.values()]
+        at_calls = frozenset(key for key in keys if key[1].site.port in CALL_PORTS)
+        return DueWork(every, parameter_readings(keys, self._modules), at_calls)

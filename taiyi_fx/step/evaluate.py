@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
+from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.passes.rewrite.pipeline import add_note
 from taiyi_fx.quantity import NoValue
 from taiyi_fx.record import Series
-from taiyi_fx.step.batches import computed
-from taiyi_fx.step.statistics import Finished, Inputs
-from taiyi_fx.step.transfer import Column, Outcome, Pending, Transfer
+from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
+from taiyi_fx.step.vectorized import in_batches
+from taiyi_fx.step.work import Statistic, Work
+
+_LARGE = 2**14
+"""Statistics of more numbers than this take longer than the calls that a batch saves, and would be
+copied."""
 
 
-class Work(NamedTuple):
-    """One quantity of one call to compute.
+class Finished:
+    """Values made of states; those of equal readings of one state are made once."""
 
-    Attributes:
-        subscription: What was asked for.
-        step: The step that was tracked.
-        mode: Of the forward.
-        call: Which of the module's calls in it.
-        inputs: What was read; None if there was nothing.
-        is_emitted: Whether a value is due, or a window only goes on.
-    """
+    def __init__(self) -> None:
+        self._values: dict[Hashable, tuple[Any, Any]] = {}
 
-    subscription: Subscription
-    step: int
-    mode: Mode
-    call: int
-    inputs: Inputs | None
-    is_emitted: bool
-
-    @property
-    def module(self) -> str:
-        """The series' module."""
-        return self.subscription.module + (f"@{self.call}" if self.call else "")
+    def of(self, statistics: Sequence[Statistic]) -> Any:
+        """What a quantity's function takes: of one, or of several of one kind as one."""
+        # Probes that were fused fold the same state into each of their slots.
+        key = tuple([id(s.state) for s in statistics]), statistics[0].factor
+        if key not in self._values:
+            first, *others = statistics
+            if others:
+                first = first._replace(state=stacked([s.state for s in statistics]))
+            self._values[key] = statistics, first.finished()
+        return self._values[key][1]
 
 
 class Evaluator:
@@ -57,45 +55,41 @@ class Evaluator:
         self._windows.clear()
         self._previous.clear()
 
-    def start(
-        self,
-        works: Sequence[Work],
-        columns: Sequence[Column] = (),
-        also: Sequence[Pending] = (),
-    ) -> Transfer:
+    def start(self, step: int, works: Sequence[Work], also: Sequence[Column] = ()) -> Transfer:
         """Computes everything and sends it to the host, with what else is on its way there.
 
-        Where it is called, autograd takes no notes.
+        Call under `torch.no_grad()`.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
         """
-        if not works:
-            return Transfer(Outcome(), columns, also, strict=self._strict)
-        outcome, finished = Outcome(), Finished()
-        together, alone = computed(works)
-        columns, pending = [*columns, *together], list(also)
-        for work in alone:
-            series = work.module, work.subscription.label
-            make = functools.partial(self._computed, work, finished)
-            pending += self._guarded(series, make, outcome)
-        for series, together in _over_all(works).items():
-            make = functools.partial(_computed_over_all, together, finished)
-            pending += self._guarded(series, make, outcome)
-        return Transfer(outcome, columns, pending, strict=self._strict)
+        outcome, columns = Outcome(), list(also)
+        if works:
+            finished = Finished()
+            done, alone = in_batches(
+                works, _kind, lambda batch: _computed_together(step, batch, finished)
+            )
+            columns += (column for _, found in done for column in found)
+            for work in alone:
+                make = functools.partial(self._computed, step, work, finished)
+                columns += self._guarded(work.series, make, outcome)
+            for series, together in _over_all(works).items():
+                make = functools.partial(_computed_over_all, step, together, finished)
+                columns += self._guarded(series, make, outcome)
+        return Transfer(outcome, columns, strict=self._strict)
 
     @torch.no_grad()
-    def run(self, works: Sequence[Work]) -> Outcome:
+    def run(self, step: int, works: Sequence[Work]) -> Outcome:
         """Computes everything and waits for it.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
         """
-        return self.start(works).outcome()
+        return self.start(step, works).outcome()
 
     def _guarded(
-        self, series: Series, make: Callable[[], Iterator[Pending]], outcome: Outcome
-    ) -> list[Pending]:
+        self, series: Series, make: Callable[[], Iterator[Column]], outcome: Outcome
+    ) -> list[Column]:
         try:
             return list(make())
         except NoValue as why:
@@ -107,13 +101,12 @@ class Evaluator:
             outcome.failures[series] = f"{type(error).__name__}: {error}"
         return []
 
-    def _computed(self, work: Work, finished: Finished) -> Iterator[Pending]:
-        subscription = work.subscription
-        quantity = subscription.quantity
-        if work.inputs is None:
+    def _computed(self, step: int, work: Work, finished: Finished) -> Iterator[Column]:
+        quantity = work.asked.quantity
+        if work.statistics is None:
             self._forget(work)
             return
-        inputs = {name: finished.of(found) for name, found in work.inputs.found.items()}
+        inputs = {name: finished.of([found]) for name, found in work.statistics.items()}
         if quantity.window:
             inputs = self._windowed(work, inputs)
         if not work.is_emitted:
@@ -121,66 +114,122 @@ class Evaluator:
         for name, source in quantity.sources.items():
             if source.ago:
                 inputs[name] = self._earlier(work, name, source.ago, inputs[name])
-        yield from _results(quantity.compute(**inputs, **subscription.arguments), work, work.module)
+        computed = quantity.compute(**inputs, **work.asked.arguments)
+        yield from _columns_of_one(computed, step, work, work.series)
 
     def _earlier(self, work: Work, name: str, ago: int, now: Any) -> Any:
         """What a reading was some due steps before; None before there were as many."""
-        key = work.subscription, work.mode, work.call, name
+        key = work.asked, work.mode, work.call, name
         kept = self._previous.setdefault(key, [])
         kept.append(now)
         return kept.pop(0) if len(kept) > ago else None
 
     def _forget(self, work: Work) -> None:
         """What was read before is no longer that of the last due step."""
-        for name in work.subscription.quantity.sources:
-            self._previous.pop((work.subscription, work.mode, work.call, name), None)
+        for name in work.asked.quantity.sources:
+            self._previous.pop((work.asked, work.mode, work.call, name), None)
 
     def _windowed(self, work: Work, inputs: dict[str, Any]) -> dict[str, Any]:
         """Adds this step to the window; at emission, the window's readings stacked."""
-        key = work.subscription, work.mode, work.call
+        key = work.asked, work.mode, work.call
         window = self._windows.setdefault(key, [])
-        sources = work.subscription.quantity.sources
+        sources = work.asked.quantity.sources
         window.append({k: v for k, v in inputs.items() if sources[k].port in CALL_PORTS})
         if not work.is_emitted:
             return inputs
         del self._windows[key]  # whatever comes of it, the next is new
-        stacked = {name: _stack([step[name] for step in window]) for name in window[0]}
-        return {**inputs, **stacked}
+        joined = {name: _stack([step[name] for step in window]) for name in window[0]}
+        return {**inputs, **joined}
+
+
+def group_of(work: Work) -> Hashable:
+    """What works have in common that a quantity could be asked for at once; None of one alone."""
+    asked = work.asked
+    if not asked.quantity.batched or not work.is_emitted:
+        return None
+    options = tuple((k, v) for k, v in asked.options if k in asked.arguments)
+    readings = tuple((name, r.site.port, r.reduction) for name, r in asked.readings.items())
+    return asked.quantity, options, readings, work.mode
+
+
+def columns_of_many(
+    computed: Any, step: int, works: Sequence[Work], series: tuple[Series, ...]
+) -> list[Column] | None:
+    """What a batched quantity gave; None if that is not one number for each work."""
+    parts = {"": computed} if isinstance(computed, Tensor) else computed
+    for part in parts.values():
+        if part.shape != (len(works),) or part.is_complex():
+            return None
+    first, present = works[0], None
+    if first.present is not None:
+        present = torch.stack([w.present for w in works if w.present is not None])
+    return [
+        Column(
+            step, first.mode, series, parts_of(series, suffix), part, present, first.asked.absence
+        )
+        for suffix, part in parts.items()
+    ]
+
+
+def _kind(work: Work) -> Hashable:
+    """What two works have in common that are computed together; None of one that is alone."""
+    group = group_of(work)
+    if group is None or work.statistics is None:
+        return None
+    readings = tuple(map(_kind_of, work.statistics.values()))
+    return None if None in readings else (group, work.present is None, readings)
+
+
+def _kind_of(statistic: Statistic) -> Hashable:
+    state = statistic.state
+    if sum(part.numel() for part in state if isinstance(part, Tensor)) > _LARGE:
+        return None
+    parts = [(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else type(x) for x in state]
+    return statistic.factor, *parts
+
+
+def _computed_together(step: int, works: Sequence[Work], finished: Finished) -> list[Column] | None:
+    asked = works[0].asked
+    every = [work.statistics for work in works if work.statistics is not None]
+    inputs = {name: finished.of([found[name] for found in every]) for name in every[0]}
+    computed = asked.quantity.compute(**inputs, **asked.arguments)
+    return columns_of_many(computed, step, works, tuple([work.series for work in works]))
 
 
 def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
     """Works that have a value of the whole model together, by its series."""
     found: dict[tuple[Any, Mode], list[Work]] = {}
     for work in works:
-        asked = work.subscription
-        if asked.quantity.over_all and work.is_emitted and work.inputs is not None:
+        asked = work.asked
+        if asked.quantity.over_all and work.is_emitted and work.statistics is not None:
             key = (asked.quantity, asked.options), work.mode
             found.setdefault(key, []).append(work)
     return {
-        ("", together[0].subscription.label): together
+        ("", together[0].asked.label): together
         for together in found.values()
-        if all(work.module for work in together)  # the model itself may be such a layer
+        if all(work.series[0] for work in together)  # the model itself may be such a layer
     }
 
 
-def _computed_over_all(works: list[Work], finished: Finished) -> Iterator[Pending]:
-    over_all = works[0].subscription.quantity.over_all
+def _computed_over_all(step: int, works: list[Work], finished: Finished) -> Iterator[Column]:
+    over_all = works[0].asked.quantity.over_all
     assert over_all is not None
-    weights = [work.inputs.weight for work in works if work.inputs is not None]
+    weights = [work.weight for work in works]
     if len(set(weights)) < len(weights):
         raise NoValue("a weight is used several times, so that its gradients add up")
-    every = [work.inputs for work in works if work.inputs is not None]
-    values = [finished.of(found) for inputs in every for found in inputs.found.values()]
-    return _results(over_all(values), works[0], "")
+    every = [work.statistics for work in works if work.statistics is not None]
+    values = [finished.of([found]) for statistics in every for found in statistics.values()]
+    return _columns_of_one(over_all(values), step, works[0], ("", works[0].asked.label))
 
 
-def _results(computed: Any, work: Work, module: str) -> Iterator[Pending]:
-    label, present = work.subscription.label, work.inputs and work.inputs.present
+def _columns_of_one(computed: Any, step: int, work: Work, series: Series) -> Iterator[Column]:
+    present = None if work.present is None else work.present.reshape(1)
     for suffix, value in (computed if isinstance(computed, Mapping) else {"": computed}).items():
         tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
         tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
-        why = work.subscription.absence
-        yield Pending(work.step, module, label, suffix, work.mode, tensor, present, why)
+        why = work.asked.absence
+        names = (series,), parts_of((series,), suffix)
+        yield Column(step, work.mode, *names, tensor.unsqueeze(0), present, why)
 
 
 def _stack(values: list[Any]) -> Any:

@@ -3,44 +3,51 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from taiyi_fx.config import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Port
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.record import NonFiniteSite, Record, Series
 from taiyi_fx.step.transfer import Outcome
-from taiyi_fx.step.vectorized import Place, calls_of
+from taiyi_fx.step.work import Work
 
 
-class Site(NamedTuple):
-    """Where NaN and Inf were counted, and when beside other sites of the step."""
+class Sites(NamedTuple):
+    """Where NaN and Inf were counted in a step.
 
-    port: Port
-    order: float
+    Attributes:
+        ports: The side of the module, by the series of the counts.
+        orders: When each was read beside the others, in the same order.
+    """
+
+    ports: Mapping[tuple[Series, Mode], Port]
+    orders: Sequence[float]
 
 
-Sites = Mapping[tuple[Series, Mode], Site]
-"""By the series of the counts."""
+class CountingSites:
+    """All sites that count NaN and Inf.
 
+    Args:
+        works: The calls that a step asks for.
+        table: What was read at calls.
+    """
 
-def counting_sites(
-    subscriptions: Iterable[Subscription], modes: Iterable[Mode], table: SlotTable
-) -> Sites:
-    """All sites of a step that count."""
-    found: dict[tuple[Series, Mode], Site] = {}
-    for asked in subscriptions:
-        reading = asked.counts_non_finite
-        if reading is None or reading.site.port not in CALL_PORTS:
-            continue
-        for mode in modes:
-            for call in calls_of(asked, mode, table):
-                order = table.at(mode, asked.module, call)[reading].order
-                order = order or math.inf  # 0 where only other ranks have read
-                found[Place(asked, mode, call).series, mode] = Site(reading.site.port, order)
-    return found
+    def __init__(self, works: Iterable[Work], table: SlotTable) -> None:
+        self._ports: dict[tuple[Series, Mode], Port] = {}
+        self._slots = []
+        for work in works:
+            reading = work.asked.counts_non_finite
+            if reading is not None and reading.site.port in CALL_PORTS:
+                self._ports[work.series, work.mode] = reading.site.port
+                self._slots.append(table.at(work.mode, work.asked.module, work.call)[reading])
+
+    def now(self) -> Sites | None:
+        """Those of the step that ends now; None if there are none."""
+        # 0 where only other ranks have read
+        orders = [slot.order or math.inf for slot in self._slots]
+        return Sites(self._ports, orders) if orders else None
 
 
 def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[NonFiniteSite]:
@@ -52,26 +59,25 @@ def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[N
         may_overflow: Whether gradients alone are an overflow, of which a scaler takes care.
     """
     first: dict[bool, tuple[float, NonFiniteSite]] = {}
-    for record in _numbers(outcome):
-        site = sites.get(((record.module, record.quantity), record.mode))
-        if site is None:
-            continue
-        is_gradient = site.port in GRADIENT_PORTS
-        if is_gradient not in first or site.order < first[is_gradient][0]:
-            count = int(record.value)
-            found = NonFiniteSite(record.step, record.module, site.port, count)
-            first[is_gradient] = site.order, found
+    order_of: dict[tuple[Series, Mode], float] = {}
+    for record in _counts(sites, outcome):
+        order_of = order_of or dict(zip(sites.ports, sites.orders, strict=True))
+        key = (record.module, record.quantity), record.mode
+        order, port = order_of[key], sites.ports[key]
+        is_gradient = port in GRADIENT_PORTS
+        if is_gradient not in first or order < first[is_gradient][0]:
+            found = NonFiniteSite(record.step, record.module, port, int(record.value))
+            first[is_gradient] = order, found
     if may_overflow and False not in first:
         return [replace(gradient, is_overflow=True) for _, gradient in first.values()]
     return [first[is_gradient][1] for is_gradient in (False, True) if is_gradient in first]
 
 
-def _numbers(outcome: Outcome) -> Iterator[Record]:
-    """All numbers but zeros."""
-    for step, mode, series, values in outcome.blocks:
-        for name, value in zip(series, values, strict=True):
-            if value:
-                yield Record(step, *name, value, mode)
-    for _, record in outcome.records:
-        if isinstance(record.value, (int, float)) and record.value:
-            yield record
+def _counts(sites: Sites, outcome: Outcome) -> Iterator[Record]:
+    """All counts of the sites but zeros."""
+    for _, (step, mode, series, values) in outcome.blocks:
+        # A block is of one quantity. Nearly always all is zero.
+        if series and (series[0], mode) in sites.ports and any(values):
+            for name, value in zip(series, values, strict=True):
+                if value:
+                    yield Record(step, *name, value, mode)

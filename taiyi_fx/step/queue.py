@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from taiyi_fx.epochs import Epochs, EpochSummary
 from taiyi_fx.notice import warn, warn_of
 from taiyi_fx.record import Event, NonFiniteSite, Records, Series
-from taiyi_fx.step.collect import Collected
+from taiyi_fx.step.collect import TrackedStep
 from taiyi_fx.step.non_finite import first_sites
 from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.writers.protocol import Batch, EpochEnd
@@ -40,10 +40,10 @@ class StepQueue:
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
         self._writers = outlets
-        self._steps: deque[Collected] = deque()
+        self._steps: deque[TrackedStep] = deque()
         self._events: list[Event] = []
 
-    def put(self, step: Collected) -> None:
+    def put(self, step: TrackedStep) -> None:
         """Takes a step that may not be complete yet."""
         self._steps.append(step)
         for waiting in self._steps:
@@ -111,12 +111,13 @@ class StepQueue:
         self.non_finite.clear()
         self._epochs.clear()
 
-    def _tell_non_finite(self, step: Collected) -> None:
+    def _tell_non_finite(self, step: TrackedStep) -> None:
         """Tells of a step's first NaN or Inf as soon as its counts are there."""
-        if not step.sites or not step.prompt.is_there:
+        if step.sites is None or not step.prompt.is_there:
             return
         outcome = step.prompt.outcome()
-        found, step.sites = first_sites(step.sites, outcome, may_overflow=step.may_overflow), {}
+        found = first_sites(step.sites, outcome, may_overflow=step.may_overflow)
+        step.sites = None
         faults = [site for site in found if not site.is_overflow]
         if faults and all(site.is_overflow for site in self.non_finite):
             warn("\n".join(map(str, faults)))
@@ -124,22 +125,27 @@ class StepQueue:
         if self._writers:
             self._events += (site.event for site in found)
 
-    def _record(self, step: Collected, outcomes: list[Outcome]) -> None:
+    def _record(self, step: TrackedStep, outcomes: list[Outcome]) -> None:
         self._tell_non_finite(step)
-        order = step.order
-        for block in (block for outcome in outcomes for block in outcome.blocks):
+        last, order = len(step.order), step.order
+        every = [pair for outcome in outcomes for pair in outcome.blocks if pair[0]]
+        every.sort(key=lambda pair: order.get(pair[0][0], last))
+        for of, block in every:
             self.records.append_block(block)
             self._epochs.add_block(block)
             if self.missing:
-                for series in block.series:
+                for series in of:
                     self.missing.pop(series, None)
-        records = [pair for outcome in outcomes for pair in outcome.records]
-        for series, record in sorted(records, key=lambda pair: order.get(pair[0], len(order))):
+        records = sorted(
+            (pair for outcome in outcomes for pair in outcome.records),
+            key=lambda pair: order.get(pair[0], last),
+        )
+        for series, record in records:
             self.records.append(record)
             self._epochs.add(record)
             self.missing.pop(series, None)
         if self._writers:
-            blocks = [block for outcome in outcomes for block in outcome.blocks]
+            blocks = [block for _, block in every]
             self._writers.write(Batch(self._epochs.next, blocks, [r for _, r in records]))
         self._bound()
         for outcome in outcomes:

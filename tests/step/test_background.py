@@ -66,7 +66,7 @@ def test_a_step_does_not_wait_for_eigenvalues_and_they_belong_to_it(gate):
     found = model.monitor.get_output()["0"]["slow"]
     assert found == pytest.approx({0: truth[0], 2: truth[2]}, rel=1e-4)
     keys = [(r.step, r.quantity) for r in model.monitor.records]
-    assert keys == [(0, "OutputRMS"), (0, "slow"), (1, "OutputRMS"), (2, "OutputRMS"), (2, "slow"), (3, "OutputRMS")]  # fmt: skip
+    assert keys == [(0, "slow"), (0, "OutputRMS"), (1, "OutputRMS"), (2, "slow"), (2, "OutputRMS"), (3, "OutputRMS")]  # fmt: skip
 
 
 def test_what_was_read_is_that_steps_also_when_parameters_have_changed_since(gate):

@@ -98,6 +98,7 @@ class Slot:
     @property
     def state(self) -> State | None:
         """What eager folds left, as tensors."""
+        self.board.held.settle()
         if self.found is None:
             return None
         state = self.found = in_tensors(self.found)
@@ -217,6 +218,7 @@ class SlotTable:
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
         self.board.held.measure()
+        self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
     def begin_forward(self) -> None:
