@@ -38,15 +38,15 @@ FLOW = {
         "probed graphs": "passes/rewrite/pipeline.py",
     },
     "each step": {
-        "due readings": "agenda.py",
+        "due readings": "step/due.py",
         "probes": "passes/probes/probe.py",
         "statistics": "passes/probes/slots.py",
     },
     "at track": {
-        "of all ranks": "ranks",
-        "quantities": "finish.py",
-        "decompositions": "aside.py",
-        "numbers on their way": "host.py",
+        "of all ranks": "step/ranks",
+        "quantities": "step/evaluate.py",
+        "decompositions": "step/background.py",
+        "numbers on their way": "step/transfer.py",
         "records": "record.py",
     },
     "whoever looks": {

@@ -15,7 +15,15 @@ from taiyi_fx.edits import Edit
 from taiyi_fx.functions import Function, FunctionCall, not_shown
 from taiyi_fx.matching import is_function, is_name, match, resolved
 from taiyi_fx.passes.capture.captured import Capture, TraceTargets, function_name
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Change, Plan, Reading, Target
+from taiyi_fx.passes.ir import (
+    CALL_PORTS,
+    GRADIENT_PORTS,
+    Change,
+    Plan,
+    Reading,
+    Target,
+    capabilities,
+)
 from taiyi_fx.places import Missing, Unobservable
 from taiyi_fx.quantity import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.reductions import NonFinites
@@ -76,7 +84,7 @@ class Subscription:
     @functools.cached_property
     def is_costly(self) -> bool:
         """Whether finishing one of its readings takes a decomposition."""
-        return any(getattr(r.reduction, "is_costly", False) for r in self.readings.values())
+        return any(capabilities(r.reduction).is_costly for r in self.readings.values())
 
     @functools.cached_property
     def counts_non_finite(self) -> Reading | None:
@@ -87,7 +95,7 @@ class Subscription:
     @functools.cached_property
     def is_of_weight_gradients(self) -> bool:
         """Whether it is of the gradient that each sample has for the weight."""
-        return any(getattr(r.reduction, "needs_layer", False) for r in self.readings.values())
+        return any(capabilities(r.reduction).needs_layer for r in self.readings.values())
 
     @functools.cached_property
     def is_at_calls(self) -> bool:

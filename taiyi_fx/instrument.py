@@ -21,8 +21,8 @@ from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.compiler import compile_probes
-from taiyi_fx.ranks import check_groups
 from taiyi_fx.schedule import check_step
+from taiyi_fx.step.ranks import check_groups
 from taiyi_fx.writers.protocol import Writer
 from taiyi_fx.writers.store import Store
 

@@ -14,25 +14,25 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from taiyi_fx.agenda import Agenda, Agendas
-from taiyi_fx.arriving import Arriving, Outcome, Pending
-from taiyi_fx.collect import Collected, Collector
 from taiyi_fx.config import Config, Subscription
 from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.explain import Known, explain
-from taiyi_fx.finish import Scale
-from taiyi_fx.intake import Intake
 from taiyi_fx.notice import warn, warn_of
-from taiyi_fx.outlets import Outlets
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.compiler import Instrumented
-from taiyi_fx.ranks import Join, form
 from taiyi_fx.record import Records, Series, Value
 from taiyi_fx.run_info import run_info
 from taiyi_fx.schedule import check_step, whole
+from taiyi_fx.step.collect import Collector, TrackedStep
+from taiyi_fx.step.due import DueTable, DueWork
+from taiyi_fx.step.queue import StepQueue
+from taiyi_fx.step.ranks import Join, form
+from taiyi_fx.step.statistics import Scale
+from taiyi_fx.step.transfer import Column, Outcome, Transfer
 from taiyi_fx.writers.protocol import RunInfo, Writer
+from taiyi_fx.writers.writer_group import WriterGroup
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -70,24 +70,24 @@ class Monitor:
         self._table = compiled.table
         self._installation = compiled.installation
         self._strict = strict
-        self._agendas = Agendas(config.subscriptions, self._modules)
+        self._due = DueTable(config.subscriptions, self._modules)
         modes: tuple[Mode, ...] = ("train",)
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(self._modules, self._table, modes, strict=strict)
-        self._logged: list[Pending] = []
-        self._outlets = Outlets(strict=strict)
-        self._intake = Intake(Epochs(epoch_statistics), self._outlets)
-        self.missing = self._intake.missing
-        self.non_finite = self._intake.non_finite
+        self._logged: list[Column] = []
+        self._writers = WriterGroup(strict=strict)
+        self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
+        self.missing = self._queue.missing
+        self.non_finite = self._queue.non_finite
         self._paused = self._is_warned_of_threads = False
         self._groups = groups
         self._is_formed = False
         self._start_step = start_step
-        self._outlets.add(writers)
+        self._writers.add(writers)
         if groups[0] is not None:
             self._table.join()
-        weakref.finalize(self, self._outlets.close).atexit = False  # as _close_all does it better
+        weakref.finalize(self, self._writers.close).atexit = False  # as _close_all does it better
         _MONITORS.add(self)
         if writers:
             self._open_alone()
@@ -115,7 +115,7 @@ class Monitor:
     @property
     def is_writing(self) -> bool:
         """Whether writers are open, which they are from the first step on."""
-        return self._outlets.are_open
+        return self._writers.are_open
 
     @property
     def info(self) -> RunInfo:
@@ -128,10 +128,10 @@ class Monitor:
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
         if self._logged:
-            arriving = Arriving(Outcome(), pending=self._take_logged())
-            self._intake.put(Collected(self._step, arriving))
-        self._intake.take(all_of_it=True)
-        return self._intake.records
+            transfer = Transfer(Outcome(), self._take_logged())
+            self._queue.put(TrackedStep(self._step, transfer))
+        self._queue.take(all_of_it=True)
+        return self._queue.records
 
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.
@@ -155,19 +155,19 @@ class Monitor:
         step = whole("step", step)
         if not self._is_formed:
             self._form()
-        agenda = self._agendas.at(step)
+        due = self._due.at(step)
         failures: dict[Series, str] = {}
         try:
-            if agenda.work or self._logged:
-                failures = self._collect(agenda, step, Scale.of(grad_scale))
+            if due.asked or self._logged:
+                failures = self._collect(due, step, Scale.of(grad_scale))
         finally:  # what a quantity raised, if strict: the next step is a new one all the same
             self._installation.end_step()
             self._prepare(step + 1)
         self._warn_of_threads()
-        self._intake.report(step, failures)
-        self._intake.take(all_of_it=self._strict)
-        if self._outlets:
-            self._intake.hand_over()
+        self._queue.report(step, failures)
+        self._queue.take(all_of_it=self._strict)
+        if self._writers:
+            self._queue.write_pending()
 
     def log(
         self,
@@ -206,7 +206,8 @@ class Monitor:
         if step is None:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
-        self._logged.append(Pending(step, "", name, "", mode, _scalar(name, value)))
+        series = (("", name),)
+        self._logged.append(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
         """Closes an epoch; returns what each scalar series did in it, as is added to `epochs`.
@@ -216,7 +217,7 @@ class Monitor:
         """
         epoch = None if epoch is None else whole("epoch", epoch)
         _ = self.records  # all that belongs to the epoch is there
-        closed = self._intake.close_epoch(epoch)
+        closed = self._queue.close_epoch(epoch)
         self.epochs += closed
         return closed
 
@@ -227,13 +228,13 @@ class Monitor:
             TypeError: It is no writer.
             Exception: What the writer raises when it is opened.
         """
-        self._outlets.add([writer])
+        self._writers.add([writer])
         self._open_alone()
 
     def flush(self) -> None:
         """Has all writers make durable what they have; waits for what is being computed."""
         _ = self.records
-        self._intake.hand_over(at_once=True)
+        self._queue.write_pending(at_once=True)
 
     def explain(self, module: str, quantity: str) -> str:
         """Says why a series has no value, when it is next due, and when it last had one.
@@ -311,18 +312,18 @@ class Monitor:
         self.pause()
         try:
             _ = self.records
-            self._intake.hand_over()
+            self._queue.write_pending()
         finally:
             _MONITORS.discard(self)
             self._installation.close()
-            self._outlets.close()
-            warn_of(self._outlets.told())
+            self._writers.close()
+            warn_of(self._writers.pop_errors())
 
     def clean_mem(self) -> None:
         """Forgets all records and everything kept for quantities that span steps."""
         _ = self.records  # what is still being computed is forgotten, too
         self.epochs.clear()
-        self._intake.clear()
+        self._queue.clear()
         self._collector.clear()
         self._table.clear()
 
@@ -334,15 +335,15 @@ class Monitor:
         self._step = step
         self._announced: set[int] = {step}
         if not self._paused:
-            self._installation.set_due(self._agendas.at(step).readings)
+            self._installation.set_due(self._due.at(step).readings)
 
-    def _collect(self, agenda: Agenda, step: int, scale: Scale) -> dict[Series, str]:
+    def _collect(self, due: DueWork, step: int, scale: Scale) -> dict[Series, str]:
         is_announced = step in self._announced
         with torch.no_grad():
             collected = self._collector.collect(
-                agenda, step, scale, self._take_logged(), is_announced=is_announced
+                due, step, scale, self._take_logged(), is_announced=is_announced
             )
-        self._intake.put(collected)
+        self._queue.put(collected)
         return collected.failures
 
     def _warn_of_threads(self) -> None:
@@ -360,16 +361,16 @@ class Monitor:
         ranks = form(*self._groups, repr(told))
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
         if self._writer is not None:
-            self._outlets.drop()
-        elif self._outlets:
-            self._outlets.open(self.info, may_fail=True)
-            warn_of(self._outlets.told())
+            self._writers.drop()
+        elif self._writers:
+            self._writers.open(self.info, may_fail=True)
+            warn_of(self._writers.pop_errors())
 
     def _open_alone(self) -> None:
         """Opens the writers, if it is sure that this rank is the one that records."""
         may_be_joined = self._groups[0] is not None and dist.is_initialized()
         if self._is_formed or not may_be_joined:
-            self._outlets.open(self.info)
+            self._writers.open(self.info)
 
     @property
     def _writer(self) -> int | None:
@@ -377,7 +378,7 @@ class Monitor:
         join = self._collector.join
         return None if join is None or join.ranks.is_writer else join.ranks.members[0]
 
-    def _take_logged(self) -> list[Pending]:
+    def _take_logged(self) -> list[Column]:
         logged, self._logged = self._logged, []
         return logged if self._writer is None else []
 

@@ -22,6 +22,7 @@ from taiyi_fx.passes.ir import (
     Reading,
     Reduction,
     Site,
+    capabilities,
 )
 from taiyi_fx.passes.structure import is_computed, tensor_named
 
@@ -63,7 +64,7 @@ class Source:
     def options(self) -> dict[str, inspect.Parameter]:
         """What a configuration may set: the open parameters, and which tensor is read."""
         parameters = inspect.signature(self.reduction, eval_str=True).parameters
-        of_module = ("layer",) if getattr(self.reduction, "needs_layer", False) else ()
+        of_module = ("layer",) if capabilities(self.reduction).needs_layer else ()
         found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
         kind = inspect.Parameter.KEYWORD_ONLY
         if self.port in CALL_PORTS:
@@ -126,9 +127,10 @@ def input_pick(module: nn.Module, pick: int | str) -> Pick:
 
 def _resolved(reduction: Any, module: nn.Module) -> Any:  # a frozen dataclass of any kind
     """A reduction with what it has to know of the module that it reads at."""
-    if getattr(reduction, "feature_axis", None) == "auto":
+    can = capabilities(reduction)
+    if can.feature_axis == "auto":
         return dataclasses.replace(reduction, feature_axis=feature_axis_of(module))
-    if getattr(reduction, "needs_layer", False):
+    if can.needs_layer:
         rule = weight_gradient_of(module)
         if isinstance(rule, str):
             raise Missing(rule)

@@ -588,7 +588,7 @@ class Copies(torch.overrides.TorchFunctionMode):
 
 def test_one_host_copy_at_a_due_step_and_none_at_others(monkeypatch):
     # What lies on the CPU is there already: here it counts as if it were on another device.
-    monkeypatch.setattr("taiyi_fx.host._is_elsewhere", lambda x: True)
+    monkeypatch.setattr("taiyi_fx.step.host._is_elsewhere", lambda x: True)
     model = taiyi_fx.instrument(
         mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm")]}
     )

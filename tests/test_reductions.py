@@ -134,12 +134,10 @@ def test_ways_that_take_less_time_find_the_same(reduction, special, seed, shape,
     if special is not None:
         tensors[1].fill_(special)
     each = [reduction.measure(x) for x in tensors]
-    together = [reduction.measure_alike(tensors)]
-    if hasattr(reduction, "in_numbers"):
-        together.append([reduction.in_numbers(x) or reduction.measure(x) for x in tensors])
-    if hasattr(reduction, "measure_all"):
-        (norms,) = reduction.measure_all(tensors)
-        together.append([(norm,) for norm in norms])
+    many = reduction.measure_many(tensors)
+    together = [list(zip(*many, strict=True))]
+    if hasattr(reduction, "measure_scalar"):
+        together.append([reduction.measure_scalar(x) or reduction.measure(x) for x in tensors])
     for found in together:
         for state, own in zip(found, each, strict=True):
             value, expected = (flat(reduction.finish(in_tensors(s))) for s in (state, own))
@@ -230,7 +228,7 @@ def test_no_nan_and_no_inf_is_missed(seed, specials, dtype):
     x = large(seed, specials, shift=1.0).to(dtype)
     nan, inf = NonFinites().measure(x)
     assert (nan, inf) == (x.isnan().sum(), x.isinf().sum())
-    assert (NonFinites().in_numbers(x) is None) >= bool(nan or inf)
+    assert (NonFinites().measure_scalar(x) is None) >= bool(nan or inf)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
@@ -245,7 +243,7 @@ def test_a_sum_that_overflows_makes_nothing_infinite(dtype):
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.complex64, torch.float8_e5m2])
 def test_types_that_are_not_summed_are_counted(dtype):
     x = torch.ones(8).to(dtype)
-    assert NonFinites().in_numbers(x) is None
+    assert NonFinites().measure_scalar(x) is None
     assert NonFinites().measure(x) == (0, 0)
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -21,6 +21,8 @@ Mode = Literal["train", "eval"]
 State = tuple[Tensor, ...]
 Numbers = tuple[int | float, ...]
 """A state of scalars as Python has them, where that takes less time than a tensor of each."""
+States = tuple[Tensor | Sequence[int | float], ...]
+"""Many states: each part has one more axis, the first, or is a list of Python's numbers."""
 Pick = int | str | tuple[int | None, str] | None
 
 
@@ -29,15 +31,7 @@ class Foldable(Protocol):
     """A mergeable statistic: what a probe keeps instead of tensors.
 
     Implementations are frozen dataclasses (two equal ones are computed once) with pure methods.
-
-    One whose state depends in its shape on the number of rows says so by an attribute
-    ``has_fixed_shape = False``; compiled code cannot fold its gradients. One whose ``finish``
-    takes long says so by ``is_costly = True``; it is then computed beside the training. One that
-    takes the elements of a tensor in any arrangement says so by ``is_over_elements = True``; of a
-    tensor that several ranks hold in parts each then reduces its own. Besides
-    ``measure`` there may be ``in_numbers``, the same without tensors or None, and
-    ``measure_alike``, of some small float32 tensors of one shape on the CPU, which takes less time
-    than one by one.
+    What one can do besides is written down in `Capabilities` and `FastPaths`.
     """
 
     def merge(self, a: State, b: State) -> State:
@@ -122,23 +116,70 @@ class Change:
     function: Callable[[Tensor], Tensor]
 
 
-def quick_way(reduction: Foldable, name: str) -> Callable[..., Any] | None:
-    """A method that measures in less time, if there is one and it belongs to ``measure``.
+@dataclass(frozen=True)
+class Capabilities:
+    """What a reduction says of itself, by attributes or properties of these names.
+
+    Attributes:
+        has_fixed_shape: Whether states have one shape, whatever the number of rows; compiled code
+            cannot fold gradients of one that has not.
+        is_costly: Whether ``finish`` takes long; it is then computed beside the training.
+        is_over_elements: Whether it takes the elements of a tensor in any arrangement; of a tensor
+            that several ranks hold in parts each then reduces its own.
+        takes_whole: Whether it needs all of a tensor, however that is held.
+        needs_layer: Whether it has a field ``layer``, the rule of the module that it reads at.
+        feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
+            None says that it has none.
+    """
+
+    has_fixed_shape: bool = True
+    is_costly: bool = False
+    is_over_elements: bool = False
+    takes_whole: bool = False
+    needs_layer: bool = False
+    feature_axis: int | Literal["auto"] | None = None
+
+
+def capabilities(reduction: Any) -> Capabilities:
+    """What a reduction, or a class of some, says of itself."""
+    return Capabilities(*(getattr(reduction, name, usual) for name, usual in _USUAL))
+
+
+_USUAL: tuple[tuple[str, Any], ...] = tuple((f.name, f.default) for f in fields(Capabilities))
+
+
+class FastPaths(Protocol):
+    """Ways to measure in less time, each of which a reduction may have."""
+
+    def measure_scalar(self, x: Tensor) -> Numbers | None:
+        """The statistic of one tensor in numbers of Python; None where that takes no less time."""
+        ...
+
+    def measure_many(self, tensors: Sequence[Tensor]) -> States:
+        """The statistics of several tensors of one device.
+
+        The tensors have one shape, unless the reduction is over elements.
+        """
+        ...
+
+
+def fast_path(reduction: Foldable, name: str) -> Callable[..., Any] | None:
+    """One of the `FastPaths`, if there is one and it belongs to ``measure``.
 
     Who derives a class and gives it a ``measure`` of its own means that one.
     """
-    return getattr(reduction, name) if _has_quick_way(type(reduction), name) else None
+    return getattr(reduction, name) if _has_fast_path(type(reduction), name) else None
 
 
 @functools.cache
-def _has_quick_way(kind: type, name: str) -> bool:
+def _has_fast_path(kind: type, name: str) -> bool:
     first = next((vars(c) for c in kind.__mro__ if name in vars(c) or "measure" in vars(c)), {})
     return name in first
 
 
 def has_fixed_shape(reduction: Foldable) -> bool:
     """Whether states of a reduction have one shape, whatever the size of the batch."""
-    return getattr(reduction, "has_fixed_shape", True)
+    return capabilities(reduction).has_fixed_shape
 
 
 Due = frozenset[tuple[str, Reading]]

@@ -10,10 +10,10 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Numbers, State
+from taiyi_fx.passes.ir import Numbers, State, States
 from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import norm, norm_in_python, norms, norms_of_alike, square_sums, wide
+from taiyi_fx.reductions.sums import norm, norm_in_python, norms, square_sums, wide
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,13 @@ class Norm:
     def measure(self, x: Tensor) -> State:
         return (norm(x),)
 
-    def in_numbers(self, x: Tensor) -> Numbers | None:
+    def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same in numbers of Python, if that takes less time."""
         found = norm_in_python(x)
         return None if found is None else (found,)
 
-    def measure_alike(self, tensors: Sequence[Tensor]) -> list[Numbers]:
-        """The same of each of some small tensors of one shape."""
-        return [(found,) for found in norms_of_alike(tensors)]
-
-    def measure_all(self, tensors: Sequence[Tensor]) -> State:
-        """The same of many tensors at once, as a vector."""
+    def measure_many(self, tensors: Sequence[Tensor]) -> States:
+        """The same of each of several tensors."""
         return (norms(tensors),)
 
     def merge(self, a: State, b: State) -> State:
@@ -64,14 +60,15 @@ class SquareSum:
     def measure(self, x: Tensor) -> State:
         return (norm(x).square(),)
 
-    def in_numbers(self, x: Tensor) -> Numbers | None:
+    def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same in numbers of Python, if that takes less time."""
         found = norm_in_python(x)
         return None if found is None else (found * found,)
 
-    def measure_alike(self, tensors: Sequence[Tensor]) -> list[Numbers]:
-        """The same of each of some small tensors of one shape."""
-        return [(found * found,) for found in norms_of_alike(tensors)]
+    def measure_many(self, tensors: Sequence[Tensor]) -> States:
+        """The same of each of several tensors."""
+        found = norms(tensors)
+        return (found.square() if isinstance(found, Tensor) else [n * n for n in found],)
 
     def merge(self, a: State, b: State) -> State:
         return (a[0] + b[0],)
@@ -167,13 +164,13 @@ class Count:
     def measure(self, x: Tensor) -> State:
         return (count(x.numel(), x),)
 
-    def in_numbers(self, x: Tensor) -> Numbers | None:
+    def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same in numbers of Python, if that takes less time."""
         return (x.numel(),) if x.is_cpu else None
 
-    def measure_alike(self, tensors: Sequence[Tensor]) -> list[Numbers]:
-        """The same of each of some small tensors of one shape."""
-        return [(x.numel(),) for x in tensors]
+    def measure_many(self, tensors: Sequence[Tensor]) -> States:
+        """The same of each of several tensors."""
+        return ([x.numel() for x in tensors],)
 
     def merge(self, a: State, b: State) -> State:
         return (a[0] + b[0],)
@@ -206,12 +203,12 @@ class NonFinites:
     is_over_elements: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        if self.in_numbers(x) is not None:
+        if self.measure_scalar(x) is not None:
             return count(0, x), count(0, x)
         # Not through float32: what is finite in the tensor's own type stays so.
         return x.isnan().sum(), x.isinf().sum()
 
-    def in_numbers(self, x: Tensor) -> Numbers | None:
+    def measure_scalar(self, x: Tensor) -> Numbers | None:
         """Two zeros where a look at the sum tells that all elements are finite."""
         # A sum with NaN or Inf in it is not finite. That of finite numbers may leave the range, and
         # then they are counted. Elsewhere than on the CPU a look would wait for the device.

@@ -118,18 +118,21 @@ class Spectrum:
             return count(n, x), nothing, one, nothing, rows.clone()  # no view of the tensor itself
         return count(n, x), *self._product(rows), rows.new_empty(0, c)
 
-    def measure_alike(self, tensors: Sequence[Tensor]) -> list[State]:
-        """The same of each of some small tensors of one shape."""
-        x = tensors[0]
-        if not x.ndim:
-            return [self.measure(x) for x in tensors]
-        axis = axis_of(x, self.feature_axis)
-        from_end = axis if axis < 0 else axis - x.ndim
-        together = torch.stack(list(tensors)).movedim(from_end, -1)
-        rows = together.reshape(len(tensors), -1, x.shape[axis])
-        n, nothing = count(rows.shape[1], x), rows.new_empty(0)
-        one = rows.new_ones((), dtype=wide(x.device))
-        return [(n, nothing, one, nothing, own) for own in rows.unbind()]
+    def measure_many(self, tensors: Sequence[Tensor]) -> State:
+        """The same of each of several tensors of one shape."""
+        x, k = tensors[0], len(tensors)
+        axis = axis_of(x, self.feature_axis) if x.ndim else -1
+        c = x.shape[axis] if x.ndim else 1
+        if not x.numel() or not _stays_rows(x.numel() // c, c):
+            states = zip(*map(self.measure, tensors), strict=True)
+            return tuple(map(torch.stack, states))
+        together = accumulated(torch.stack(list(tensors)))
+        if x.ndim:
+            together = together.movedim(axis if axis < 0 else axis - x.ndim, -1)
+        rows = together.reshape(k, -1, c)
+        one = rows.new_ones(k, dtype=wide(x.device))
+        n = torch.full((k,), rows.shape[1], device=x.device)
+        return n, rows.new_empty(k, 0), one, rows.new_empty(k, 0), rows
 
     def _product(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The mean of some rows, a unit, and the product of their deviations in it."""

@@ -116,62 +116,52 @@ def _of_rows(x: Tensor) -> list[float]:
     return torch.linalg.vector_norm(x.reshape(-1, _ROW), dim=1).tolist()
 
 
-def norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
-    """The Euclidean norms of some small tensors of one shape, each quick."""
-    found = _norms_within(torch.stack(list(tensors)))
-    for i, size in enumerate(found):
-        if not _LOW < size < _HIGH:
-            found[i] = norm(tensors[i]).item()
+def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
+    """The Euclidean norm of each of several tensors of one device.
+
+    On the CPU numbers of Python, elsewhere a vector in `wide`.
+    """
+    first = tensors[0]
+    if not first.is_cpu:
+        kind, every = wide(first.device), [accumulated(x) for x in tensors]
+        return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
+    shapes = [x.shape for x in tensors]
+    if shapes.count(first.shape) == len(shapes) <= _TOGETHER and first.numel() <= _SMALL:
+        return _norms_of_alike(tensors)
+    found = [0.0] * len(tensors)
+    for places in _by_shape(tuple(shapes)):
+        some = _norms_of_alike([tensors[i] for i in places])
+        for i, size in zip(places, some, strict=True):
+            found[i] = size
     return found
 
 
-def _norms_within(stacked: Tensor) -> list[float]:
-    """Those of the entries of axis 0, right where they lie in range."""
-    return torch.linalg.vector_norm(accumulated(stacked).flatten(1), dim=1).tolist()
-
-
-def norms(tensors: Sequence[Tensor]) -> Tensor:
-    """The Euclidean norm of each of many tensors, as a vector in float64."""
-    found: list[float | Tensor | None] = [None] * len(tensors)
-    small, others = _by_shape(tuple([x.shape for x in tensors]))
-    for places in small:
-        stacked = _stacked([tensors[i] for i in places])
-        if stacked is None or not _is_quick(stacked):
-            continue
-        for i, size in zip(places, _norms_within(stacked), strict=True):
-            found[i] = size if _LOW < size < _HIGH else norm(tensors[i]).item()
-    for i in others:
-        found[i] = norm_in_python(tensors[i])
-    rest = [i for i, size in enumerate(found) if size is None]
-    if not rest:
-        return torch.tensor(found, dtype=torch.float64)
-    of_rest = [accumulated(tensors[i]) for i in rest]
-    kind = wide(of_rest[0].device)
-    sizes = torch._foreach_norm(of_rest, 2, dtype=kind)  # pyright: ignore[reportPrivateImportUsage]
-    for i, size in zip(rest, sizes, strict=True):
-        found[i] = size
-    return torch.stack([torch.as_tensor(x, dtype=kind) for x in found])
-
-
-def _stacked(tensors: list[Tensor]) -> Tensor | None:
-    """Tensors of one shape as one, if they are of one type and device."""
-    if len({x.dtype for x in tensors}) > 1 or len({x.device for x in tensors}) > 1:
-        return None
-    return torch.stack(tensors)
+def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
+    """Those of tensors of one shape; of small ones by one call."""
+    if tensors[0].numel() <= _SMALL and len(tensors) > 1:
+        stacked = torch.stack(list(tensors))
+        if _is_quick(stacked):
+            stacked = accumulated(stacked if stacked.ndim > 1 else stacked.unsqueeze(1))
+            axes = tuple(range(1, stacked.ndim))
+            found = torch.linalg.vector_norm(stacked, dim=axes).tolist()
+            for i in [i for i, size in enumerate(found) if not _LOW < size < _HIGH]:
+                found[i] = norm(tensors[i]).item()
+            return found
+    sizes = [norm_in_python(x) for x in tensors]
+    return [norm(x).item() if n is None else n for x, n in zip(tensors, sizes, strict=True)]
 
 
 @functools.lru_cache(maxsize=64)
-def _by_shape(shapes: tuple[torch.Size, ...]) -> tuple[list[list[int]], list[int]]:
-    """Places of small tensors that are measured together, and those of the others."""
-    small: dict[torch.Size, list[int]] = {}
-    others: list[int] = []
+def _by_shape(shapes: tuple[torch.Size, ...]) -> list[list[int]]:
+    """Places of tensors that are measured together."""
+    found: dict[torch.Size, list[int]] = {}
     for i, shape in enumerate(shapes):
-        (small.setdefault(shape, []) if shape.numel() <= _SMALL else others).append(i)
+        found.setdefault(shape, []).append(i)
     return [
         places[at : at + _TOGETHER]
-        for places in small.values()
+        for places in found.values()
         for at in range(0, len(places), _TOGETHER)
-    ], others
+    ]
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:

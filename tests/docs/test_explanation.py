@@ -54,9 +54,9 @@ def test_the_picture_of_the_house_has_the_imports_of_today(architecture):
 def test_a_module_without_a_room_is_named(architecture, tmp_path, monkeypatch):
     page = tmp_path / "architecture.md"
     text = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
-    page.write_text(text.replace("`agenda`", ""), encoding="utf-8")
+    page.write_text(text.replace("`step`", ""), encoding="utf-8")
     monkeypatch.setitem(architecture["house"].__globals__, "PAGE", page)
-    with pytest.raises(LookupError, match=re.escape("differ in ['agenda']")):
+    with pytest.raises(LookupError, match=re.escape("differ in ['step']")):
         architecture["house"]()
 
 

@@ -61,9 +61,9 @@ def test_an_output_that_is_the_next_modules_input_is_read_once():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     ran(graph, model, torch.randn(2, 4)).sum().backward()
     first, second = table.at("train", "0", 0), table.at("train", "1", 0)
-    assert all(slot.found is not None for slot in {**first, **second}.values())
-    outputs = [s.found for r, s in first.items() if r.site.port == "output"]
-    inputs = [s.found for r, s in second.items() if r.site.port == "input"]
+    assert all(slot.state is not None for slot in {**first, **second}.values())
+    outputs = [s.state for r, s in first.items() if r.site.port == "output"]
+    inputs = [s.state for r, s in second.items() if r.site.port == "input"]
     assert outputs[0] is inputs[0]
 
 

@@ -186,7 +186,7 @@ def test_what_was_changed_in_place_while_it_waited_is_told():
 
 def test_what_cannot_be_measured_together_is_measured_alone():
     class Refuses(Norm):
-        def measure_alike(self, tensors):
+        def measure_many(self, tensors):
             raise ArithmeticError("not together")
 
     reduction = Refuses()

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from taiyi_fx import instrument, open_run, outlets
-from taiyi_fx.writers import Store
+from taiyi_fx import instrument, open_run
+from taiyi_fx.writers import Store, writer_group
 
 
 class Telling(Store):
@@ -35,7 +35,7 @@ class Telling(Store):
 
 def train(folder):
     told = os.open(Path(folder) / "told", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    outlets.FLUSH_SECONDS = 0.02
+    writer_group.FLUSH_SECONDS = 0.02
     start = 0
     if (Path(folder) / "run.sqlite").exists():
         try:

@@ -77,7 +77,7 @@ def steps_after_a_kill(folder):
 
 def test_a_full_disk_is_told_and_what_waits_is_written_when_there_is_room(tmp_path):
     model = taiyi_fx.instrument(nn.Linear(4, 2), {"": ["InputMean"]}, run=tmp_path)
-    (writer,) = model.monitor._outlets._open
+    (writer,) = model.monitor._writers._open
     pages = writer._db.execute("PRAGMA page_count").fetchone()[0]
     trained(model, range(5)).monitor.flush()
     writer._db.execute(f"PRAGMA max_page_count = {pages + 1}")
@@ -176,7 +176,7 @@ def test_what_is_lost_is_counted_told_and_stands_in_the_file(tmp_path, monkeypat
 
 def test_what_is_lost_at_the_end_is_told(tmp_path):
     model = taiyi_fx.instrument(nn.Linear(4, 2), {"": ["InputMean"]}, run=tmp_path)
-    (writer,) = model.monitor._outlets._open
+    (writer,) = model.monitor._writers._open
     trained(model, range(5)).monitor.flush()
     writer._db.execute("PRAGMA max_page_count = 1")
     for step in range(5, 3000):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Numbers, State, quick_way
+from taiyi_fx.passes.ir import Numbers, State, fast_path
 from taiyi_fx.passes.probes.parts import at_call, is_spread, ranks_of
 from taiyi_fx.passes.structure import is_dressed
 
@@ -52,8 +52,8 @@ def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
 
 
 def _measured(reduction: Any, x: Tensor) -> State | Numbers:
-    in_numbers = quick_way(reduction, "in_numbers")
-    found = None if in_numbers is None else in_numbers(x)
+    measure_scalar = fast_path(reduction, "measure_scalar")
+    found = None if measure_scalar is None else measure_scalar(x)
     return reduction.measure(x) if found is None else found
 
 

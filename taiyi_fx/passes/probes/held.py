@@ -5,6 +5,9 @@ calls takes longer than both. So what is small is only held, gradients by a buil
 node is `list.append`. A watch does so from its second gradient on; its first one comes to a
 function, which sees in which version gradients of its tensor arrive. One that then arrives in that
 version, and still has it when backward ends, was not changed in between.
+
+What was measured stays a few vectors until somebody looks at a slot: nearly always `track` takes
+the vectors as they are, and no slot is looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch.autograd.graph import Node
 
-from taiyi_fx.passes.ir import quick_way
+from taiyi_fx.passes.ir import States, capabilities, fast_path
 from taiyi_fx.passes.probes.folds import SlotGroup, fail, fold, leave
 
 if TYPE_CHECKING:
@@ -38,20 +41,42 @@ _NONE = -1
 """The number of no backward pass."""
 
 
-class _Alike(NamedTuple):
-    """Some of the tensors that are held: of one shape, for one reduction.
+class Alike(NamedTuple):
+    """Some of the tensors that are held, which are measured by one call.
 
     Attributes:
         reduction: Measures them.
-        shape: Of each.
         places: Where they stand among all.
         slots: What each is folded into.
+        shapes: Of each, when that was first arranged so.
     """
 
     reduction: Any
-    shape: torch.Size
     places: list[int]
     slots: list[tuple[Slot, ...]]
+    shapes: list[torch.Size]
+
+
+class Measured(NamedTuple):
+    """Statistics of several tensors that are in no slot yet.
+
+    Attributes:
+        of: What was measured.
+        states: Their statistics.
+    """
+
+    of: Alike
+    states: States
+
+    def fold(self) -> None:
+        """Folds them into their slots."""
+        states = zip(*self.states, strict=True)
+        for state, slots, shape in zip(states, self.of.slots, self.of.shapes, strict=True):
+            try:
+                for slot in slots:
+                    slot.fold(state, shape)
+            except Exception as error:  # noqa: BLE001 - ends no training run; told at `track`
+                fail(slots, error)
 
 
 class Held:
@@ -63,6 +88,7 @@ class Held:
         tensors: What is held.
         versions: Of each, when it came.
         groups: What each is to be folded into.
+        measured: What was measured and is in no slot yet.
         watches: Those whose gradients a builtin holds, in this step.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
@@ -73,14 +99,16 @@ class Held:
         self.tensors: list[Tensor] = []
         self.versions: list[int] = []
         self.groups: list[tuple[SlotGroup, ...]] = []
+        self.measured: list[Measured] = []
         self.watches: dict[Watch, None] = {}
         self.earlier: dict[Watch, None] = {}
         self.hung: list[None] = []
         self.latest: Node | None = None
         self._ends_with = _NONE
         self._ending = with_hook(self._end_with_this_backward)
-        # The last arrangements, which are nearly always the next ones too.
-        self._arranged: dict[int, tuple[list[Any], list[torch.Size], list[_Alike]]] = {}
+        # The last arrangements, which are nearly always the next ones too; their shapes if they
+        # depend on them.
+        self._arranged: dict[int, tuple[list[Any], list[torch.Size] | None, list[Alike]]] = {}
 
     def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """Holds a tensor if it is small and of the kind that is measured together."""
@@ -127,7 +155,7 @@ class Held:
         if not tensors:
             return
         with torch.no_grad():
-            if _has_batch(tensors) or [x._version for x in tensors] != versions:
+            if [x._version for x in tensors] != versions or _has_batch(tensors):
                 tensors, groups = self._sound(tensors, versions, groups)
             try:
                 shapes = [x.shape for x in tensors]
@@ -136,7 +164,23 @@ class Held:
                     fold(x, its_groups)
                 return
             for alike in self._arrange(shapes, groups):
-                _fold_alike(alike, [tensors[i] for i in alike.places])
+                is_all = len(alike.places) == len(tensors)
+                self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
+
+    def _measure(self, alike: Alike, tensors: list[Tensor]) -> None:
+        try:
+            states = alike.reduction.measure_many(tensors)
+        except Exception:  # noqa: BLE001 - whose it is shows when each is measured alone
+            for x, slots in zip(tensors, alike.slots, strict=True):
+                fold(x, ((alike.reduction, slots),))
+        else:
+            self.measured.append(Measured(alike, states))
+
+    def settle(self) -> None:
+        """Folds all that was measured into slots."""
+        measured, self.measured = self.measured, []
+        for some in measured:
+            some.fold()
 
     def _taken(self) -> tuple[list[Tensor], list[int], list[tuple[SlotGroup, ...]]]:
         """All tensors, their versions and what they are to be folded into; they are let go."""
@@ -144,12 +188,12 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        for watch in {**self.earlier, **self.watches}:
-            count = len(watch.gradients)
-            if count:
-                tensors += watch.gradients
-                versions += [watch.version] * count
-                groups += [watch.groups] * count
+        watches = [watch for watch in {**self.earlier, **self.watches} if watch.gradients]
+        if watches:
+            tensors += [g for watch in watches for g in watch.gradients]
+            versions += [watch.version for watch in watches for _ in watch.gradients]
+            groups += [watch.groups for watch in watches for _ in watch.gradients]
+            for watch in watches:
                 watch.gradients.clear()
         return tensors, versions, groups
 
@@ -180,6 +224,7 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
+        self.measured.clear()
         for watch in self.watches:
             watch.gradients.clear()
         self.hung.clear()
@@ -193,18 +238,23 @@ class Held:
 
     def _arrange(
         self, shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]
-    ) -> list[_Alike]:
+    ) -> list[Alike]:
         last_groups, last_shapes, arranged = self._arranged.get(len(groups), ([], [], []))
-        if groups != last_groups or shapes != last_shapes:
-            found: dict[tuple[int, torch.Size], _Alike] = {}
+        if groups != last_groups or (last_shapes is not None and shapes != last_shapes):
+            found: dict[Any, Alike] = {}
+            is_of_any_shapes = True
             for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
                 for reduction, slots in its_groups:
-                    key = id(reduction), shape
-                    alike = found.setdefault(key, _Alike(reduction, shape, [], []))
+                    is_of_any = capabilities(reduction).is_over_elements
+                    is_of_any_shapes &= is_of_any
+                    key = id(reduction), None if is_of_any else shape
+                    alike = found.setdefault(key, Alike(reduction, [], [], []))
                     alike.places.append(i)
                     alike.slots.append(slots)
+                    alike.shapes.append(shape)
             arranged = list(found.values())
-            self._arranged[len(groups)] = [*groups], shapes, arranged
+            kept = None if is_of_any_shapes else shapes
+            self._arranged[len(groups)] = [*groups], kept, arranged
         return arranged
 
 
@@ -230,20 +280,4 @@ def with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
 
 def are_held(groups: Iterable[SlotGroup]) -> bool:
     """Whether all these reductions measure many tensors at once, so that small ones may wait."""
-    return all(quick_way(reduction, "measure_alike") for reduction, _ in groups)
-
-
-def _fold_alike(alike: _Alike, tensors: list[Tensor]) -> None:
-    reduction, shape, _, every = alike
-    try:
-        found = reduction.measure_alike(tensors)
-    except Exception:  # noqa: BLE001 - whose it is shows when each is measured alone
-        for x, slots in zip(tensors, every, strict=True):
-            fold(x, ((reduction, slots),))
-        return
-    for measured, slots in zip(found, every, strict=True):
-        try:
-            for slot in slots:
-                slot.fold(measured, shape)
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
-            fail(slots, error)
+    return all(fast_path(reduction, "measure_many") for reduction, _ in groups)

@@ -11,7 +11,7 @@ from torch import distributed as dist
 from torch.nn import Parameter
 from torch.utils._python_dispatch import _disable_current_modes
 
-from taiyi_fx.passes.ir import Foldable
+from taiyi_fx.passes.ir import Foldable, capabilities
 
 
 def is_spread(x: Tensor) -> bool:
@@ -20,11 +20,6 @@ def is_spread(x: Tensor) -> bool:
         return False
     module = sys.modules.get("torch.distributed.tensor")  # else nobody has made one
     return module is not None and isinstance(x, module.DTensor)
-
-
-def is_over_elements(reduction: Foldable) -> bool:
-    """Whether a reduction takes elements in any arrangement, so that parts may be any."""
-    return bool(getattr(reduction, "is_over_elements", False))
 
 
 def of_parameters(
@@ -47,7 +42,7 @@ def of_parameters(
         return tensors
     if members is None:
         return [whole(x) if is_spread(x) else x for x in tensors]
-    held = [_held(x, is_over_elements(reduction), members) for x in tensors]
+    held = [_held(x, capabilities(reduction).is_over_elements, members) for x in tensors]
     return [x for x in held if x is not None]
 
 
@@ -98,12 +93,13 @@ def _after(_: Tensor) -> None:
 
 def _may_be_parts(x: Tensor, reduction: Foldable) -> bool:
     """Whether the parts of a tensor that passes a call are rows to a reduction."""
-    if is_over_elements(reduction):
+    can = capabilities(reduction)
+    if can.is_over_elements:
         return True
-    if x.ndim < 2 or getattr(reduction, "takes_whole", False):
+    if x.ndim < 2 or can.takes_whole:
         return False
     sharded = {placement.dim % x.ndim for placement in _placements(x) if placement.is_shard()}
-    axis = getattr(reduction, "feature_axis", None)
+    axis = can.feature_axis
     if axis is None:
         return sharded <= {0}  # of samples
     return isinstance(axis, int) and axis % x.ndim not in sharded

@@ -126,6 +126,7 @@ class Slot:
     @property
     def state(self) -> State | None:
         """What was folded, as tensors."""
+        self.board.held.settle()
         if self.found is None:
             return None
         state = self.found = in_tensors(self.found)
@@ -150,13 +151,6 @@ class Slot:
         """Notes why nothing may come here."""
         self.note = note
         self._touched[self.key] = self
-
-    cells = None
-    kinds = ()
-
-    def read(self) -> tuple[State, None] | None:
-        """The state, if there is one."""
-        return None if self.state is None else (self.state, None)
 
     def clear(self) -> None:
         """Forgets the step."""
@@ -210,6 +204,7 @@ class SlotTable:
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
         self.board.measure()
+        self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
     def begin_forward(self) -> None:

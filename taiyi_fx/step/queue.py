@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from taiyi_fx.arriving import Outcome
-from taiyi_fx.collect import Collected
 from taiyi_fx.epochs import Epochs, EpochSummary
-from taiyi_fx.first_non_finite import first_sites
 from taiyi_fx.notice import warn, warn_of
-from taiyi_fx.outlets import Outlets
 from taiyi_fx.record import Event, NonFiniteSite, Records, Series
+from taiyi_fx.step.collect import TrackedStep
+from taiyi_fx.step.non_finite import first_sites
+from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.writers.protocol import Batch, EpochEnd
+from taiyi_fx.writers.writer_group import WriterGroup
 
 _KEPT_NUMBERS = 5_000_000
 """How many numbers are held in memory: some 200 MB."""
@@ -21,7 +21,7 @@ _SHOWN = 10
 """How many reasons one warning gives."""
 
 
-class Intake:
+class StepQueue:
     """Makes records of steps as these become complete.
 
     Args:
@@ -34,16 +34,16 @@ class Intake:
         non_finite: The first sites of steps that brought a NaN or an Inf.
     """
 
-    def __init__(self, epochs: Epochs, outlets: Outlets) -> None:
+    def __init__(self, epochs: Epochs, outlets: WriterGroup) -> None:
         self.records = Records()
         self.missing: dict[Series, str] = {}
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
-        self._outlets = outlets
-        self._steps: deque[Collected] = deque()
+        self._writers = outlets
+        self._steps: deque[TrackedStep] = deque()
         self._events: list[Event] = []
 
-    def put(self, step: Collected) -> None:
+    def put(self, step: TrackedStep) -> None:
         """Takes a step that may not be complete yet."""
         self._steps.append(step)
         for waiting in self._steps:
@@ -77,7 +77,7 @@ class Intake:
         for (module, label), text in failures.items():
             if self.missing.get((module, label)) != text:
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
-                if self._outlets:
+                if self._writers:
                     self._events.append(Event(step, "warning", module, f"{label}: {text}"))
             self.missing[module, label] = text
         if news:
@@ -90,20 +90,20 @@ class Intake:
         """Closes an epoch, for the writers too; returns what each scalar series did in it."""
         expected = self._epochs.next
         closed = self._epochs.close(epoch)
-        if self._outlets:
+        if self._writers:
             ended = EpochEnd(expected, self._epochs.next - 1, closed)
-            self.hand_over(Batch(expected, ended=ended))
+            self.write_pending(Batch(expected, ended=ended))
         return closed
 
-    def hand_over(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
+    def write_pending(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
         """Gives the writers what was told, then a batch, and flushes them when it is time."""
         if self._events:
             events, self._events = self._events, []
-            self._outlets.write(Batch(self._epochs.next, events=events))
+            self._writers.write(Batch(self._epochs.next, events=events))
         if batch is not None:
-            self._outlets.write(batch)
-        self._outlets.flush(at_once=at_once)
-        warn_of(self._outlets.told())
+            self._writers.write(batch)
+        self._writers.flush(at_once=at_once)
+        warn_of(self._writers.pop_errors())
 
     def clear(self) -> None:
         """Forgets all that was recorded."""
@@ -111,36 +111,42 @@ class Intake:
         self.non_finite.clear()
         self._epochs.clear()
 
-    def _tell_non_finite(self, step: Collected) -> None:
+    def _tell_non_finite(self, step: TrackedStep) -> None:
         """Tells of a step's first NaN or Inf as soon as its counts are there."""
-        if not step.sites or not step.prompt.is_there:
+        if step.sites is None or not step.prompt.is_there:
             return
         outcome = step.prompt.outcome()
-        found, step.sites = first_sites(step.sites, outcome, may_overflow=step.may_overflow), {}
+        found = first_sites(step.sites, outcome, may_overflow=step.may_overflow)
+        step.sites = None
         faults = [site for site in found if not site.is_overflow]
         if faults and all(site.is_overflow for site in self.non_finite):
             warn("\n".join(map(str, faults)))
         self.non_finite += found
-        if self._outlets:
+        if self._writers:
             self._events += (site.event for site in found)
 
-    def _record(self, step: Collected, outcomes: list[Outcome]) -> None:
+    def _record(self, step: TrackedStep, outcomes: list[Outcome]) -> None:
         self._tell_non_finite(step)
-        order = step.order
-        for block in (block for outcome in outcomes for block in outcome.blocks):
+        last, order = len(step.order), step.order
+        every = [pair for outcome in outcomes for pair in outcome.blocks if pair[0]]
+        every.sort(key=lambda pair: order.get(pair[0][0], last))
+        for of, block in every:
             self.records.append_block(block)
             self._epochs.add_block(block)
             if self.missing:
-                for series in block.series:
+                for series in of:
                     self.missing.pop(series, None)
-        records = [pair for outcome in outcomes for pair in outcome.records]
-        for series, record in sorted(records, key=lambda pair: order.get(pair[0], len(order))):
+        records = sorted(
+            (pair for outcome in outcomes for pair in outcome.records),
+            key=lambda pair: order.get(pair[0], last),
+        )
+        for series, record in records:
             self.records.append(record)
             self._epochs.add(record)
             self.missing.pop(series, None)
-        if self._outlets:
-            blocks = [block for outcome in outcomes for block in outcome.blocks]
-            self._outlets.write(Batch(self._epochs.next, blocks, [r for _, r in records]))
+        if self._writers:
+            blocks = [block for _, block in every]
+            self._writers.write(Batch(self._epochs.next, blocks, [r for _, r in records]))
         self._bound()
         for outcome in outcomes:
             self.missing.update(outcome.reasons)
@@ -150,7 +156,7 @@ class Intake:
         """Keeps the records in memory within bounds."""
         dropped = self.records.dropped
         self.records.keep(_KEPT_NUMBERS)
-        if self.records.dropped and not dropped and not self._outlets:
+        if self.records.dropped and not dropped and not self._writers:
             warn(
                 f"{_KEPT_NUMBERS:,} numbers are in memory: from here on the oldest are dropped. "
                 "instrument(..., run='runs/name') keeps all of them in a file"

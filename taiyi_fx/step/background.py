@@ -11,13 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.arriving import Outcome
-from taiyi_fx.evaluate import Work
-from taiyi_fx.finish import Found, Inputs
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.probes.slots import in_tensors
+from taiyi_fx.step.transfer import Outcome
+from taiyi_fx.step.work import Statistic, Work
 
 _BYTES = 2**30
-"""What may wait for the thread, over all of a monitor's steps, before `put` waits for it."""
+"""What may wait for the thread, over all of a monitor's steps, before `submit` waits for it."""
+
+
+Run = Callable[[int, Sequence[Work]], Outcome]
+"""Computes the work of a step."""
 
 
 class Job:
@@ -31,7 +35,7 @@ class Job:
 
     def __init__(self, future: Future[Outcome], works: Sequence[Work], size: int) -> None:
         self._future = future
-        self._series = [(work.module, work.subscription.label) for work in works]
+        self._series = [work.series for work in works]
         self._process = os.getpid()
         self.size = size
 
@@ -57,23 +61,26 @@ class Job:
         return self._process != os.getpid()
 
 
-class Aside:
+class BackgroundWorker:
     """What one monitor has handed to the one thread of this process.
 
     Args:
         run: Computes work.
     """
 
-    def __init__(self, run: Callable[[Sequence[Work]], Outcome]) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._queue: deque[Job] = deque()
 
-    def put(self, works: Sequence[Work]) -> Job:
-        """Hands over work; its states may be on any device and are decomposed on the host."""
+    def submit(self, step: int, works: Sequence[Work]) -> Job:
+        """Hands over the work of a step, whose states may be on any device.
+
+        They are decomposed on the host.
+        """
         size = sum(part.nbytes for state in _states(works) for part in state)
         self._make_room(size)
         moved, arrival = _on_host(works)
-        job = Job(_submitted(self._run, moved, arrival), works, size)
+        job = Job(_submitted(self._run, step, moved, arrival), works, size)
         self._queue.append(job)
         return job
 
@@ -86,24 +93,25 @@ class Aside:
 
 
 def _submitted(
-    run: Callable[[Sequence[Work]], Outcome], works: Sequence[Work], arrival: Sequence[torch.Event]
+    run: Run, step: int, works: Sequence[Work], arrival: Sequence[torch.Event]
 ) -> Future[Outcome]:
     try:
-        return _thread().submit(_after, arrival, run, works)
+        return _thread().submit(_after, arrival, run, step, works)
     except RuntimeError:  # the interpreter is ending, and takes no more for its threads
         future: Future[Outcome] = Future()
-        future.set_result(_after(arrival, run, works))
+        future.set_result(_after(arrival, run, step, works))
         return future
 
 
 def _after(
     arrival: Sequence[torch.Event],
-    run: Callable[[Sequence[Work]], Outcome],
+    run: Run,
+    step: int,
     works: Sequence[Work],
 ) -> Outcome:
     for event in arrival:
         event.synchronize()
-    return run(works)
+    return run(step, works)
 
 
 def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
@@ -117,26 +125,23 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
     devices: set[torch.device] = set()
     moved: list[Work] = []
     for work in works:
-        if work.inputs is None:
-            moved.append(work)
-            continue
-        found: dict[str, Found] = {}
-        for name, of_name in work.inputs.found.items():
-            state = of_name.state
-            if id(state) not in copies:
+        found: dict[str, Statistic] = {}
+        for name, of_name in (work.statistics or {}).items():
+            key = id(of_name.state)
+            if key not in copies:
+                state = in_tensors(of_name.state)
                 devices.update(t.device for t in state if t.device.type == "cuda")
-                copies[id(state)] = tuple(map(_to_host, state))
-            found[name] = of_name._replace(state=copies[id(state)])
-        present = work.inputs.present
-        on_host = None if present is None else _to_host(present)
-        moved.append(work._replace(inputs=Inputs(found, on_host)))
+                copies[key] = tuple(map(_to_host, state))
+            found[name] = of_name._replace(state=copies[key])
+        statistics = None if work.statistics is None else found
+        moved.append(work._replace(statistics=statistics))
     return moved, [torch.cuda.current_stream(device).record_event() for device in devices]
 
 
 def _states(works: Sequence[Work]) -> Iterable[State]:
     """What was read, each once."""
-    read = (work.inputs.found.values() for work in works if work.inputs is not None)
-    return {id(found.state): found.state for every in read for found in every}.values()
+    read = (work.statistics.values() for work in works if work.statistics is not None)
+    return {id(s.state): in_tensors(s.state) for every in read for s in every}.values()
 
 
 def _to_host(x: Tensor) -> Tensor:

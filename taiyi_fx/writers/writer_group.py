@@ -12,7 +12,7 @@ FLUSH_SECONDS = 5.0
 """How long a batch waits until the next `track` makes it durable."""
 
 
-class Outlets:
+class WriterGroup:
     """The writers of one run.
 
     Args:
@@ -90,7 +90,7 @@ class Outlets:
         finally:
             self._each(open_ones, lambda writer: writer.close())
 
-    def told(self) -> list[str]:
+    def pop_errors(self) -> list[str]:
         """What went wrong since last asked, each thing once."""
         failures, self._failures = self._failures, []
         return failures

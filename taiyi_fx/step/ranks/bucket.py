@@ -28,11 +28,9 @@ class Offer(NamedTuple):
 
     Attributes:
         state: The statistic; None if reading it failed.
-        present: A count that is zero if, as only the device knows, there is nothing.
     """
 
     state: State | None
-    present: Tensor | None = None
 
 
 class Part(NamedTuple):
@@ -156,12 +154,8 @@ class Layout:
             offer = offers.get(key)
             if offer is None:
                 yield self._counts[0]
-            elif offer.state is None:
-                yield self._counts[_FAILED]
-            elif offer.present is None:
-                yield self._counts[1]
             else:
-                yield offer.present.to(self.device)
+                yield self._counts[_FAILED if offer.state is None else 1]
 
     def _elements(self, dtype: torch.dtype, offers: Mapping[Key, Offer]) -> Iterator[Tensor]:
         nothing = self._nothing(dtype)

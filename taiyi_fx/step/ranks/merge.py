@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Reading, State
-from taiyi_fx.ranks.bucket import Key, Rows
+from taiyi_fx.step.ranks.bucket import Key, Rows
+from taiyi_fx.step.vectorized import in_batches
 
 _FEW = 64
 """Merges that are made one by one; of more, all at once."""
@@ -27,21 +28,19 @@ def merged(rows: Rows, readings: Mapping[int, Reading]) -> dict[Key, State | Exc
         readings: By number.
     """
     found: dict[Key, State | Exception] = {}
-    kinds: dict[Any, list[Key]] = {}
-    for key in rows.present:
+
+    def kind(key: Key) -> Hashable:
         shapes = rows.common_shapes(key)
-        if shapes is None:
-            found[key] = _one_by_one(rows, key, readings)
-        else:
-            kind = readings[key[1]].reduction, shapes, rows.dtypes(key)
-            kinds.setdefault(kind, []).append(key)
-    for (reduction, shapes, _), keys in kinds.items():
-        together = _together(rows, keys, reduction, shapes)
-        if together is None:
-            found.update((key, _one_by_one(rows, key, readings)) for key in keys)
-        else:
-            columns = zip(*(part.unbind() for part in together), strict=True)
-            found.update(zip(keys, columns, strict=True))
+        return shapes and (readings[key[1]].reduction, shapes, rows.dtypes(key))
+
+    def together(keys: list[Key]) -> State | None:
+        return _together(rows, keys, readings[keys[0][1]].reduction)
+
+    done, alone = in_batches(rows.present, kind, together)
+    for keys, parts in done:
+        columns = zip(*(part.unbind() for part in parts), strict=True)
+        found.update(zip(keys, columns, strict=True))
+    found.update((key, _one_by_one(rows, key, readings)) for key in alone)
     return found
 
 
@@ -56,23 +55,22 @@ def _one_by_one(rows: Rows, key: Key, readings: Mapping[int, Reading]) -> State 
         return error
 
 
-def _together(
-    rows: Rows, keys: list[Key], reduction: Any, shapes: tuple[tuple[int, ...], ...]
-) -> State | None:
-    """The merged statistics of all keys along a first axis; None where that cannot be done."""
-    places = len(rows.present[keys[0]])
+def _together(rows: Rows, keys: list[Key], reduction: Any) -> State | None:
+    """The merged statistics of all keys along a first axis; None where that does not pay.
+
+    Raises:
+        Exception: Whatever the merge raises, such as one that looks at its numbers.
+    """
+    places, shapes = len(rows.present[keys[0]]), rows.common_shapes(keys[0]) or ()
     size = sum(math.prod(shape) for shape in shapes)
     if len(keys) * (places - 1) <= _FEW or size > _SMALL:
         return None
     present = torch.stack([rows.present[key] for key in keys], dim=1)
     each = [rows.states(key, shapes) for key in keys]
-    try:
-        # Ranks by readings by elements; neighbours are merged, half as many each time.
-        parts = tuple(torch.stack(column, dim=1) for column in zip(*each, strict=True))
-        while len(present) > 1:
-            parts, present = _halved(reduction, parts, present)
-    except Exception:  # noqa: BLE001 - a merge that looks at its numbers: made one by one
-        return None
+    # Ranks by readings by elements; neighbours are merged, half as many each time.
+    parts = tuple(torch.stack(column, dim=1) for column in zip(*each, strict=True))
+    while len(present) > 1:
+        parts, present = _halved(reduction, parts, present)
     return tuple(part[0] for part in parts)
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.evaluate import Work
-from taiyi_fx.finish import Found, Inputs, NotThere, Readings
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
-from taiyi_fx.ranks.bucket import Key, Rows
-from taiyi_fx.ranks.group import Ranks
-from taiyi_fx.ranks.merge import merged
+from taiyi_fx.passes.probes.slots import in_tensors
 from taiyi_fx.record import Series
+from taiyi_fx.step.parameters import ReadingUnavailable
+from taiyi_fx.step.ranks.bucket import Key, Rows
+from taiyi_fx.step.ranks.group import Ranks
+from taiyi_fx.step.ranks.merge import merged
+from taiyi_fx.step.statistics import Statistics
+from taiyi_fx.step.work import Asked, Statistic, Work
 
-Asked = Sequence[tuple[Subscription, bool]]
-"""What a step asks for: quantities, each with whether a value is due or a window only goes on."""
 Numbers = Mapping[tuple[str, Reading], int]
 """The number of each module's readings, the same on all ranks."""
 
@@ -26,43 +26,41 @@ class Union:
         rows: What they sent.
         numbers: Of the readings.
         ranks: Which they are.
-        readings: What this rank itself has read.
+        statistics: What this rank itself has read.
     """
 
-    def __init__(self, rows: Rows, numbers: Numbers, ranks: Ranks, readings: Readings) -> None:
+    def __init__(self, rows: Rows, numbers: Numbers, ranks: Ranks, statistics: Statistics) -> None:
         self._rows = rows
         self._numbers = numbers
         self._ranks = ranks
-        self._readings = readings
+        self._statistics = statistics
         self._merged = merged(rows, {i: reading for (_, reading), i in numbers.items()})
-        self._on_host: dict[int, tuple[State, State]] = {}
+        self._on_host: dict[int, tuple[object, State]] = {}
         self._calls: dict[int, set[tuple[Mode, int]]] = {}
         for mode, number, call in rows.present.keys() | rows.failed.keys():
             self._calls.setdefault(number, set()).add((mode, call))
 
-    def works(self, asked: Asked, step: int, failures: dict[Series, str]) -> Iterator[Work]:
+    def works(self, asked: Sequence[Asked], failures: dict[Series, str]) -> Iterator[Work]:
         """What is to be computed.
 
         Args:
             asked: What the step asks for.
-            step: The step.
             failures: Why this rank alone lacks something; becomes why all of them do.
         """
         for subscription, is_emitted in asked:
             for mode, call in self._calls_of(subscription):
-                work = Work(subscription, step, mode, call, None, is_emitted)
-                series = work.module, subscription.label
+                work = Work.at(subscription, mode, call, is_emitted=is_emitted)
                 try:
-                    inputs = self._inputs(work)
-                    failures.pop(series, None)
-                    yield work._replace(inputs=inputs)
-                except NotThere as why:
+                    work = self._read(work)
+                    failures.pop(work.series, None)
+                    yield work
+                except ReadingUnavailable as why:
                     if is_emitted and subscription.quantity.looks_back:
                         yield work
                     if is_emitted and mode == "train":
-                        failures.setdefault(series, str(why))
+                        failures.setdefault(work.series, str(why))
                 except Exception as error:  # noqa: BLE001 - monitoring never ends a run
-                    failures[series] = f"{type(error).__name__}: {error}"
+                    failures[work.series] = f"{type(error).__name__}: {error}"
 
     def _calls_of(self, asked: Subscription) -> list[tuple[Mode, int]]:
         found: set[tuple[Mode, int]] = {("train", 0)}
@@ -71,42 +69,42 @@ class Union:
                 found |= self._calls.get(self._numbers[asked.module, reading], set())
         return sorted(found, key=lambda of: (of[0] != "train", of[1]))
 
-    def _inputs(self, work: Work) -> Inputs:
-        asked = work.subscription
-        weight = None
+    def _read(self, work: Work) -> Work:
+        asked, weight = work.asked, None
         if asked.is_of_weight_gradients:
-            weight = self._readings.trained_weight(asked.module)
+            weight = self._statistics.trained_weight(asked.module)
         found = {name: self._found(work, reading) for name, reading in asked.readings.items()}
-        return Inputs(found, None, weight)
+        return work._replace(statistics=found, weight=weight)
 
-    def _found(self, work: Work, reading: Reading) -> Found:
-        asked, port = work.subscription, reading.site.port
-        if port not in CALL_PORTS and not self._readings.is_in_parts(asked.module, reading):
-            state = self._readings.of_module((asked.module, reading))
-            own = Found(reading, state, self._readings.factor(reading))
+    def _found(self, work: Work, reading: Reading) -> Statistic:
+        asked, port = work.asked, reading.site.port
+        if port not in CALL_PORTS and not self._statistics.is_in_parts(asked.module, reading):
+            own = self._statistics.of_parameters(asked.module, reading)
             # What ranks have together is on the host.
-            return own._replace(state=self._moved(own.state)) if asked.is_at_calls else own
+            return own._replace(state=self._moved(own)) if asked.is_at_calls else own
         key = work.mode, self._numbers[asked.module, reading], work.call
-        factor = self._readings.factor(reading)
+        factor = self._statistics.scale.factor(reading)
         if port in GRADIENT_PORTS:
             # The loss is the mean of the ranks' losses, as parameters' gradients are their mean.
             factor /= len(self._ranks.bringing)
-        return Found(reading, self._state(key, asked), factor)
+        return Statistic(reading, self._state(key, asked), factor)
 
     def _state(self, key: Key, asked: Subscription) -> State:
         if key in self._rows.failed:
             places = self._rows.failed[key].nonzero().flatten().tolist()
             ranks = [self._ranks.members[place] for place in places]
             where = f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {ranks}"
-            raise NotThere(f"it could not be read on {where}, which told why")
+            raise ReadingUnavailable(f"it could not be read on {where}, which told why")
         if key not in self._merged:
-            raise NotThere(asked.absence)
+            raise ReadingUnavailable(asked.absence)
         state = self._merged[key]
         if isinstance(state, Exception):
             raise state
         return state
 
-    def _moved(self, state: State) -> State:
+    def _moved(self, own: Statistic) -> State:
+        state = own.state
         if id(state) not in self._on_host:
-            self._on_host[id(state)] = state, tuple(part.cpu() for part in state)
+            on_host = tuple(part.cpu() for part in in_tensors(state))
+            self._on_host[id(state)] = state, on_host
         return self._on_host[id(state)][1]

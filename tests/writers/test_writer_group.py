@@ -9,10 +9,11 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx import MonitorWarning, intake, monitor, outlets
-from taiyi_fx.outlets import Outlets
+from taiyi_fx import MonitorWarning, monitor
 from taiyi_fx.record import Record, Records
-from taiyi_fx.writers import Batch, Store
+from taiyi_fx.step import queue
+from taiyi_fx.writers import Batch, Store, writer_group
+from taiyi_fx.writers.writer_group import WriterGroup
 from tests.writers.runs import info, trained
 
 
@@ -78,7 +79,7 @@ def test_what_opening_raises_ends_instrument():
 
 @pytest.mark.parametrize("what", ["write", "flush", "close"])
 def test_a_writer_that_raises_is_told_once_by_name_and_training_goes_on(what, monkeypatch):
-    monkeypatch.setattr(outlets, "FLUSH_SECONDS", 0)
+    monkeypatch.setattr(writer_group, "FLUSH_SECONDS", 0)
     broken, sound = Diary(raises=[what]), Diary()
     model = watched(broken, sound)
     with pytest.warns(MonitorWarning) as caught:
@@ -99,12 +100,12 @@ def test_strict_raises_what_a_writer_raises():
 
 def test_flushes_follow_the_clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(outlets.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(writer_group.time, "monotonic", lambda: now[0])
     diary = Diary()
     model = watched(diary)
     trained(model, range(3))
     assert "flush" not in diary.notes
-    now[0] += outlets.FLUSH_SECONDS
+    now[0] += writer_group.FLUSH_SECONDS
     trained(model, range(3, 5))
     assert diary.notes.count("flush") == 1
     model.monitor.flush()
@@ -113,7 +114,7 @@ def test_flushes_follow_the_clock(monkeypatch):
 
 def test_writers_of_a_rank_that_does_not_record_are_never_opened(tmp_path):
     diary = Diary()
-    found = Outlets()
+    found = WriterGroup()
     found.add([diary, Store(tmp_path / "run")])
     found.drop()
     found.open(info())
@@ -129,11 +130,11 @@ def test_writers_of_a_rank_that_does_not_record_are_never_opened(tmp_path):
 
 def test_a_writer_that_cannot_be_opened_late_is_told_and_left_out():
     broken, sound = Diary(raises=["open"]), Diary()
-    found = Outlets()
+    found = WriterGroup()
     found.add([broken, sound])
     found.open(info(), may_fail=True)
     found.write(Batch(0))
-    assert found.told() == ["the writer Diary failed: ZeroDivisionError: in open"]
+    assert found.pop_errors() == ["the writer Diary failed: ZeroDivisionError: in open"]
     assert broken.notes == ["open"]
     assert sound.notes == ["open", "write"]
 
@@ -243,7 +244,7 @@ def test_a_warning_is_an_event_of_the_step_that_lacks_the_value(tmp_path, readin
 
 
 def test_records_in_memory_are_bounded_and_those_in_the_run_are_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(intake, "_KEPT_NUMBERS", 10)
+    monkeypatch.setattr(queue, "_KEPT_NUMBERS", 10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = trained(watched(run=tmp_path), range(40))
@@ -256,7 +257,7 @@ def test_records_in_memory_are_bounded_and_those_in_the_run_are_not(tmp_path, mo
 
 
 def test_dropping_records_that_are_nowhere_else_is_told_once(monkeypatch):
-    monkeypatch.setattr(intake, "_KEPT_NUMBERS", 10)
+    monkeypatch.setattr(queue, "_KEPT_NUMBERS", 10)
     with pytest.warns(MonitorWarning, match=r"run='runs/name'.* keeps all") as caught:
         trained(watched(), range(40))
     assert len(caught) == 1

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import torch
 
-from taiyi_fx.ranks.bucket import Key, Layout, Offer, Rows, common_room, misfits, room_of
-from taiyi_fx.ranks.group import Ranks
+from taiyi_fx.step.ranks.bucket import Key, Layout, Offer, Rows, common_room, misfits, room_of
+from taiyi_fx.step.ranks.group import Ranks
 
 Offers = Mapping[Key, Offer]
 

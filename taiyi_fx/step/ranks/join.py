@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from taiyi_fx.config import Subscription
-from taiyi_fx.evaluate import Work
-from taiyi_fx.finish import Readings
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
-from taiyi_fx.passes.probes.slots import SlotTable
-from taiyi_fx.ranks.bucket import Key, Offer
-from taiyi_fx.ranks.exchange import Exchange
-from taiyi_fx.ranks.group import Ranks
-from taiyi_fx.ranks.union import Asked, Union
+from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
 from taiyi_fx.record import Series
+from taiyi_fx.step.ranks.bucket import Key, Offer
+from taiyi_fx.step.ranks.exchange import Exchange
+from taiyi_fx.step.ranks.group import Ranks
+from taiyi_fx.step.ranks.union import Union
+from taiyi_fx.step.statistics import Statistics
+from taiyi_fx.step.work import Asked, Work
 
 _MODES: tuple[Mode, ...] = ("train", "eval")
 
@@ -40,9 +40,8 @@ class Join:
     def joined(
         self,
         works: list[Work],
-        asked: Asked,
-        step: int,
-        readings: Readings,
+        asked: Sequence[Asked],
+        statistics: Statistics,
         failures: dict[Series, str],
     ) -> list[Work]:
         """The work of all ranks on the one that records, none on the others.
@@ -52,15 +51,14 @@ class Join:
         Args:
             works: What this rank could compute of what it has read.
             asked: What the step asks for: the same object whenever it asks for the same.
-            step: The step.
-            readings: What this rank has read.
+            statistics: What this rank has read.
             failures: Why there is nothing, by series. What failed on this rank stays and, where
                 records are kept, what no rank has.
         """
         failed = dict(self._failed(works, asked))
-        offers = {key: Offer(None) for key in failed} | dict(self._offered(works, readings))
+        offers = {key: Offer(None) for key in failed} | dict(self._offered(works, statistics))
         if id(asked) not in self._exchanges:
-            is_needed = any(_is_of_ranks(subscription, readings) for subscription, _ in asked)
+            is_needed = any(_is_of_ranks(subscription, statistics) for subscription, _ in asked)
             self._exchanges[id(asked)] = Exchange(self.ranks, offers, is_needed=is_needed)
         rows = self._exchanges[id(asked)].rows(offers)
         if not self.ranks.is_writer:
@@ -69,11 +67,13 @@ class Join:
             return []
         if rows is None:
             return works
-        return list(Union(rows, self._numbers, self.ranks, readings).works(asked, step, failures))
+        return list(Union(rows, self._numbers, self.ranks, statistics).works(asked, failures))
 
-    def _failed(self, works: Sequence[Work], asked: Asked) -> Iterator[tuple[Key, Series]]:
+    def _failed(
+        self, works: Sequence[Work], asked: Sequence[Asked]
+    ) -> Iterator[tuple[Key, Series]]:
         """The readings that raised on this rank, each with a series that lacks it."""
-        have = {(id(work.subscription), work.mode, work.call) for work in works}
+        have = {(id(work.asked), work.mode, work.call) for work in works}
         for subscription, _ in asked:
             if not subscription.is_at_calls:
                 continue
@@ -92,22 +92,24 @@ class Join:
                 key = mode, self._numbers[asked.module, reading], call
                 yield key, (name, asked.label)
 
-    def _offered(self, works: Sequence[Work], readings: Readings) -> Iterator[tuple[Key, Offer]]:
+    def _offered(
+        self, works: Sequence[Work], statistics: Statistics
+    ) -> Iterator[tuple[Key, Offer]]:
         for work in works:
-            asked, inputs = work.subscription, work.inputs
-            for found in inputs.found.values() if inputs else ():
+            asked = work.asked
+            for found in (work.statistics or {}).values():
                 key = work.mode, self._numbers[asked.module, found.reading], work.call
                 if found.reading.site.port not in CALL_PORTS:
-                    if readings.is_in_parts(asked.module, found.reading):
-                        yield key, Offer(found.state)
+                    if statistics.is_in_parts(asked.module, found.reading):
+                        yield key, Offer(in_tensors(found.state))
                     continue
                 slot = self._table.at(work.mode, asked.module, work.call)[found.reading]
                 if slot.ranks is not None or self.ranks.brings_rows:
-                    yield key, Offer(found.state, inputs.present if inputs else None)
+                    yield key, Offer(in_tensors(found.state))
 
 
-def _is_of_ranks(asked: Subscription, readings: Readings) -> bool:
+def _is_of_ranks(asked: Subscription, statistics: Statistics) -> bool:
     """Whether a quantity is of anything that each rank reads its own of."""
     return asked.is_at_calls or any(
-        readings.is_in_parts(asked.module, reading) for reading in asked.readings.values()
+        statistics.is_in_parts(asked.module, reading) for reading in asked.readings.values()
     )

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx import aside, output, quantity
+from taiyi_fx import output, quantity
 from taiyi_fx.reductions import Spectrum
+from taiyi_fx.step import background
 
 
 class Gate:
@@ -60,12 +61,12 @@ def test_a_step_does_not_wait_for_eigenvalues_and_they_belong_to_it(gate):
             torch.linalg.eigvalsh(torch.cov(nn.functional.linear(x, model[0].weight).T))[-1].item()
         )
     assert gate.waiting.wait(30)
-    assert len(model.monitor._intake.records) == 0  # those of step 0 are not complete
+    assert len(model.monitor._queue.records) == 0  # those of step 0 are not complete
     gate.event.set()
     found = model.monitor.get_output()["0"]["slow"]
     assert found == pytest.approx({0: truth[0], 2: truth[2]}, rel=1e-4)
     keys = [(r.step, r.quantity) for r in model.monitor.records]
-    assert keys == [(0, "OutputRMS"), (0, "slow"), (1, "OutputRMS"), (2, "OutputRMS"), (2, "slow"), (3, "OutputRMS")]  # fmt: skip
+    assert keys == [(0, "slow"), (0, "OutputRMS"), (1, "OutputRMS"), (2, "slow"), (2, "OutputRMS"), (3, "OutputRMS")]  # fmt: skip
 
 
 def test_what_was_read_is_that_steps_also_when_parameters_have_changed_since(gate):
@@ -99,7 +100,7 @@ def test_a_costly_quantity_that_fails_is_told_by_name_and_training_goes_on():
 
 
 def test_work_that_waits_is_bounded(gate, monkeypatch):
-    monkeypatch.setattr(aside, "_BYTES", 1)
+    monkeypatch.setattr(background, "_BYTES", 1)
     model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 3)), {"0": [slow(gate)]})
     step(model, 0)
     assert gate.waiting.wait(30)

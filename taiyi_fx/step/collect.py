@@ -1,0 +1,195 @@
+"""One step's collection: from what its readings left to values on their way to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from torch import nn
+
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.record import Series
+from taiyi_fx.step.background import BackgroundWorker, Job
+from taiyi_fx.step.due import DueWork
+from taiyi_fx.step.evaluate import Evaluator
+from taiyi_fx.step.non_finite import CountingSites, Sites
+from taiyi_fx.step.parameters import ReadingUnavailable
+from taiyi_fx.step.plan import Planner
+from taiyi_fx.step.ranks import Join
+from taiyi_fx.step.statistics import Scale, Statistics
+from taiyi_fx.step.transfer import Column, Transfer
+from taiyi_fx.step.work import Work, works_of
+
+_NOT_ANNOUNCED = (
+    "the forward had been prepared for another step than the one tracked; call track at every "
+    "optimizer step, or run the forward inside `with monitor.at(step):`"
+)
+
+
+@dataclass
+class TrackedStep:
+    """A tracked step whose records are not all there yet.
+
+    Attributes:
+        step: Its number.
+        prompt: What was computed at once, on its way to the host.
+        costly: What is being computed beside the training.
+        order: The place of each series among the step's records.
+        sites: Where NaN and Inf were counted, until that is told.
+        may_overflow: Whether a scaler leaves the step out if gradients are not finite.
+        failures: What went wrong so far, by series.
+    """
+
+    step: int
+    prompt: Transfer
+    costly: Job | None = None
+    order: Mapping[Series, int] = field(default_factory=dict)
+    sites: Sites | None = None
+    may_overflow: bool = False
+    failures: dict[Series, str] = field(default_factory=dict)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether all of it is."""
+        return self.prompt.is_there and (self.costly is None or self.costly.is_done)
+
+
+class _Places(NamedTuple):
+    """All calls that are due, of those seen so far.
+
+    Attributes:
+        version: That of the table then.
+        works: The calls.
+        order: The place of each series among them.
+        sites: Where they count NaN and Inf.
+    """
+
+    version: int
+    works: list[Work]
+    order: dict[Series, int]
+    sites: CountingSites
+
+
+class Collector:
+    """Computes what is due of what the readings left.
+
+    Args:
+        modules: The model's, by name.
+        table: Where the readings of calls are.
+        modes: The kinds of forwards that are read.
+        strict: Raise what goes wrong.
+
+    Attributes:
+        join: Other ranks, whose readings are joined with those of this one.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        table: SlotTable,
+        modes: tuple[Mode, ...],
+        *,
+        strict: bool,
+    ) -> None:
+        self._modules = modules
+        self._table = table
+        self._modes = modes
+        self._strict = strict
+        self._prompt, self._costly = Evaluator(strict=strict), Evaluator(strict=strict)
+        self._background = BackgroundWorker(self._costly.run)
+        self._planner = Planner(table)
+        self._places: dict[DueWork, _Places] = {}
+        self.join: Join | None = None
+
+    def clear(self) -> None:
+        """Forgets what is kept for quantities that span steps."""
+        self._prompt.clear()
+        self._costly.clear()
+
+    def collect(
+        self,
+        due: DueWork,
+        step: int,
+        scale: Scale,
+        logged: Sequence[Column],
+        *,
+        is_announced: bool,
+    ) -> TrackedStep:
+        """Computes a step's values, the costly ones beside, and sends them to the host.
+
+        Call under `torch.no_grad()`.
+
+        Raises:
+            Exception: Whatever a quantity raised, if strict.
+        """
+        failures: dict[Series, str] = {}
+        self._table.board.measure()
+        members = None if self.join is None else self.join.ranks.members
+        statistics = Statistics(self._modules, self._table, scale, members)
+        for readings in due.parameters:
+            statistics.parameters.measure(readings)
+        places = self._places_of(due)
+        order = places.order
+        columns: list[Column] = []
+        if self.join is None:
+            columns, rest = self._planner.columns(due, step, places.works, statistics)
+            works = list(self._read(rest, statistics, failures, is_announced))
+        else:
+            self._table.board.held.settle()
+            works: list[Work] = []
+            try:
+                works.extend(self._read(places.works, statistics, failures, is_announced))
+            finally:  # also if strict: the other ranks wait for this one
+                if due.asked:
+                    works = self.join.joined(works, due.asked, statistics, failures)
+            order = {work.series: i for i, work in enumerate(works)}
+        costly = [work for work in works if work.asked.is_costly]
+        job = self._submit(step, costly, failures) if costly else None
+        prompt = [work for work in works if not work.asked.is_costly] if costly else works
+        transfer = self._prompt.start(step, prompt, [*columns, *logged])
+        failures.update(transfer.pop_errors())
+        sites = places.sites.now()
+        return TrackedStep(step, transfer, job, order, sites, scale.may_overflow, failures)
+
+    def _places_of(self, due: DueWork) -> _Places:
+        """All calls seen so far of what is due."""
+        known = self._places.get(due)
+        if known is None or known.version != self._table.version:
+            works = works_of(due.asked, self._modes, self._table)
+            order = {work.series: i for i, work in enumerate(works)}
+            sites = CountingSites(works, self._table)
+            known = self._places[due] = _Places(self._table.version, works, order, sites)
+        return known
+
+    def _read(
+        self,
+        places: Iterable[Work],
+        statistics: Statistics,
+        failures: dict[Series, str],
+        is_announced: bool,
+    ) -> Iterator[Work]:
+        """Work with what was read for it; why there is none goes to the failures."""
+        for work in places:
+            try:
+                yield statistics.read(work)
+            except ReadingUnavailable as why:
+                if work.is_emitted and work.asked.quantity.looks_back:
+                    yield work
+                if work.is_emitted and (work.call == 0 or why.seen) and work.mode == "train":
+                    failures[work.series] = str(why) if is_announced else _NOT_ANNOUNCED
+            except Exception as error:  # Monitoring never ends a run: reported by name.
+                if self._strict:
+                    raise
+                failures[work.series] = f"{type(error).__name__}: {error}"
+
+    def _submit(self, step: int, works: list[Work], failures: dict[Series, str]) -> Job | None:
+        try:
+            return self._background.submit(step, works)
+        except Exception as error:  # Monitoring never ends a run: reported by name.
+            if self._strict:
+                raise
+            text = f"{type(error).__name__}: {error}"
+            failures.update(dict.fromkeys([work.series for work in works], text))
+            return None

@@ -1,0 +1,233 @@
+"""Quantities computed from what was read: one lane of work, in the order of its steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.config import Subscription
+from taiyi_fx.passes.ir import CALL_PORTS, Mode
+from taiyi_fx.passes.probes.slots import stacked
+from taiyi_fx.passes.rewrite.pipeline import add_note
+from taiyi_fx.quantity import NoValue
+from taiyi_fx.record import Series
+from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
+from taiyi_fx.step.vectorized import in_batches
+from taiyi_fx.step.work import Statistic, Work
+
+_LARGE = 2**14
+"""Statistics of more numbers than this take longer than the calls that a batch saves, and would be
+copied."""
+
+
+class Finished:
+    """Values made of states; those of equal readings of one state are made once."""
+
+    def __init__(self) -> None:
+        self._values: dict[Hashable, tuple[Any, Any]] = {}
+
+    def of(self, statistics: Sequence[Statistic]) -> Any:
+        """What a quantity's function takes: of one, or of several of one kind as one."""
+        # Probes that were fused fold the same state into each of their slots.
+        key = tuple([id(s.state) for s in statistics]), statistics[0].factor
+        if key not in self._values:
+            first, *others = statistics
+            if others:
+                first = first._replace(state=stacked([s.state for s in statistics]))
+            self._values[key] = statistics, first.finished()
+        return self._values[key][1]
+
+
+class Evaluator:
+    """Computes quantities; keeps what those that span steps need from one to the next."""
+
+    def __init__(self, *, strict: bool) -> None:
+        self._strict = strict
+        self._windows: dict[tuple[Subscription, Mode, int], list[dict[str, Any]]] = {}
+        self._previous: dict[tuple[Subscription, Mode, int, str], list[Any]] = {}
+
+    def clear(self) -> None:
+        """Forgets earlier steps."""
+        self._windows.clear()
+        self._previous.clear()
+
+    def start(self, step: int, works: Sequence[Work], also: Sequence[Column] = ()) -> Transfer:
+        """Computes everything and sends it to the host, with what else is on its way there.
+
+        Call under `torch.no_grad()`.
+
+        Raises:
+            Exception: Whatever a quantity raised, if strict.
+        """
+        outcome, columns = Outcome(), list(also)
+        if works:
+            finished = Finished()
+            done, alone = in_batches(
+                works, _kind, lambda batch: _computed_together(step, batch, finished)
+            )
+            columns += (column for _, found in done for column in found)
+            for work in alone:
+                make = functools.partial(self._computed, step, work, finished)
+                columns += self._guarded(work.series, make, outcome)
+            for series, together in _over_all(works).items():
+                make = functools.partial(_computed_over_all, step, together, finished)
+                columns += self._guarded(series, make, outcome)
+        return Transfer(outcome, columns, strict=self._strict)
+
+    @torch.no_grad()
+    def run(self, step: int, works: Sequence[Work]) -> Outcome:
+        """Computes everything and waits for it.
+
+        Raises:
+            Exception: Whatever a quantity raised, if strict.
+        """
+        return self.start(step, works).outcome()
+
+    def _guarded(
+        self, series: Series, make: Callable[[], Iterator[Column]], outcome: Outcome
+    ) -> list[Column]:
+        try:
+            return list(make())
+        except NoValue as why:
+            outcome.reasons[series] = str(why)
+        except Exception as error:  # Monitoring never ends a run: reported by name.
+            if self._strict:
+                add_note(error, f"while computing {series[1]} of {series[0]!r}")
+                raise
+            outcome.failures[series] = f"{type(error).__name__}: {error}"
+        return []
+
+    def _computed(self, step: int, work: Work, finished: Finished) -> Iterator[Column]:
+        quantity = work.asked.quantity
+        if work.statistics is None:
+            self._forget(work)
+            return
+        inputs = {name: finished.of([found]) for name, found in work.statistics.items()}
+        if quantity.window:
+            inputs = self._windowed(work, inputs)
+        if not work.is_emitted:
+            return
+        for name, source in quantity.sources.items():
+            if source.ago:
+                inputs[name] = self._earlier(work, name, source.ago, inputs[name])
+        computed = quantity.compute(**inputs, **work.asked.arguments)
+        yield from _columns_of_one(computed, step, work, work.series)
+
+    def _earlier(self, work: Work, name: str, ago: int, now: Any) -> Any:
+        """What a reading was some due steps before; None before there were as many."""
+        key = work.asked, work.mode, work.call, name
+        kept = self._previous.setdefault(key, [])
+        kept.append(now)
+        return kept.pop(0) if len(kept) > ago else None
+
+    def _forget(self, work: Work) -> None:
+        """What was read before is no longer that of the last due step."""
+        for name in work.asked.quantity.sources:
+            self._previous.pop((work.asked, work.mode, work.call, name), None)
+
+    def _windowed(self, work: Work, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Adds this step to the window; at emission, the window's readings stacked."""
+        key = work.asked, work.mode, work.call
+        window = self._windows.setdefault(key, [])
+        sources = work.asked.quantity.sources
+        window.append({k: v for k, v in inputs.items() if sources[k].port in CALL_PORTS})
+        if not work.is_emitted:
+            return inputs
+        del self._windows[key]  # whatever comes of it, the next is new
+        joined = {name: _stack([step[name] for step in window]) for name in window[0]}
+        return {**inputs, **joined}
+
+
+def group_of(work: Work) -> Hashable:
+    """What works have in common that a quantity could be asked for at once; None of one alone."""
+    asked = work.asked
+    if not asked.quantity.batched or not work.is_emitted:
+        return None
+    options = tuple((k, v) for k, v in asked.options if k in asked.arguments)
+    readings = tuple((name, r.site.port, r.reduction) for name, r in asked.readings.items())
+    return asked.quantity, options, readings, work.mode
+
+
+def columns_of_many(
+    computed: Any, step: int, works: Sequence[Work], series: tuple[Series, ...]
+) -> list[Column] | None:
+    """What a batched quantity gave; None if that is not one number for each work."""
+    parts = {"": computed} if isinstance(computed, Tensor) else computed
+    for part in parts.values():
+        if part.shape != (len(works),) or part.is_complex():
+            return None
+    mode = works[0].mode
+    return [
+        Column(step, mode, series, parts_of(series, suffix), part) for suffix, part in parts.items()
+    ]
+
+
+def _kind(work: Work) -> Hashable:
+    """What two works have in common that are computed together; None of one that is alone."""
+    group = group_of(work)
+    if group is None or work.statistics is None:
+        return None
+    readings = tuple(map(_kind_of, work.statistics.values()))
+    return None if None in readings else (group, readings)
+
+
+def _kind_of(statistic: Statistic) -> Hashable:
+    state = statistic.state
+    if sum(part.numel() for part in state if isinstance(part, Tensor)) > _LARGE:
+        return None
+    parts = [(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else type(x) for x in state]
+    return statistic.factor, *parts
+
+
+def _computed_together(step: int, works: Sequence[Work], finished: Finished) -> list[Column] | None:
+    asked = works[0].asked
+    every = [work.statistics for work in works if work.statistics is not None]
+    inputs = {name: finished.of([found[name] for found in every]) for name in every[0]}
+    computed = asked.quantity.compute(**inputs, **asked.arguments)
+    return columns_of_many(computed, step, works, tuple([work.series for work in works]))
+
+
+def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
+    """Works that have a value of the whole model together, by its series."""
+    found: dict[tuple[Any, Mode], list[Work]] = {}
+    for work in works:
+        asked = work.asked
+        if asked.quantity.over_all and work.is_emitted and work.statistics is not None:
+            key = (asked.quantity, asked.options), work.mode
+            found.setdefault(key, []).append(work)
+    return {
+        ("", together[0].asked.label): together
+        for together in found.values()
+        if all(work.series[0] for work in together)  # the model itself may be such a layer
+    }
+
+
+def _computed_over_all(step: int, works: list[Work], finished: Finished) -> Iterator[Column]:
+    over_all = works[0].asked.quantity.over_all
+    assert over_all is not None
+    weights = [work.weight for work in works]
+    if len(set(weights)) < len(weights):
+        raise NoValue("a weight is used several times, so that its gradients add up")
+    every = [work.statistics for work in works if work.statistics is not None]
+    values = [finished.of([found]) for statistics in every for found in statistics.values()]
+    return _columns_of_one(over_all(values), step, works[0], ("", works[0].asked.label))
+
+
+def _columns_of_one(computed: Any, step: int, work: Work, series: Series) -> Iterator[Column]:
+    for suffix, value in (computed if isinstance(computed, Mapping) else {"": computed}).items():
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(value)
+        tensor = tensor.to_dense() if tensor.layout != torch.strided else tensor
+        names = (series,), parts_of((series,), suffix)
+        yield Column(step, work.mode, *names, tensor.unsqueeze(0))
+
+
+def _stack(values: list[Any]) -> Any:
+    if isinstance(values[0], Tensor):
+        return torch.stack(values)
+    if isinstance(values[0], tuple):
+        return type(values[0])(*map(torch.stack, zip(*values, strict=True)))
+    return values

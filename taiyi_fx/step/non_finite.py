@@ -1,0 +1,83 @@
+"""Which site was the first to bring a NaN or an Inf into a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Port
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.record import NonFiniteSite, Record, Series
+from taiyi_fx.step.transfer import Outcome
+from taiyi_fx.step.work import Work
+
+
+class Sites(NamedTuple):
+    """Where NaN and Inf were counted in a step.
+
+    Attributes:
+        ports: The side of the module, by the series of the counts.
+        orders: When each was read beside the others, in the same order.
+    """
+
+    ports: Mapping[tuple[Series, Mode], Port]
+    orders: Sequence[float]
+
+
+class CountingSites:
+    """All sites that count NaN and Inf.
+
+    Args:
+        works: The calls that a step asks for.
+        table: What was read at calls.
+    """
+
+    def __init__(self, works: Iterable[Work], table: SlotTable) -> None:
+        self._ports: dict[tuple[Series, Mode], Port] = {}
+        self._slots = []
+        for work in works:
+            reading = work.asked.counts_non_finite
+            if reading is not None and reading.site.port in CALL_PORTS:
+                self._ports[work.series, work.mode] = reading.site.port
+                self._slots.append(table.at(work.mode, work.asked.module, work.call)[reading])
+
+    def now(self) -> Sites | None:
+        """Those of the step that ends now; None if there are none."""
+        # 0 where only other ranks have read
+        orders = [slot.order or math.inf for slot in self._slots]
+        return Sites(self._ports, orders) if orders else None
+
+
+def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[NonFiniteSite]:
+    """The first site among values, then the first among gradients, of what was counted.
+
+    Args:
+        sites: Where it was counted.
+        outcome: The counts.
+        may_overflow: Whether gradients alone are an overflow, of which a scaler takes care.
+    """
+    first: dict[bool, tuple[float, NonFiniteSite]] = {}
+    order_of: dict[tuple[Series, Mode], float] = {}
+    for record in _counts(sites, outcome):
+        order_of = order_of or dict(zip(sites.ports, sites.orders, strict=True))
+        key = (record.module, record.quantity), record.mode
+        order, port = order_of[key], sites.ports[key]
+        is_gradient = port in GRADIENT_PORTS
+        if is_gradient not in first or order < first[is_gradient][0]:
+            found = NonFiniteSite(record.step, record.module, port, int(record.value))
+            first[is_gradient] = order, found
+    if may_overflow and False not in first:
+        return [replace(gradient, is_overflow=True) for _, gradient in first.values()]
+    return [first[is_gradient][1] for is_gradient in (False, True) if is_gradient in first]
+
+
+def _counts(sites: Sites, outcome: Outcome) -> Iterator[Record]:
+    """All counts of the sites but zeros."""
+    for _, (step, mode, series, values) in outcome.blocks:
+        # A block is of one quantity. Nearly always all is zero.
+        if series and (series[0], mode) in sites.ports and any(values):
+            for name, value in zip(series, values, strict=True):
+                if value:
+                    yield Record(step, *name, value, mode)

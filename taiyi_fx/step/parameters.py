@@ -1,0 +1,199 @@
+"""Statistics of parameters, their gradients and buffers, read at `track`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from taiyi_fx.passes.ir import (
+    CALL_PORTS,
+    Numbers,
+    Pick,
+    Reading,
+    Reduction,
+    State,
+    States,
+    fast_path,
+)
+from taiyi_fx.passes.probes.parts import of_parameters
+from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.quantity import NoValue
+
+Key = tuple[str, Reading]
+"""A module's name, and what is read of its parameters or buffers."""
+
+Vectors = tuple[States, Mapping[Key, int]]
+"""Statistics of many parameters, and the row of each key."""
+
+_OWN = frozenset((nn.Parameter, Tensor))
+
+
+class ReadingUnavailable(NoValue):
+    """A reading is not there; the message says why.
+
+    Attributes:
+        seen: Whether a forward passed the place all the same.
+    """
+
+    def __init__(self, why: str, *, seen: bool = False) -> None:
+        super().__init__(why)
+        self.seen = seen
+
+
+class ParameterReadings(NamedTuple):
+    """What one reduction reads of parameters and buffers.
+
+    Attributes:
+        reduction: The reduction.
+        rows: Each key with its row; gradients come last.
+        lookups: Looks up each among the own parameters of its module, with its name.
+        first_gradient: The row of the first gradient.
+    """
+
+    reduction: Any
+    rows: Mapping[Key, int]
+    lookups: tuple[tuple[Callable[[Any], Tensor | None], Pick], ...]
+    first_gradient: int
+
+    def own_tensors(self) -> list[Tensor] | None:
+        """All tensors, if each is an own parameter of its module, or the gradient of one.
+
+        Nearly always they are, and looking up the hundreds of them has to be fast.
+        """
+        found: list[Any] = [look_up(name) for look_up, name in self.lookups]
+        try:
+            found[self.first_gradient :] = [x.grad for x in found[self.first_gradient :]]
+        except AttributeError:  # of None: it is no own parameter
+            return None
+        is_usual = _OWN.issuperset(map(type, found))
+        return found if is_usual and {x.layout for x in found} == {torch.strided} else None
+
+
+def parameter_readings(
+    keys: Iterable[Key], modules: Mapping[str, nn.Module]
+) -> tuple[ParameterReadings, ...]:
+    """What is read of parameters and buffers, by reduction."""
+    found: dict[Any, list[Key]] = {}
+    for key in sorted(dict.fromkeys(keys), key=lambda key: key[1].site.port == "parameter_grad"):
+        if key[1].site.port not in CALL_PORTS:
+            found.setdefault(key[1].reduction, []).append(key)
+    return tuple(
+        ParameterReadings(
+            reduction,
+            {key: row for row, key in enumerate(of)},
+            tuple((modules[name]._parameters.get, reading.site.pick) for name, reading in of),
+            sum(reading.site.port != "parameter_grad" for _, reading in of),
+        )
+        for reduction, of in found.items()
+    )
+
+
+class ParameterStatistics:
+    """What was read of parameters and buffers in one step, on this rank.
+
+    Args:
+        modules: The model's, by name.
+        members: The ranks whose readings are joined; None for this one alone.
+    """
+
+    def __init__(self, modules: Mapping[str, nn.Module], members: Sequence[int] | None) -> None:
+        self._modules = modules
+        self._members = members
+        self._found: dict[Key, State | Exception] = {}
+        self._vectors: dict[Any, Vectors] = {}
+
+    def measure(self, of: ParameterReadings) -> None:
+        """Reads what a reduction is asked of: by one call, if it can do that."""
+        can_together = fast_path(of.reduction, "measure_many") is not None
+        if can_together and (tensors := of.own_tensors()):
+            self._measure_many(of.reduction, of.rows, tensors)
+            return
+        alone = [(key, found) for key in of.rows if (found := self._tensors(key))]
+        single = [(key, found[0]) for key, found in alone if can_together and len(found) == 1]
+        if single:
+            rows = {key: row for row, (key, _) in enumerate(single)}
+            self._measure_many(of.reduction, rows, [x for _, x in single])
+            alone = [(key, found) for key, found in alone if key not in rows]
+        for key, found in alone:
+            self._measure(of.reduction, key, found)
+
+    def of(self, key: Key) -> State | Numbers:
+        """What was read of one module.
+
+        Raises:
+            Exception: Whatever went wrong.
+        """
+        if (vectors := self.vectors_with(key)) is not None:
+            state, rows = vectors
+            return tuple([part[rows[key]] for part in state])  # pyright: ignore[reportReturnType]
+        found = self._found[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def vectors_of(self, reading: Reading) -> Vectors | None:
+        """All that was read together with a reading's reduction, as vectors."""
+        return self._vectors.get(reading.reduction)
+
+    def vectors_with(self, key: Key) -> Vectors | None:
+        """The same, if what was read of one module is among it."""
+        found = self._vectors.get(key[1].reduction)
+        return found if found is not None and key in found[1] else None
+
+    def _tensors(self, key: Key) -> Sequence[Tensor]:
+        try:
+            module, reading = key
+            tensors = self._tensors_of(self._modules[module], reading)
+            held = of_parameters(tensors, reading.reduction, self._members)
+            if not held:
+                raise ReadingUnavailable("other ranks hold it")
+            return held
+        except Exception as error:  # noqa: BLE001 - raised where it is missed
+            self._found[key] = error.with_traceback(None)
+            return ()
+
+    def _tensors_of(self, module: nn.Module, reading: Reading) -> list[Tensor]:
+        name, named = reading.site.pick, tensors_named(module, reading)
+        if reading.site.port != "parameter_grad":
+            return named
+        gradients = [_dense(p.grad) for p in named if p.grad is not None]
+        if gradients:
+            return gradients
+        if all(not p.requires_grad for p in named):
+            raise ReadingUnavailable(f"{name} is frozen (requires_grad is False)")
+        cleared = "" if self._has_gradients else "; was track called after zero_grad()?"
+        raise ReadingUnavailable(f"no gradient reached {name}{cleared}")
+
+    @functools.cached_property
+    def _has_gradients(self) -> bool:
+        return any(p.grad is not None for p in self._modules[""].parameters())
+
+    def _measure_many(
+        self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
+    ) -> None:
+        try:
+            self._vectors[reduction] = reduction.measure_many(tensors), rows
+        except Exception:  # noqa: BLE001 - whose it is shows when each is read alone
+            for key, tensor in zip(rows, tensors, strict=True):
+                self._measure(reduction, key, [tensor])
+
+    def _measure(self, reduction: Reduction, key: Key, tensors: Sequence[Tensor]) -> None:
+        try:
+            states = [reduction.measure(tensor.detach()) for tensor in tensors]
+            self._found[key] = functools.reduce(reduction.merge, states)
+        except Exception as error:  # noqa: BLE001 - raised where it is missed
+            self._found[key] = error.with_traceback(None)
+
+
+def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:
+    """The parameters or buffers of a module that a reading is of."""
+    name = str(reading.site.pick)
+    return list(module.parameters()) if name == "all" else [tensor_named(module, name)]
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient if gradient.layout == torch.strided else gradient.to_dense()

@@ -1,0 +1,312 @@
+"""What a due step computes when it reads what the due step before it read: vectors, no slots.
+
+A step's statistics are a few vectors: those that were measured together when backward ended, those
+of parameters, and one of the numbers that single slots hold. Where each quantity finds its own in
+them is looked up once, and kept while the same is measured together. Whatever is different in one
+group of calls (no gradient came, a reading failed) leaves that group to the careful way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import CALL_PORTS, Reading, States
+from taiyi_fx.passes.probes.held import Alike, Measured
+from taiyi_fx.passes.probes.slots import Slot, SlotTable, in_tensors
+from taiyi_fx.record import Series
+from taiyi_fx.step.due import DueWork
+from taiyi_fx.step.evaluate import columns_of_many, group_of
+from taiyi_fx.step.parameters import Key
+from taiyi_fx.step.statistics import Scale, Statistics
+from taiyi_fx.step.transfer import Column
+from taiyi_fx.step.vectorized import in_batches
+from taiyi_fx.step.work import Work, finished
+
+
+class Pool(NamedTuple):
+    """Where all numbers are that plans take of what one reduction left.
+
+    Attributes:
+        reading: One of those that left them.
+        vectors: Which of those that were measured together they are in.
+        within: The slots whose statistics these are.
+        parameters: The rows of parameters that they are in; None if none of them are.
+        single: The slots that hold one themselves.
+        order: Of all these, one after the other, which are taken: group by group.
+        shares: Which of these each group takes.
+    """
+
+    reading: Reading
+    vectors: tuple[int, ...]
+    within: frozenset[Slot]
+    parameters: Mapping[Key, int] | None
+    single: tuple[Slot, ...]
+    order: list[int]
+    shares: list[slice]
+
+    def states(
+        self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
+    ) -> list[tuple[Tensor, ...]] | None:
+        """What each group takes, as vectors; None if something is different in this step.
+
+        Args:
+            measured: What was measured together.
+            folded: The slots that hold something themselves, or could not be folded into.
+            statistics: What else the step left.
+        """
+        try:
+            return self._states(measured, folded, statistics)
+        except Exception:  # noqa: BLE001 - whose it is shows when each is computed alone
+            return None
+
+    def _states(
+        self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
+    ) -> list[tuple[Tensor, ...]] | None:
+        if not self.within.isdisjoint(folded):
+            return None
+        every = [measured[i].states for i in self.vectors]
+        if self.parameters is not None:
+            states, rows = statistics.parameters.vectors_of(self.reading) or ((), {})
+            if rows is not self.parameters and rows != self.parameters:
+                return None
+            every.append(states)
+        if self.single:
+            found = [slot.found for slot in self.single]
+            if None in found:
+                return None
+            every.append(tuple(zip(*found, strict=True)))  # pyright: ignore[reportArgumentType]
+        parts = [_joined(pieces, self.order) for pieces in zip(*every, strict=True)]
+        return [tuple([part[share] for part in parts]) for share in self.shares]
+
+
+def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor:
+    """Numbers, and vectors of such, as one vector in an order."""
+    if not any(isinstance(piece, Tensor) or isinstance(piece[0], Tensor) for piece in pieces):
+        flat = [number for piece in pieces for number in piece]
+        code, kind = ("q", torch.int64) if isinstance(flat[0], int) else ("d", torch.float64)
+        # What is not in the caches takes longest: this goes through the least of torch.
+        return torch.frombuffer(array(code, [flat[i] for i in order]), dtype=kind)
+    every = [p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces]
+    joined = torch.cat(every)
+    return joined[torch.tensor(order, device=joined.device)]
+
+
+class Group(NamedTuple):
+    """Calls of one quantity that are computed together.
+
+    Attributes:
+        works: The calls.
+        series: Their names in records.
+        sources: For each parameter of the quantity's function, what is read, the pool of it, and
+            which share of that.
+    """
+
+    works: list[Work]
+    series: tuple[Series, ...]
+    sources: list[tuple[str, Reading, int, int]]
+
+    def columns(
+        self, step: int, pools: Sequence[Sequence[tuple[Tensor, ...]] | None], scale: Scale
+    ) -> list[Column] | None:
+        """Its values; None if something is different in this step."""
+        asked = self.works[0].asked
+        inputs: dict[str, Any] = {}
+        try:
+            for name, reading, pool, share in self.sources:
+                states = pools[pool]
+                if states is None:
+                    return None
+                inputs[name] = finished(reading, states[share], scale.factor(reading))
+            computed = asked.quantity.compute(**inputs, **asked.arguments)
+            return columns_of_many(computed, step, self.works, self.series)
+        except Exception:  # noqa: BLE001 - whose it is shows when each is computed alone
+            return None
+
+
+class Plan(NamedTuple):
+    """What is computed of vectors, as long as the same is measured together.
+
+    Attributes:
+        alike: What was measured together.
+        places: All calls.
+        pools: Where their numbers are.
+        groups: Those that are computed of vectors; None until the same was seen twice.
+        rest: The others.
+        needs_slots: Whether one of the others needs what is in a vector.
+    """
+
+    alike: list[Alike]
+    places: list[Work]
+    pools: list[Pool]
+    groups: list[Group] | None
+    rest: list[Work]
+    needs_slots: bool
+
+    def fits(self, alike: list[Alike], places: list[Work]) -> bool:
+        """Whether a step has the same calls, and measured the same together."""
+        is_same = self.places is places and len(alike) == len(self.alike)
+        return is_same and all(map(operator.is_, alike, self.alike))
+
+
+class Planner:
+    """Makes plans for what is due again and again.
+
+    Args:
+        table: What was read at calls.
+    """
+
+    def __init__(self, table: SlotTable) -> None:
+        self._table = table
+        self._held = table.board.held
+        self._plans: dict[DueWork, Plan] = {}
+        self._misses: Counter[DueWork] = Counter()
+
+    def columns(
+        self, due: DueWork, step: int, places: list[Work], statistics: Statistics
+    ) -> tuple[list[Column], list[Work]]:
+        """The values that vectors give, and the calls that are left, whose slots then hold all."""
+        measured = self._held.measured
+        plan = self._plan(due, places, statistics)
+        folded: set[Slot] = set()
+        if measured:  # what was folded besides has to be merged
+            touched = self._table.board.touched.values()
+            folded = {s for s in touched if s.found is not None or s.failure is not None}
+        pools = [pool.states(measured, folded, statistics) for pool in plan.pools]
+        columns: list[Column] = []
+        missed: list[Work] = []
+        for group in plan.groups or ():
+            found = group.columns(step, pools, statistics.scale)
+            if found is None:
+                missed += group.works
+            else:
+                columns += found
+        if missed:
+            self._misses[due] += 1
+            if self._misses[due].bit_count() == 1:  # after 1, 2, 4, 8, ... misses it is made anew
+                del self._plans[due]
+        if missed or plan.needs_slots:
+            self._held.settle()
+        return columns, self._in_order(places, [*plan.rest, *missed]) if missed else plan.rest
+
+    def _plan(self, due: DueWork, places: list[Work], statistics: Statistics) -> Plan:
+        alike, plan = [some.of for some in self._held.measured], self._plans.get(due)
+        if plan is None or not plan.fits(alike, places):
+            plan = self._plans[due] = Plan(alike, places, [], None, places, needs_slots=True)
+        elif plan.groups is None:
+            plan = self._plans[due] = self._made(alike, places, statistics)
+        return plan
+
+    def _made(self, alike: list[Alike], places: list[Work], statistics: Statistics) -> Plan:
+        sources = _Sources(self._table, self._held.measured, statistics)
+        done, rest = in_batches(places, sources.kind, sources.group, fewest=1)
+        rest = self._in_order(places, rest)
+        needs_slots = any(map(sources.are_in_vectors, rest))
+        return Plan(alike, places, sources.pools(), [g for _, g in done], rest, needs_slots)
+
+    def _in_order(self, places: list[Work], some: list[Work]) -> list[Work]:
+        order = {id(work): i for i, work in enumerate(places)}
+        return sorted(some, key=lambda work: order[id(work)])
+
+
+class _Sources:
+    """Finds where in a step's vectors and slots the statistics of calls are."""
+
+    def __init__(
+        self, table: SlotTable, measured: Sequence[Measured], statistics: Statistics
+    ) -> None:
+        self._table = table
+        self._measured = measured
+        self._parameters = statistics.parameters
+        self._at: dict[Slot, tuple[int, int] | None] = {}
+        for i, some in enumerate(measured):
+            for row, slots in enumerate(some.of.slots):
+                for slot in slots:  # what comes twice has to be merged
+                    self._at[slot] = None if slot in self._at else (i, row)
+        self._shares: dict[Any, list[list[tuple[Work, Reading]]]] = {}
+
+    def kind(self, work: Work) -> Hashable:
+        """What calls have in common that can be computed of vectors; None for others."""
+        group = None if work.asked.is_costly else group_of(work)
+        is_there = group is not None and all(
+            self._is_number(work, reading) for reading in work.asked.readings.values()
+        )
+        return group if is_there else None
+
+    def group(self, works: list[Work]) -> Group:
+        """The calls as a group."""
+        sources: list[tuple[str, Reading, int, int]] = []
+        for name, reading in works[0].asked.readings.items():
+            shares = self._shares.setdefault(reading.reduction, [])
+            number = list(self._shares).index(reading.reduction)
+            sources.append((name, reading, number, len(shares)))
+            shares.append([(work, work.asked.readings[name]) for work in works])
+        return Group(works, tuple([work.series for work in works]), sources)
+
+    def pools(self) -> list[Pool]:
+        """The pools of all groups."""
+        return [self._pool(shares) for shares in self._shares.values()]
+
+    def _pool(self, shares: list[list[tuple[Work, Reading]]]) -> Pool:
+        every = [pair for share in shares for pair in share]
+        of_calls = [(w, r) for w, r in every if r.site.port in CALL_PORTS]
+        slots = dict.fromkeys(self._slot(work, reading) for work, reading in of_calls)
+        within = tuple(slot for slot in slots if self._at.get(slot) is not None)
+        single = tuple(slot for slot in slots if self._at.get(slot) is None)
+        vectors = sorted({at[0] for slot in within if (at := self._at[slot]) is not None})
+        starts: dict[int, int] = {}
+        length = 0
+        for i in vectors:
+            starts[i], length = length, length + len(self._measured[i].of.slots)
+        found = None if len(of_calls) == len(every) else self._parameters.vectors_of(every[0][1])
+        parameters = None if found is None else found[1]
+        first, first_single = length, length + len(parameters or ())
+        places = {slot: first_single + i for i, slot in enumerate(single)}
+        for slot in within:
+            i, row = self._at[slot] or (0, 0)
+            places[slot] = starts[i] + row
+
+        def place(work: Work, reading: Reading) -> int:
+            if reading.site.port in CALL_PORTS:
+                return places[self._slot(work, reading)]
+            return first + (parameters or {})[work.asked.module, reading]
+
+        order = [place(*pair) for pair in every]
+        ends = list(itertools.accumulate(len(share) for share in shares))
+        slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        return Pool(
+            every[0][1], tuple(vectors), frozenset(within), parameters, single, order, slices
+        )
+
+    def are_in_vectors(self, work: Work) -> bool:
+        """Whether something that was read for a call is in a vector."""
+        readings = work.asked.readings.values()
+        slots = [self._slot(work, r) for r in readings if r.site.port in CALL_PORTS]
+        return any(slot in self._at for slot in slots)
+
+    def _slot(self, work: Work, reading: Reading) -> Slot:
+        return self._table.at(work.mode, work.asked.module, work.call)[reading]
+
+    def _is_number(self, work: Work, reading: Reading) -> bool:
+        if reading.site.port not in CALL_PORTS:
+            vectors = self._parameters.vectors_with((work.asked.module, reading))
+            return vectors is not None and _are_vectors(vectors[0])
+        slot = self._slot(work, reading)
+        if slot.failure is not None:
+            return False
+        at = self._at.get(slot)
+        if at is not None:
+            return slot.found is None and _are_vectors(self._measured[at[0]].states)
+        is_single = slot.found is not None and slot not in self._at
+        return is_single and not any(isinstance(x, Tensor) and x.ndim for x in slot.found or ())
+
+
+def _are_vectors(states: States) -> bool:
+    return not any(isinstance(part, Tensor) and part.ndim > 1 for part in states)

@@ -1,0 +1,150 @@
+"""What the readings of one step left on this rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Reading, capabilities
+from taiyi_fx.passes.probes.parts import is_spread
+from taiyi_fx.passes.probes.slots import Slot, SlotTable
+from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
+from taiyi_fx.step.work import Statistic, Work
+
+_NOT_CALLED = (
+    "the module was not called in a training forward (one that builds a graph, outside of "
+    "torch.func), or no tensor was there"
+)
+_CALL_NOT_SEEN = (
+    "this call was not seen in a training forward: the module that makes it was not called, makes "
+    "it no more, or stayed Python and was compiled, where only modules are seen"
+)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What gradients have to be multiplied with to be those of the true loss.
+
+    Attributes:
+        calls: Those of inputs and outputs.
+        parameters: Those of parameters.
+        may_overflow: Whether a scaler leaves out the steps whose gradients are not finite.
+    """
+
+    calls: float = 1.0
+    parameters: float = 1.0
+    may_overflow: bool = False
+
+    @staticmethod
+    def of(grad_scale: float | torch.amp.GradScaler | None) -> Scale:
+        """The inverse of a loss scale; a scaler knows if parameter gradients still carry it."""
+        if grad_scale is None:
+            return _UNSCALED
+        if not isinstance(grad_scale, torch.amp.GradScaler):
+            factor = _inverse(grad_scale)
+            return Scale(factor, factor)
+        if not grad_scale.is_enabled():
+            return _UNSCALED
+        factor = _inverse(grad_scale.get_scale())
+        stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
+        unscaled = bool(stages) and all(stage != "READY" for stage in stages)
+        return Scale(factor, 1.0 if unscaled else factor, may_overflow=True)
+
+    def factor(self, reading: Reading) -> float:
+        """What a reading's statistic has to be multiplied with."""
+        if reading.site.port in GRADIENT_PORTS:
+            return self.calls
+        return self.parameters if reading.site.port == "parameter_grad" else 1.0
+
+
+_UNSCALED = Scale()
+
+
+def _inverse(scale: float) -> float:
+    return 1 / scale if scale else math.inf
+
+
+class Statistics:
+    """What the readings of one step left on this rank.
+
+    Args:
+        modules: The model's, by name.
+        table: What was read at calls.
+        scale: What gradients have to be multiplied with.
+        members: The ranks whose readings are joined; None for this one alone.
+
+    Attributes:
+        parameters: What was read of parameters and buffers.
+    """
+
+    def __init__(
+        self,
+        modules: Mapping[str, nn.Module],
+        table: SlotTable,
+        scale: Scale,
+        members: Sequence[int] | None = None,
+    ) -> None:
+        self.parameters = ParameterStatistics(modules, members)
+        self.scale = scale
+        self._modules = modules
+        self._table = table
+        self._members = members
+
+    def read(self, work: Work) -> Work:
+        """Work with what was read for it.
+
+        Raises:
+            ReadingUnavailable: Something of it is not there.
+        """
+        asked, mode, call = work.asked, work.mode, work.call
+        found: dict[str, Statistic] = {}
+        weight = None
+        if asked.is_of_weight_gradients:
+            weight = self.trained_weight(asked.module)
+        for name, reading in asked.readings.items():
+            if reading.site.port in CALL_PORTS:
+                slot = self._table.at(mode, asked.module, call)[reading]
+                found[name] = self._of_call(slot)
+            else:
+                found[name] = self.of_parameters(asked.module, reading)
+        return work._replace(statistics=found, weight=weight)
+
+    def of_parameters(self, module: str, reading: Reading) -> Statistic:
+        """What was read of a module's parameters or buffers.
+
+        Raises:
+            Exception: Whatever went wrong.
+        """
+        state = self.parameters.of((module, reading))
+        return Statistic(reading, state, self.scale.factor(reading))
+
+    def is_in_parts(self, name: str, reading: Reading) -> bool:
+        """Whether each rank reads its own part of what all hold together."""
+        if self._members is None or not capabilities(reading.reduction).is_over_elements:
+            return False
+        return any(map(is_spread, tensors_named(self._modules[name], reading)))
+
+    def trained_weight(self, name: str) -> int:
+        """Which weight a module trains.
+
+        Raises:
+            ReadingUnavailable: It is frozen.
+        """
+        weight = tensor_named(self._modules[name], "weight")
+        if isinstance(weight, Tensor) and not weight.requires_grad:
+            raise ReadingUnavailable("weight is frozen (requires_grad is False)")
+        return id(weight)
+
+    def _of_call(self, slot: Slot) -> Statistic:
+        if slot.failure is not None:
+            raise slot.failure
+        if slot.found is None:
+            why = _CALL_NOT_SEEN if slot.module.endswith("()") else _NOT_CALLED
+            note = slot.note or slot.board.held.why_nothing(slot)
+            raise ReadingUnavailable(note or why, seen=note is not None)
+        return Statistic(slot.reading, slot.found, self.scale.factor(slot.reading))

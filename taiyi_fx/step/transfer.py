@@ -1,0 +1,122 @@
+"""What became of a step's work: values on their way to the host, and then records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.record import Block, Record, Series
+from taiyi_fx.step.host import Copies
+
+
+class Column(NamedTuple):
+    """Values of one or more series, on their way to the host.
+
+    Attributes:
+        step: The step that they belong to.
+        mode: Of the forward.
+        of: What each value is of.
+        series: The same with the part of it, as records call it.
+        values: Along the first axis; a vector holds a number of each.
+    """
+
+    step: int
+    mode: Mode
+    of: tuple[Series, ...]
+    series: tuple[Series, ...]
+    values: Tensor
+
+
+def parts_of(of: tuple[Series, ...], suffix: str) -> tuple[Series, ...]:
+    """The names of a part of some series."""
+    return tuple([(module, f"{label}.{suffix}") for module, label in of]) if suffix else of
+
+
+@dataclass
+class Outcome:
+    """What became of some work.
+
+    Attributes:
+        blocks: Numbers, each block with the series that they are of, without their suffix.
+        records: The other values, likewise.
+        failures: What went wrong, by series: to be told.
+        reasons: Why else there is no value, by series.
+    """
+
+    blocks: list[tuple[tuple[Series, ...], Block]] = field(default_factory=list)
+    records: list[tuple[Series, Record]] = field(default_factory=list)
+    failures: dict[Series, str] = field(default_factory=dict)
+    reasons: dict[Series, str] = field(default_factory=dict)
+
+
+class Transfer:
+    """An outcome whose values are on their way to the host.
+
+    Args:
+        outcome: What became of the work but for its values.
+        columns: The values.
+        strict: Raise where one cannot be brought to the host.
+    """
+
+    def __init__(
+        self, outcome: Outcome, columns: Sequence[Column] = (), *, strict: bool = False
+    ) -> None:
+        self._outcome = outcome
+        self._columns = columns
+        self._copies = self._sent(strict)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether all values have arrived."""
+        return self._copies.are_there
+
+    def pop_errors(self) -> dict[Series, str]:
+        """What has gone wrong so far, by series; it is left out of the outcome."""
+        failures, self._outcome.failures = self._outcome.failures, {}
+        return failures
+
+    def outcome(self) -> Outcome:
+        """The outcome, with its values; waits for them."""
+        arrived = iter(self._copies.tensors())
+        for column in self._columns:
+            self._take(column, arrived)
+        self._columns = ()
+        return self._outcome
+
+    def _sent(self, strict: bool) -> Copies:
+        try:
+            return Copies(self._parts())
+        except Exception:
+            if strict:
+                raise
+        # Some cannot go: those are told.
+        self._columns = [column for column in self._columns if self._can_go(column)]
+        return Copies(self._parts())
+
+    def _parts(self) -> list[Tensor]:
+        return [column.values for column in self._columns]
+
+    def _can_go(self, column: Column) -> bool:
+        try:
+            Copies([column.values]).tensors()
+        except Exception as error:  # noqa: BLE001 - monitoring never ends a run
+            text = f"{type(error).__name__} on the way to the host: {error}"
+            self._outcome.failures.update(dict.fromkeys(column.of, text))
+            return False
+        return True
+
+    def _take(self, column: Column, arrived: Iterator[Tensor]) -> None:
+        step, mode, of, series, _ = column
+        values = next(arrived)
+        if values.ndim == 1 and not values.is_complex():
+            numbers = (values.long() if values.dtype is torch.bool else values).tolist()
+            self._outcome.blocks.append((of, Block(step, mode, series, numbers)))
+            return
+        for own, (module, quantity), value in zip(of, series, values, strict=True):
+            record = Record(step, module, quantity, value.clone(), mode)
+            self._outcome.records.append((own, record))

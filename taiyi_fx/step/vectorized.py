@@ -1,0 +1,47 @@
+"""Many things of one kind, done by one call; what cannot be is left to be done alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_batches(
+    items: Iterable[T],
+    kind: Callable[[T], Hashable | None],
+    together: Callable[[list[T]], R | None],
+    *,
+    fewest: int = 2,
+) -> tuple[list[tuple[list[T], R]], list[T]]:
+    """Batches of items of one kind, each with what was made of it, and the items that are left.
+
+    Args:
+        items: Any.
+        kind: What those have in common that are done by one call; None leaves an item.
+        together: Does a batch. Where it raises or returns None, the batch is left: whose fault it
+            is shows when each is done alone.
+        fewest: Smaller batches are left.
+    """
+    batches: dict[Hashable, list[T]] = {}
+    left: list[T] = []
+    for item in items:
+        its_kind = kind(item)
+        (left if its_kind is None else batches.setdefault(its_kind, [])).append(item)
+    done: list[tuple[list[T], R]] = []
+    for batch in batches.values():
+        found = _attempted(together, batch) if len(batch) >= fewest else None
+        if found is None:
+            left += batch
+        else:
+            done.append((batch, found))
+    return done, left
+
+
+def _attempted(together: Callable[[list[T]], R | None], batch: list[T]) -> R | None:
+    try:
+        return together(batch)
+    except Exception:  # noqa: BLE001 - told by name when each is done alone
+        return None
