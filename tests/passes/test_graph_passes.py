@@ -64,7 +64,7 @@ def test_an_output_that_is_the_next_modules_input_is_read_once():
     assert all(slot.state is not None for slot in {**first, **second}.values())
     outputs = [s.state for r, s in first.items() if r.site.port == "output"]
     inputs = [s.state for r, s in second.items() if r.site.port == "input"]
-    assert outputs[0] is inputs[0]
+    assert outputs[0] == inputs[0]
 
 
 def test_one_input_of_three_modules_is_read_once_and_its_gradients_apart():
