@@ -48,13 +48,13 @@ class Alike(NamedTuple):
         reduction: Measures them.
         places: Where they stand among all.
         slots: What each is folded into.
-        shapes: Of each, when that was first arranged so.
+        shapes: Of each, when that was first arranged so, where it is known.
     """
 
     reduction: Any
     places: list[int]
     slots: list[tuple[Slot, ...]]
-    shapes: list[torch.Size]
+    shapes: list[torch.Size | None]
 
 
 class Measured(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Foldable, Numbers, State, has_fixed_shape
+from taiyi_fx.passes.ir import Foldable, State, has_fixed_shape
 
 Kind = tuple[tuple[int, ...], torch.dtype]
 """The shape and type of one part of a state."""
@@ -95,7 +95,7 @@ def _numbers(part: Tensor) -> Tensor:
 
 
 class Vector:
-    """A vector of numbers that are read out state by state.
+    """A vector of numbers that are read out state by state, or many at once.
 
     Args:
         numbers: The vector.
@@ -103,25 +103,18 @@ class Vector:
 
     def __init__(self, numbers: Tensor) -> None:
         self.numbers = numbers
-        self._columns: dict[torch.dtype, tuple[Tensor, ...]] = {}
 
     @functools.cached_property
     def _on_host(self) -> list[float] | None:
         return self.numbers.tolist() if self.numbers.is_cpu else None
 
-    def state(self, room: Room) -> State | Numbers:
-        """The state that lies there, in Python's numbers where they are at hand."""
-        assert room.start is not None
-        if any(shape or dtype.is_complex for shape, dtype in room.kinds):
-            return unpack(self.numbers[room.start :], room.kinds)
-        dtypes = [dtype for _, dtype in room.kinds]
-        if self._on_host is not None and _SCALARS.keys() >= set(dtypes):
-            return tuple(
-                _SCALARS[dtype](self._on_host[room.start + i]) for i, dtype in enumerate(dtypes)
-            )
-        return tuple(self._column(dtype)[room.start + i] for i, dtype in enumerate(dtypes))
+    def state(self, room: Room) -> State:
+        """The state that lies there."""
+        return unpack(self.numbers[room.start :], room.kinds)
 
-    def _column(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        if dtype not in self._columns:
-            self._columns[dtype] = self.numbers.to(dtype).unbind()
-        return self._columns[dtype]
+    def column(self, dtype: torch.dtype, at: list[int]) -> Tensor | list[float] | list[int]:
+        """The numbers at some places, as Python's where those are at hand and say as much."""
+        kind = _SCALARS.get(dtype)
+        if self._on_host is not None and kind is not None:
+            return [kind(self._on_host[i]) for i in at]
+        return self.numbers[at].to(dtype)

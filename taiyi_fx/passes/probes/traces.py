@@ -11,13 +11,14 @@ import itertools
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave, without_frames
+from taiyi_fx.passes.probes.held import Alike, Measured
 from taiyi_fx.passes.probes.packing import (
     Kind,
     Room,
@@ -125,6 +126,8 @@ class Trace:
     def __post_init__(self) -> None:
         TRACES[self.key] = self
         self.place = f"{self.key}_left"
+        self._of_carriers: dict[int, _Arrangement] = {}
+        self._of_values: tuple[dict[Entry, Room], _Arrangement] | None = None
 
     def place_left(self) -> str:
         """Chooses, once all is known of it, where on the board a forward leaves what it reads.
@@ -248,13 +251,15 @@ class Trace:
             leave(READERS[reader].groups, why)
         for entry in self.rooms:
             leave((READERS[entry.reader].groups[entry.group],), NOT_REACHED)
-        rooms = self.values
-        if parts is not None:  # the graph ended before the forward did
-            if self.is_within:
-                parts = []
-                self.refused |= {entry: RuntimeError(_BROKEN) for entry in self.kinds}
+        if parts is None:
+            if self._of_values is None or self._of_values[0] is not self.values:
+                self._of_values = self.values, _Arrangement.of(self.values)
+            self._fold(self._of_values[1], left or [])
+        elif self.is_within:  # the graph ended before the forward did
+            self.refused |= {entry: RuntimeError(_BROKEN) for entry in self.kinds}
+        else:
             left, rooms = self.arranged(parts)
-        self._fold(rooms, left or [])
+            self._fold(_Arrangement.of(rooms), left)
         for entry, error in self.refused.items():
             fail(entry.slots, error)
         for entry in self.lost:
@@ -263,15 +268,11 @@ class Trace:
     def unpack_gradients(self) -> None:
         """Folds what backwards brought."""
         for index, arrived in enumerate(self.arrived):
-            if not arrived:
-                continue
-            rooms = {e: r for e in self.reached if (r := self.rooms[e]).tensor == index}
-            rooms = {entry: room._replace(tensor=0) for entry, room in rooms.items()}
             for gradient in arrived:
                 if not self.is_within or gradient[0].item() == 1:
-                    self._fold(rooms, [gradient])
+                    self._fold(self._of_carrier(index), [gradient])
                 else:
-                    for entry in rooms:
+                    for entry in self.reached:
                         fail(entry.slots, RuntimeError(_SUMMED))
             arrived.clear()
 
@@ -280,17 +281,67 @@ class Trace:
         for arrived in self.arrived:
             arrived.clear()
 
-    def _fold(self, rooms: Mapping[Entry, Room], tensors: Sequence[Tensor]) -> None:
+    def _of_carrier(self, index: int) -> _Arrangement:
+        known = self._of_carriers.get(index)
+        if known is None or known.known != len(self.reached):
+            rooms = ((entry, self.rooms[entry]) for entry in self.reached)
+            of_index = {e: room._replace(tensor=0) for e, room in rooms if room.tensor == index}
+            known = self._of_carriers[index] = _Arrangement.of(of_index, len(self.reached))
+        return known
+
+    def _fold(self, arrangement: _Arrangement, tensors: Sequence[Tensor]) -> None:
         vectors = [Vector(x) for x in tensors]
-        for entry, room in rooms.items():
+        for alike, tensor, columns in arrangement.together:
+            states = tuple(vectors[tensor].column(dtype, at) for dtype, at in columns)
+            self.board.held.measured.append(Measured(alike, states))
+        for entry, room in arrangement.alone.items():
             try:
-                alone = room.start is None
-                state = _state(tensors, room) if alone else vectors[room.tensor].state(room)
+                is_packed = room.start is not None
+                state = vectors[room.tensor].state(room) if is_packed else _state(tensors, room)
                 for slot in entry.slots:
                     slot.fold(state)
-                    slot.order = next(CLOCK)
             except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
                 fail(entry.slots, error)
+        for slot in arrangement.slots:
+            slot.order = next(CLOCK)
+
+
+class _Arrangement(NamedTuple):
+    """States that lie in vectors, those of one reduction together.
+
+    Attributes:
+        together: What is of one reduction, in which vector, and the places of each part's numbers.
+        alone: All other states.
+        slots: Those of all, in their order.
+        known: Of how many this was found out.
+    """
+
+    together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]]
+    alone: dict[Entry, Room]
+    slots: list[Slot]
+    known: int
+
+    @classmethod
+    def of(cls, rooms: Mapping[Entry, Room], known: int = 0) -> _Arrangement:
+        """The states that have these rooms."""
+        found: dict[Any, list[tuple[Entry, int]]] = {}
+        alone: dict[Entry, Room] = {}
+        for entry, room in rooms.items():
+            is_scalar = not any(shape or dtype.is_complex for shape, dtype in room.kinds)
+            if room.start is None or not is_scalar:
+                alone[entry] = room
+            else:
+                reduction = READERS[entry.reader].groups[entry.group][0]
+                key = reduction, room.tensor, room.kinds
+                found.setdefault(key, []).append((entry, room.start))
+        together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]] = []
+        for (reduction, tensor, kinds), some in found.items():
+            alike = Alike(reduction, [], [entry.slots for entry, _ in some], [None] * len(some))
+            columns = [
+                (dtype, [start + i for _, start in some]) for i, (_, dtype) in enumerate(kinds)
+            ]
+            together.append((alike, tensor, columns))
+        return cls(together, alone, [slot for entry in rooms for slot in entry.slots], known)
 
 
 def _state(tensors: Sequence[Tensor], room: Room) -> State:
