@@ -119,10 +119,10 @@ def _of_rows(x: Tensor) -> list[float]:
 def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
     """The Euclidean norm of each of several tensors of one device.
 
-    On the CPU numbers of Python, elsewhere a vector in `wide`.
+    Of float32 on the CPU numbers of Python, else a vector in `wide`.
     """
     first = tensors[0]
-    if not first.is_cpu:
+    if not _is_quick(first):
         kind, every = wide(first.device), [accumulated(x) for x in tensors]
         return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
     shapes = [x.shape for x in tensors]

@@ -6,7 +6,7 @@ import functools
 import pytest
 import torch
 
-from taiyi_fx.host import Copies
+from taiyi_fx.step.host import Copies
 from tests.cuda.models import MODELS, Rows, pair
 from tests.sides import same_both_ways
 
