@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Literal
 
 import torch
@@ -88,9 +89,10 @@ class CompiledProbes:
         # would see the gradient of its other uses, too.
         alias = alias_of(y) if place == "given" else apart(y) if place == "made here" else y
         name, index = _carrier_at(trace, y.device, self.room)
-        tickets = [watch(alias, x, getattr(board, name), index, trace, reader)]
+        is_within = bool(where)
+        tickets = [watch(alias, x, getattr(board, name), index, trace, reader, is_within)]
         for name, other in _other_carriers(trace, reader, index):
-            tickets.append(watch(alias, x, getattr(board, name), other, trace, reader))
+            tickets.append(watch(alias, x, getattr(board, name), other, trace, reader, is_within))
         if not where:
             name = f"{trace}_tickets"
             if getattr(board, name) is None:
@@ -145,7 +147,7 @@ def _trace_here(board: str, is_within: bool) -> tuple[str, str]:
 def _trace_begun(board: str) -> str:
     """The graph that the compiler is making, if anything is read in it."""
     making = BOARDS[board].making
-    return making[1].key if making and making[0] is TracingContext.try_get() else ""
+    return making[1].key if making and making[0]() is TracingContext.try_get() else ""
 
 
 @torch.compiler.assume_constant_result
@@ -192,11 +194,11 @@ def _put(trace: Trace, index: int) -> str:
 
 
 def _trace(board: Board, *, is_within: bool) -> Trace:
-    under_way = TracingContext.try_get()
-    if board.making is None or board.making[0] is not under_way:
+    under_way = TracingContext.get()
+    if board.making is None or board.making[0]() is not under_way:
         trace = Trace(board, is_within)
         board.traces.append(trace)
-        board.making = under_way, trace
+        board.making = weakref.ref(under_way), trace
         for name in ("parts", "tickets", "ticket"):
             setattr(board, f"{trace.key}_{name}", None)
     return board.making[1]

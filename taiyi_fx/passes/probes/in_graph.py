@@ -13,6 +13,7 @@ a node that autograd comes to last.
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -61,7 +62,13 @@ def read_within(x: Tensor, carrier: Tensor, trace: str, reader: str) -> None:
 
 @one_operation
 def watch(
-    y: Tensor, x: Tensor | None, carrier: Tensor, index: int, trace: str, reader: str
+    y: Tensor,
+    x: Tensor | None,
+    carrier: Tensor,
+    index: int,
+    trace: str,
+    reader: str,
+    is_within: bool,
 ) -> Tensor:
     """Reads the gradient of all uses of a tensor; returns a ticket, which has to leave the graph.
 
@@ -73,6 +80,7 @@ def watch(
         index: Which one it is.
         trace: The graph.
         reader: What is read.
+        is_within: Whether this is in an activation checkpoint.
     """
     found, reading = TRACES[trace], READERS[reader]
     is_traced = detect_fake_mode((y, carrier)) is not None
@@ -93,7 +101,7 @@ def watch(
     box = _box_of(carrier, found)
     if entries and y.requires_grad:
         _hang(y, functools.partial(box.take, reading, entries, x))
-    return box.ticket(carrier, index)
+    return box.ticket(carrier, index, is_kept=is_within)
 
 
 @one_operation
@@ -134,7 +142,10 @@ def merged(before: list[Tensor], left: list[Tensor], trace: str) -> list[Tensor]
 @one_operation
 def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
     """All tickets, and those of checkpoints, as one."""
-    held = [_box_of(carrier, TRACES[trace]).issued for carrier in carriers]
+    boxes = [_box_of(carrier, TRACES[trace]) for carrier in carriers]
+    held = [box.kept for box in boxes]
+    for box in boxes:
+        box.kept = None
     every = [*{id(x): x for x in (*tickets, *held) if x is not None}.values()]
     if not every:
         return carriers[0].detach()[0]
@@ -147,14 +158,16 @@ class _Box:
     Attributes:
         read: What checkpoints read of values, by reader.
         states: What hooks found of gradients.
-        issued: The ticket, once one is.
+        kept: The ticket, where a checkpoint cannot return it. It leads back here, along autograd's
+            graph, which Python's garbage collector does not see: so it is not kept longer.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.read: dict[str, list[Tensor]] = {}
         self.states: dict[Entry, State] = {}
-        self.issued: Tensor | None = None
+        self.kept: Tensor | None = None
+        self._issued: Callable[[], Tensor | None] = _nothing
 
     def take(self, reader: Reader, entries: Sequence[Entry], x: Tensor | None, g: Tensor) -> None:
         """Measures a gradient."""
@@ -171,26 +184,27 @@ class _Box:
             self.states[entry] = state
             self.trace.reached[entry] = None
 
-    def ticket(self, carrier: Tensor, index: int) -> Tensor:
+    def ticket(self, carrier: Tensor, index: int, *, is_kept: bool) -> Tensor:
         """What brings autograd to the carrier, when it has come to all else."""
-        if self.issued is not None:
-            return self.issued
-        issued: Any = _Last.apply(carrier, self, index)
-        if issued.grad_fn is not None:
-            issued.grad_fn._set_sequence_nr(0)
-        self.issued = issued
+        issued: Any = self._issued()
+        if issued is None:
+            issued = _Last.apply(carrier, self, index)
+            if issued.grad_fn is not None:
+                issued.grad_fn._set_sequence_nr(0)
+            self._issued = weakref.ref(issued)
+        self.kept = issued if is_kept else self.kept
         return issued
 
-    def gradient(self, carrier: Tensor, index: int) -> Tensor:
+    def gradient(self, like: Tensor, index: int) -> Tensor:
         """What was found of gradients, each where it has its room; the first number counts."""
+        size, device = self.trace.carriers[index]
         rooms = ((e, r) for e, r in self.trace.rooms.items() if r.tensor == index)
-        states: list[State] = [(carrier.new_ones(()),)]
+        states: list[State] = [(like.new_ones(()),)]
         for entry, room in rooms:  # in their order
-            none = (carrier.new_zeros(size_of(room.kinds)),)
+            none = (like.new_zeros(size_of(room.kinds)),)
             states.append(self.states.get(entry, none))
-        packed = pack(states, carrier.device)
-        rest = carrier.new_zeros(carrier.shape[0] - packed.shape[0])
-        return torch.cat([packed, rest])
+        packed = pack(states, device)
+        return torch.cat([packed, like.new_zeros(size - packed.shape[0])])
 
 
 class _Last(torch.autograd.Function):
@@ -200,13 +214,16 @@ class _Last(torch.autograd.Function):
     def forward(ctx: Any, carrier: Tensor, box: _Box, index: int) -> Tensor:
         """Zero; ``ctx`` is autograd's untyped context."""
         ctx.box, ctx.index = box, index
-        ctx.save_for_backward(carrier)
         return carrier.new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         """What the hooks found."""
-        return ctx.box.gradient(ctx.saved_tensors[0], ctx.index), None, None
+        return ctx.box.gradient(grads[0], ctx.index), None, None
+
+
+def _nothing() -> None:
+    return None
 
 
 def _box_of(carrier: Tensor, trace: Trace) -> _Box:

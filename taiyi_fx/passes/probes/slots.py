@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -38,7 +38,8 @@ class Board:
         left: What their forwards left that is still to be unpacked.
         is_open: Whether a forward runs whose end leaves what compiled code reads.
         is_within: Whether the code around the model is compiled with it.
-        making: What the compiler is at work on, or was last, and the graph that it makes of it.
+        making: A reference to what the compiler is at work on, or was last, and the graph that it
+            makes of it.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class Board:
         self.traces: list[Trace] = []
         self.left: list[tuple[Trace, list[Part] | None, list[Tensor] | None]] = []
         self.is_open = self.is_within = False
-        self.making: tuple[Any, Trace] | None = None
+        self.making: tuple[Callable[[], Any], Trace] | None = None
         self._reductions: dict[Any, Any] = {}
         BOARDS[self.key] = self
 

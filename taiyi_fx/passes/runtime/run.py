@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class Run:
         self.observer: Observer | None = None
         self.made: list[range] = []
         self._keys = {self.due: self.due_key}
-        self._within: tuple[Any, dict[Calls, int]] = None, {}
+        self._within: tuple[Callable[[], Any] | None, dict[Calls, int]] = None, {}
 
     def set_due(self, due: Due) -> None:
         """Makes these the due readings."""
@@ -65,10 +66,12 @@ class Run:
 
     def within(self) -> dict[Calls, int]:
         """Calls in checkpoints that the compiler has met in this forward and not told counters."""
-        making = TracingContext.try_get()
-        if self._within[0] is not making:
-            self._within = making, {}
-        return self._within[1]
+        making = TracingContext.get()
+        known, calls = self._within
+        if known is None or known() is not making:
+            calls = {}
+            self._within = weakref.ref(making), calls
+        return calls
 
     def begin_compiled(self) -> None:
         """A forward begins in what the compiler is making, perhaps not the first."""
