@@ -15,6 +15,7 @@ from functorch.compile import make_boxed_func
 from torch import nn
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.utils import counters
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import taiyi_fx
@@ -937,3 +938,18 @@ def test_a_checkpoint_counts_once_in_compiled_code_too(backend, is_selective):
     for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
         assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
     assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+@pytest.mark.parametrize("quantity", ["InputSndNorm", "OutputGradSndNorm", "GradientNoiseScale"])
+def test_nothing_that_the_compiler_traced_with_is_kept(quantity):
+    model = taiyi_fx.instrument(nn.Linear(4, 4), {"": [quantity]})
+    before = traced_with()
+    torch.compile(model, backend="aot_eager", fullgraph=True)(torch.randn(3, 4)).sum().backward()
+    model.monitor.track(0)
+    assert traced_with() <= before
+
+
+def traced_with():
+    """How many tensors there are that AOTAutograd traces with."""
+    gc.collect()
+    return sum(type(x) is FunctionalTensor for x in gc.get_objects())
