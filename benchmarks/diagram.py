@@ -18,12 +18,12 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.diagram import engines
-from taiyi_fx.diagram.dot import to_dot
-from taiyi_fx.diagram.faces import faces
-from taiyi_fx.diagram.readings import readings
 from taiyi_fx.outline.build import outline
 from taiyi_fx.outline.view import opened, shown
+from taiyi_fx.pictures.diagram import engines
+from taiyi_fx.pictures.diagram.dot import to_dot
+from taiyi_fx.pictures.diagram.faces import faces
+from taiyi_fx.pictures.diagram.readings import readings
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from diagram_models import GPT, ResNet50

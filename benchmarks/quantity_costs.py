@@ -20,10 +20,10 @@ import torch
 from torch import Tensor, nn
 
 import taiyi_fx
-from taiyi_fx.catalogue import QuantityInfo
 from taiyi_fx.passes.ir import CALL_PORTS, Reading
-from taiyi_fx.places import Missing
-from taiyi_fx.quantity import Quantity, find_quantity
+from taiyi_fx.quantities.catalogue import QuantityInfo
+from taiyi_fx.quantities.declare import Quantity, find_quantity
+from taiyi_fx.quantities.places import Missing
 
 _SECONDS = 0.4
 """So long each quantity is measured, for three rounds at least."""

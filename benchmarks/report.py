@@ -24,9 +24,9 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.outline import Item, Outline
-from taiyi_fx.record import Block
-from taiyi_fx.run_info import run_info
+from taiyi_fx.records.record import Block
 from taiyi_fx.writers import Batch, Store
+from taiyi_fx.writers.run_info import run_info
 
 _FLUSH = 100
 _QUANTITIES = 4

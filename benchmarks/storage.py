@@ -22,9 +22,9 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.outline import Item, Outline
-from taiyi_fx.record import Block
-from taiyi_fx.run_info import run_info
+from taiyi_fx.records.record import Block
 from taiyi_fx.writers import Batch, Parquet, Store, Writer
+from taiyi_fx.writers.run_info import run_info
 
 _SERIES = tuple((f"layers.{i // 4}", f"Quantity{i % 4}") for i in range(1200))
 _FLUSH = 100

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import networkx as nx
 
-from taiyi_fx.diagram import EngineMissing, engines
-from taiyi_fx.diagram.dot import to_dot
-from taiyi_fx.diagram.faces import faces
 from taiyi_fx.outline import Edge, Item, Outline
 from taiyi_fx.outline.view import opened, shown
+from taiyi_fx.pictures.diagram import EngineMissing, engines
+from taiyi_fx.pictures.diagram.dot import to_dot
+from taiyi_fx.pictures.diagram.faces import faces
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "explanation" / "architecture.md"
@@ -32,7 +32,7 @@ FLOW = {
     "once, in instrument": {
         "cfg": "what you ask for",
         "model": "as it is",
-        "Config": "config.py",
+        "Config": "config/check.py",
         "Capture": "passes/capture/trace.py",
         "Plan": "passes/ir.py",
         "probed graphs": "passes/rewrite/pipeline.py",
@@ -47,13 +47,13 @@ FLOW = {
         "quantities": "step/evaluate.py",
         "decompositions": "step/background.py",
         "numbers on their way": "step/transfer.py",
-        "records": "record.py",
+        "records": "records/record.py",
     },
     "whoever looks": {
         "files, dashboards": "writers",
         "run": "runs",
-        "page": "report",
-        "picture": "diagram",
+        "page": "pictures/report",
+        "picture": "pictures/diagram",
     },
 }
 """What data become, and in which file or folder of the package."""

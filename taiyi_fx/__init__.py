@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 from taiyi_fx.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from taiyi_fx.catalogue import Quantities, QuantityInfo, quantities
-    from taiyi_fx.config import ConfigError
-    from taiyi_fx.diagram import Diagram, diagram
-    from taiyi_fx.edits import Edit, edit
-    from taiyi_fx.epochs import EpochSummary
-    from taiyi_fx.face import InstrumentedModule, capture_of, graph_of, monitor_of
-    from taiyi_fx.grid import Grid
+    from taiyi_fx.config.check import ConfigError
+    from taiyi_fx.config.edits import Edit, edit
     from taiyi_fx.instrument import instrument
+    from taiyi_fx.instrumented import InstrumentedModule, capture_of, graph_of, monitor_of
     from taiyi_fx.monitor import Monitor
-    from taiyi_fx.notice import MonitorWarning
     from taiyi_fx.passes.ir import PairReduction, Reduction
-    from taiyi_fx.places import (
+    from taiyi_fx.pictures.diagram import Diagram, diagram
+    from taiyi_fx.pictures.report import report
+    from taiyi_fx.quantities.catalogue import Quantities, QuantityInfo, quantities
+    from taiyi_fx.quantities.declare import NoValue, Quantity, quantity
+    from taiyi_fx.quantities.places import (
         buffer,
         input,
         input_grad,
@@ -35,13 +34,14 @@ if TYPE_CHECKING:
         weight,
         weight_grad,
     )
-    from taiyi_fx.quantity import NoValue, Quantity, quantity
-    from taiyi_fx.record import NonFiniteSite, Record, Records
-    from taiyi_fx.report import report
+    from taiyi_fx.records.epochs import EpochSummary
+    from taiyi_fx.records.grid import Grid
+    from taiyi_fx.records.record import NonFiniteSite, Record, Records
     from taiyi_fx.runs import Run, open_run
     from taiyi_fx.schedule import at_steps, every, linear
     from taiyi_fx.verification import Verification, verify
-    from taiyi_fx.visualization import Visualization
+    from taiyi_fx.warning import MonitorWarning
+    from taiyi_fx.writers.visualization import Visualization
 
 __all__ = [
     "ConfigError",
@@ -94,43 +94,43 @@ __all__ = [
 # What the imports above say, for when a name is first used: importing torch takes a second, and
 # the command line and reading runs need none.
 _HOMES = {
-    "Quantities": "catalogue",
-    "QuantityInfo": "catalogue",
-    "quantities": "catalogue",
-    "ConfigError": "config",
-    "Diagram": "diagram",
-    "diagram": "diagram",
-    "Edit": "edits",
-    "edit": "edits",
-    "EpochSummary": "epochs",
-    "Grid": "grid",
-    "InstrumentedModule": "face",
-    "capture_of": "face",
-    "graph_of": "face",
-    "monitor_of": "face",
+    "Quantities": "quantities.catalogue",
+    "QuantityInfo": "quantities.catalogue",
+    "quantities": "quantities.catalogue",
+    "ConfigError": "config.check",
+    "Diagram": "pictures.diagram",
+    "diagram": "pictures.diagram",
+    "Edit": "config.edits",
+    "edit": "config.edits",
+    "EpochSummary": "records.epochs",
+    "Grid": "records.grid",
+    "InstrumentedModule": "instrumented",
+    "capture_of": "instrumented",
+    "graph_of": "instrumented",
+    "monitor_of": "instrumented",
     "instrument": "instrument",
     "Monitor": "monitor",
-    "MonitorWarning": "notice",
+    "MonitorWarning": "warning",
     "PairReduction": "passes.ir",
     "Reduction": "passes.ir",
-    "buffer": "places",
-    "input": "places",
-    "input_grad": "places",
-    "output": "places",
-    "output_grad": "places",
-    "pair": "places",
-    "parameter": "places",
-    "parameter_grad": "places",
-    "previous": "places",
-    "weight": "places",
-    "weight_grad": "places",
-    "NoValue": "quantity",
-    "Quantity": "quantity",
-    "quantity": "quantity",
-    "NonFiniteSite": "record",
-    "Record": "record",
-    "Records": "record",
-    "report": "report",
+    "buffer": "quantities.places",
+    "input": "quantities.places",
+    "input_grad": "quantities.places",
+    "output": "quantities.places",
+    "output_grad": "quantities.places",
+    "pair": "quantities.places",
+    "parameter": "quantities.places",
+    "parameter_grad": "quantities.places",
+    "previous": "quantities.places",
+    "weight": "quantities.places",
+    "weight_grad": "quantities.places",
+    "NoValue": "quantities.declare",
+    "Quantity": "quantities.declare",
+    "quantity": "quantities.declare",
+    "NonFiniteSite": "records.record",
+    "Record": "records.record",
+    "Records": "records.record",
+    "report": "pictures.report",
     "Run": "runs",
     "open_run": "runs",
     "at_steps": "schedule",
@@ -138,10 +138,10 @@ _HOMES = {
     "linear": "schedule",
     "Verification": "verification",
     "verify": "verification",
-    "Visualization": "visualization",
+    "Visualization": "writers.visualization",
 }
 
-_WITHOUT_TORCH = frozenset(("grid", "record", "report", "runs"))
+_WITHOUT_TORCH = frozenset(("pictures.report", "records.grid", "records.record", "runs"))
 
 
 def __getattr__(name: str) -> Any:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import nn
 
-import taiyi_fx.quantities  # noqa: F401 - declares the quantities
-from taiyi_fx.config import Cfg, check
-from taiyi_fx.face import Instrumentation, InstrumentedModule, Options, face_of
+import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
+from taiyi_fx.config.check import Cfg, check
+from taiyi_fx.instrumented import Instrumentation, InstrumentedModule, Options, face_of
 from taiyi_fx.monitor import Monitor
-from taiyi_fx.notice import warn
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.override import drop_copies
@@ -23,6 +22,7 @@ from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.compiler import compile_probes
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.ranks import check_groups
+from taiyi_fx.warning import warn
 from taiyi_fx.writers.protocol import Writer
 from taiyi_fx.writers.store import Store
 

@@ -14,24 +14,24 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from taiyi_fx.config import Config, Subscription
-from taiyi_fx.epochs import Epochs, EpochSummary, Statistics
-from taiyi_fx.explain import Known, explain
-from taiyi_fx.notice import warn, warn_of
+from taiyi_fx.config.check import Config, Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.compiler import Instrumented
-from taiyi_fx.record import Records, Series, Value
-from taiyi_fx.run_info import run_info
+from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
+from taiyi_fx.records.record import Records, Series, Value
 from taiyi_fx.schedule import check_step, whole
 from taiyi_fx.step.collect import Collector, TrackedStep
 from taiyi_fx.step.due import DueTable, DueWork
+from taiyi_fx.step.explain import Known, explain
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.ranks import Join, form
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.transfer import Column, Outcome, Transfer
+from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.writers.protocol import RunInfo, Writer
+from taiyi_fx.writers.run_info import run_info
 from taiyi_fx.writers.writer_group import WriterGroup
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ settings.load_profile("taiyi_fx")
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
     """What a test declares is gone after it."""
-    module = importlib.import_module("taiyi_fx.quantity")
+    module = importlib.import_module("taiyi_fx.quantities.declare")
     monkeypatch.setattr(module, "_REGISTRY", dict(module._REGISTRY))
 
 

@@ -24,7 +24,7 @@ from benchmarks.overhead.worker import facts, times
 from benchmarks.zoo_check import check_case
 from benchmarks.zoo_models import libraries
 from benchmarks.zoo_models.case import Case
-from taiyi_fx.config import check
+from taiyi_fx.config.check import check
 
 DOCS = Path(__file__).parent.parent / "docs"
 EAGER = ["plain again", "hooks by hand", "full backward hooks", "taiyi_fx"]

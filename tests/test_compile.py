@@ -19,7 +19,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 import taiyi_fx
-from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.quantities.declare import find_quantity, quantity_names
 
 
 class Transformer(nn.Module):

@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.epochs import Epochs
-from taiyi_fx.record import Record
+from taiyi_fx.records.epochs import Epochs
+from taiyi_fx.records.record import Record
 
 
 def tracked(model, step=0):

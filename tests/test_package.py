@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import taiyi_fx
-from taiyi_fx.places import Pair, Place
+from taiyi_fx.quantities.places import Pair, Place
 from taiyi_fx.testing import CheckFailure, check_quantity
 
 ROOT = Path(__file__).parent.parent
@@ -55,7 +55,7 @@ def test_type_checkers_see_what_runs():
 
 
 @pytest.mark.parametrize(
-    "first", ["instrument", "quantity", "quantities", "diagram", "catalogue", "report"]
+    "first", ["instrument", "quantities", "quantities.catalogue", "pictures", "pictures.report"]
 )
 def test_modules_do_not_hide_functions_of_their_name(first):
     code = f"""

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import taiyi_fx
-from taiyi_fx.record import Block, Record, Records
+from taiyi_fx.records.record import Block, Record, Records
 from taiyi_fx.runs import SeriesName
 from taiyi_fx.runs.schema import from_text, to_text
 from taiyi_fx.writers import Batch, Store

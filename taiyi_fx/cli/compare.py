@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taiyi_fx.cli.command import Commands, command, whole
 from taiyi_fx.cli.opening import add_selection, opened, selected
 from taiyi_fx.cli.printing import as_json, many, printable, say, table
-from taiyi_fx.plain import plain
+from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
     from taiyi_fx.cli.divergence import Divergence
@@ -190,4 +190,4 @@ def _plain_found(found: _Found) -> dict[str, Any]:
 
 
 def _plain(value: float | str | None) -> float | str | None:
-    return plain(value) if isinstance(value, float) else value
+    return json_number(value) if isinstance(value, float) else value

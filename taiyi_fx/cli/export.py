@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from taiyi_fx.atomic_write import atomic_write
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import opened
 from taiyi_fx.cli.printing import many, say
 from taiyi_fx.cli.refused import Refused
-from taiyi_fx.plain import plain
-from taiyi_fx.whole_file import whole_file
+from taiyi_fx.records.json_number import json_number
 
 _EXAMPLES = """
 taiyi-fx export runs/exp1 -o exp1.csv
@@ -51,7 +51,7 @@ def _run(given: Namespace) -> int:
         columns = run.to_numpy()
         tensors = sum(span.numbers for span in run.spans().values()) - len(columns["step"])
     try:
-        with whole_file(file) as part:
+        with atomic_write(file) as part:
             write(part, columns)
     except (OSError, ImportError) as error:
         raise Refused(str(error)) from error
@@ -74,7 +74,7 @@ def _jsonl(file: Path, columns: Columns) -> None:
     with file.open("x", encoding="utf-8") as stream:
         for row in _rows(columns):
             entry = dict(zip(names, row, strict=True))
-            entry["value"] = plain(entry["value"])
+            entry["value"] = json_number(entry["value"])
             stream.write(encode(entry) + "\n")
 
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import torch
 
 from taiyi_fx.cli.self_test import self_test
-from taiyi_fx.diagram.engines import find_engine
+from taiyi_fx.pictures.diagram.engines import find_engine
 from taiyi_fx.version import __version__
 
 

@@ -57,7 +57,7 @@ def _depth(text: str) -> int | str:
 
 def _run(given: Namespace) -> int:
     from taiyi_fx import diagram
-    from taiyi_fx.diagram import EngineMissing
+    from taiyi_fx.pictures.diagram import EngineMissing
 
     made = instrumented(given)
     if made is None:

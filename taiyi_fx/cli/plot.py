@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from taiyi_fx import EpochSummary
-    from taiyi_fx.grid import Grid
     from taiyi_fx.passes.ir import Mode
+    from taiyi_fx.records.grid import Grid
     from taiyi_fx.runs import Run, SeriesName
 
 _EXAMPLES = """
@@ -155,8 +155,8 @@ class _Chosen:
 
 def _epochs(run: Run, names: list[SeriesName]) -> list[EpochSummary]:
     """Summaries of the run's epochs, made anew of their numbers."""
-    from taiyi_fx.epochs import Epochs
-    from taiyi_fx.record import Record
+    from taiyi_fx.records.epochs import Epochs
+    from taiyi_fx.records.record import Record
 
     curves = run.curves(names)
     found: list[EpochSummary] = []

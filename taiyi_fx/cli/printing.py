@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from taiyi_fx.table import as_table
+from taiyi_fx.records.table import as_table
 
 
 def say(text: str, stream: TextIO | None = None) -> None:

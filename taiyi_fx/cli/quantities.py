@@ -21,7 +21,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.catalogue import quantities
+    from taiyi_fx.quantities.catalogue import quantities
 
     every = quantities()
     if given.name is None:

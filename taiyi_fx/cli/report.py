@@ -32,7 +32,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.report import report
+    from taiyi_fx.pictures.report import report
 
     name = Path(given.path).absolute().name
     output = Path(given.output if given.output is not None else f"{name}.html")

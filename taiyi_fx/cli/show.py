@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import add_selection, opened, selected
 from taiyi_fx.cli.printing import as_json, headed, many, say, table
-from taiyi_fx.plain import plain
+from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
     from taiyi_fx.runs import Curve, Run, SeriesName, Span
@@ -138,4 +138,4 @@ def _told(
 def _told_numbers(numbers: _Numbers | None) -> dict[str, Any]:
     if numbers is None:
         return {"tensors": True}
-    return {name: plain(value) for name, value in numbers._asdict().items()}
+    return {name: json_number(value) for name, value in numbers._asdict().items()}

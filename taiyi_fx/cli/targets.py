@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.matching import is_function, match, resolved
+    from taiyi_fx.config.match import is_function, match, resolved
 
     model = load_model(given)
     key = resolved(model, given.key)
@@ -69,8 +69,8 @@ def _shapes(module: nn.Module) -> str:
 
 
 def _show_calls(model: nn.Module, text: str, function: Any) -> int:
-    from taiyi_fx.config import check
-    from taiyi_fx.functions import not_shown
+    from taiyi_fx.config.check import check
+    from taiyi_fx.config.function_targets import not_shown
     from taiyi_fx.passes.capture.trace import trace
 
     capture = trace(model, check(model, {function: []}).targets())

@@ -26,7 +26,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.report.serve import Server
+    from taiyi_fx.pictures.report.serve import Server
 
     try:
         server = Server(given.path, given.port)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
-from taiyi_fx.record import Event
+from taiyi_fx.records.record import Event
 from taiyi_fx.runs.schema import OUTLINE, PARQUET, VERSION, Life, Stored, as_array, from_text, newer
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 

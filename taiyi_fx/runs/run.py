@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.grid import Grid, grid
 from taiyi_fx.outline import Outline
-from taiyi_fx.record import Event
+from taiyi_fx.records.grid import Grid, grid
+from taiyi_fx.records.record import Event
+from taiyi_fx.records.table import as_table
 from taiyi_fx.runs.schema import Life, SeriesName, Stored, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
 from taiyi_fx.suggestion import suggestion
-from taiyi_fx.table import as_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
-from taiyi_fx.record import Event
+from taiyi_fx.records.record import Event
 from taiyi_fx.runs.schema import Life, Stored
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.slots import SlotTable
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 from taiyi_fx.step.background import BackgroundWorker, Job
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import Evaluator

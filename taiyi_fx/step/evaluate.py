@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.config import Subscription
+from taiyi_fx.config.check import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.passes.rewrite.pipeline import add_note
-from taiyi_fx.quantity import NoValue
-from taiyi_fx.record import Series
+from taiyi_fx.quantities.declare import NoValue
+from taiyi_fx.records.record import Series
 from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
 from taiyi_fx.step.vectorized import in_batches
 from taiyi_fx.step.work import Statistic, Work

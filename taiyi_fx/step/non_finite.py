@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Port
 from taiyi_fx.passes.probes.slots import SlotTable
-from taiyi_fx.record import NonFiniteSite, Record, Series
+from taiyi_fx.records.record import NonFiniteSite, Record, Series
 from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.step.work import Work
 

@@ -21,7 +21,7 @@ from taiyi_fx.passes.ir import (
 )
 from taiyi_fx.passes.probes.parts import of_parameters
 from taiyi_fx.passes.structure import tensor_named
-from taiyi_fx.quantity import NoValue
+from taiyi_fx.quantities.declare import NoValue
 
 Key = tuple[str, Reading]
 """A module's name, and what is read of its parameters or buffers."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from taiyi_fx.passes.ir import CALL_PORTS, Reading, States
 from taiyi_fx.passes.probes.held import Alike, Measured
 from taiyi_fx.passes.probes.slots import Slot, SlotTable, in_tensors
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import columns_of_many, group_of
 from taiyi_fx.step.parameters import Key

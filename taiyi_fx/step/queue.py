@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from taiyi_fx.epochs import Epochs, EpochSummary
-from taiyi_fx.notice import warn, warn_of
-from taiyi_fx.record import Event, NonFiniteSite, Records, Series
+from taiyi_fx.records.epochs import Epochs, EpochSummary
+from taiyi_fx.records.record import Event, NonFiniteSite, Records, Series
 from taiyi_fx.step.collect import TrackedStep
 from taiyi_fx.step.non_finite import first_sites
 from taiyi_fx.step.transfer import Outcome
+from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.writers.protocol import Batch, EpochEnd
 from taiyi_fx.writers.writer_group import WriterGroup
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Block, Record, Series
+from taiyi_fx.records.record import Block, Record, Series
 from taiyi_fx.step.host import Copies
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from taiyi_fx.config import Subscription
+from taiyi_fx.config.check import Subscription
 from taiyi_fx.passes.ir import Mode, Numbers, Reading, State
 from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 
 Asked = tuple[Subscription, bool]
 """What to look at, and whether it emits a value or only adds to a window."""

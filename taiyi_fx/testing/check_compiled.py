@@ -10,7 +10,7 @@ import torch
 from hypothesis import strategies as st
 from torch import nn
 
-from taiyi_fx.quantity import Quantity
+from taiyi_fx.quantities.declare import Quantity
 from taiyi_fx.testing.check_quantity import attempt, resolve
 from taiyi_fx.testing.compare import Floor, disagreement
 from taiyi_fx.testing.failure import CheckFailure, run_examples

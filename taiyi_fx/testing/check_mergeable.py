@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Reduction, State
-from taiyi_fx.quantity import Quantity
+from taiyi_fx.quantities.declare import Quantity
 from taiyi_fx.testing.check_quantity import attempt, resolve
 from taiyi_fx.testing.compare import Floor, disagreement, largest
 from taiyi_fx.testing.failure import CheckFailure, run_examples

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from taiyi_fx.quantity import Quantity, find_quantity, quantity_names
+from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
 from taiyi_fx.suggestion import suggestion
 from taiyi_fx.testing.compare import Floor, disagreement
 from taiyi_fx.testing.failure import CheckFailure, run_examples

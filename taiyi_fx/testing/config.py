@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 from torch import nn
 
-import taiyi_fx.quantities  # noqa: F401 - declares them
-from taiyi_fx.matching import match
-from taiyi_fx.places import Missing
-from taiyi_fx.quantity import Quantity, find_quantity, quantity_names
+import taiyi_fx.quantities.stock  # noqa: F401 - declares them
+from taiyi_fx.config.match import match
+from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
+from taiyi_fx.quantities.places import Missing
 
 Predicate = Callable[[str, nn.Module], bool]
 _SCHEDULES = ("linear(0, 0)", "every(1)", "every(2)", "linear(2, 1)", "at_steps(0, 1)")

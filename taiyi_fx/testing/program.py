@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from taiyi_fx.quantity import Quantity
+from taiyi_fx.quantities.declare import Quantity
 from taiyi_fx.testing.compare import Floor, disagreement
 from taiyi_fx.testing.literals import array_text, number_text, quoted, tensor_text
 from taiyi_fx.testing.script import complete, named

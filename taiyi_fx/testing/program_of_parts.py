@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from taiyi_fx.passes.ir import Reduction
-from taiyi_fx.quantity import Quantity
+from taiyi_fx.quantities.declare import Quantity
 from taiyi_fx.testing.compare import Floor
 from taiyi_fx.testing.literals import number_text, quoted, tensor_text
 from taiyi_fx.testing.module import ModuleRecipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from taiyi_fx.quantity import Quantity, find_quantity
+from taiyi_fx.quantities.declare import Quantity, find_quantity
 from taiyi_fx.testing.literals import quoted
 from taiyi_fx.testing.source import Excerpt, excerpt_of
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import taiyi_fx
-from taiyi_fx.quantity import Quantity
-from taiyi_fx.record import Value
+from taiyi_fx.quantities.declare import Quantity
+from taiyi_fx.records.record import Value
 from taiyi_fx.testing.module import ModuleRecipe
 from taiyi_fx.testing.seen import Seen
 from taiyi_fx.testing.steps import Step

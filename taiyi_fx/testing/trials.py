@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
-from taiyi_fx.places import Missing
-from taiyi_fx.quantity import Quantity
+from taiyi_fx.quantities.declare import Quantity
+from taiyi_fx.quantities.places import Missing
 from taiyi_fx.testing.module import ModuleRecipe, likes
 from taiyi_fx.testing.steps import one_step
 from taiyi_fx.testing.tensor import TensorRecipe

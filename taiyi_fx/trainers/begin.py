@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from taiyi_fx.face import monitor_of
+from taiyi_fx.instrumented import monitor_of
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.writers.protocol import Writer
 from taiyi_fx.writers.store import Store

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from taiyi_fx.config import Subscription
+from taiyi_fx.config.check import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Port
-from taiyi_fx.record import Record, Series
+from taiyi_fx.records.record import Record, Series
 from taiyi_fx.verification.calls import Calls, Side
 from taiyi_fx.verification.reference import Expected, expected_at, expected_of_parameters
 

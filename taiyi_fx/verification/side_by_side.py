@@ -9,14 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from taiyi_fx.config import Cfg, Config, Subscription, rescheduled
-from taiyi_fx.face import monitor_of
+from taiyi_fx.config.check import Cfg, Config, Subscription, rescheduled
 from taiyi_fx.instrument import InstrumentedModule, instrument
+from taiyi_fx.instrumented import monitor_of
 from taiyi_fx.monitor import Monitor
-from taiyi_fx.notice import MonitorWarning
 from taiyi_fx.passes.note import add_note
-from taiyi_fx.quantity import Request
-from taiyi_fx.record import Record
+from taiyi_fx.quantities.declare import Request
+from taiyi_fx.records.record import Record
 from taiyi_fx.schedule import every
 from taiyi_fx.verification.batch import Batch
 from taiyi_fx.verification.bitwise import differences, kept
@@ -27,6 +26,7 @@ from taiyi_fx.verification.readings import Readings, Shown
 from taiyi_fx.verification.reference import is_compared
 from taiyi_fx.verification.result import Verification
 from taiyi_fx.verification.state import State
+from taiyi_fx.warning import MonitorWarning
 
 
 def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verification:

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from taiyi_fx.config import Cfg, Config, check
-from taiyi_fx.edits import Edit
+from taiyi_fx.config.check import Cfg, Config, check
+from taiyi_fx.config.edits import Edit
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.verification.batch import Batch, Loss

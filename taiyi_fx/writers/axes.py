@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.names import shorter
-from taiyi_fx.writers.needed import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,14 +33,16 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    kind = needed("matplotlib.figure", "figures").Figure
+    kind = import_optional("matplotlib.figure", "figures").Figure
     figure = kind(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
 
 
 def in_order(count: int) -> np.ndarray:
     """As many colours, from dark to light."""
-    return needed("matplotlib", "figures").colormaps["viridis"](np.linspace(0, 0.92, count))
+    return import_optional("matplotlib", "figures").colormaps["viridis"](
+        np.linspace(0, 0.92, count)
+    )
 
 
 def is_log(values: np.ndarray) -> bool:
@@ -92,7 +94,7 @@ def literal(texts: Iterable[Text]) -> None:
 
 def name_axes(axes: Axes, title: str, x: str, y: str = "") -> None:
     """Writes a title and what the axes are; steps, epochs and indices are whole numbers."""
-    locator = needed("matplotlib.ticker", "figures").MaxNLocator
+    locator = import_optional("matplotlib.ticker", "figures").MaxNLocator
     axes.xaxis.set_major_locator(locator(integer=True))
     literal([axes.set_title(text(title, 80), fontsize=11, loc="left")])
     axes.set(xlabel=x, ylabel=y)
@@ -107,8 +109,8 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 def add_order(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
     """A bar beside the axes that says which colour of `in_order` is whose."""
-    colors = needed("matplotlib.colors", "figures")
-    mapping = needed("matplotlib.cm", "figures").ScalarMappable
+    colors = import_optional("matplotlib.colors", "figures")
+    mapping = import_optional("matplotlib.cm", "figures").ScalarMappable
     norm = colors.Normalize(-0.5, len(names) - 0.5)
     scale = mapping(norm, colors.ListedColormap(in_order(len(names))))
     bar = figure.colorbar(scale, ax=axes, pad=0.01, aspect=30)
@@ -120,7 +122,7 @@ def add_order(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
 
 def add_patches(figure: Figure, colors: dict[str, str]) -> None:
     """Says below what colours mean."""
-    patch: Any = needed("matplotlib.patches", "figures").Patch
+    patch: Any = import_optional("matplotlib.patches", "figures").Patch
     handles = [patch(facecolor=color, label=label) for label, color in colors.items()]
     if handles:
         figure.legend(

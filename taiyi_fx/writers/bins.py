@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.reductions import histogram_edges
 from taiyi_fx.writers.values import doubles
 

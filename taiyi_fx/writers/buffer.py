@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 from taiyi_fx.runs.schema import Stored, from_text, to_text
 from taiyi_fx.writers.protocol import Batch, RunInfo
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from taiyi_fx.record import Value
+from taiyi_fx.records.record import Value
 from taiyi_fx.writers.continued import Continued, TextFile
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from taiyi_fx.epochs import EpochSummary
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Records
+from taiyi_fx.records.epochs import EpochSummary
+from taiyi_fx.records.record import Records
 from taiyi_fx.writers.figures import bands, curves, heatmap, spectra
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.names import safe
-from taiyi_fx.writers.needed import needed
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import number
 
@@ -55,7 +55,7 @@ class Figures:
         Raises:
             ImportError: matplotlib is not installed.
         """
-        needed("matplotlib", "figures")
+        import_optional("matplotlib", "figures")
         self._path.mkdir(parents=True, exist_ok=True)
         self._drawn = run.start_step
 

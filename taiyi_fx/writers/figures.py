@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taiyi_fx.epochs import EpochSummary
-from taiyi_fx.grid import Grid
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.records.epochs import EpochSummary
+from taiyi_fx.records.grid import Grid
 from taiyi_fx.suggestion import suggestion
 from taiyi_fx.writers.axes import (
     ABSENT,
@@ -36,7 +36,7 @@ from taiyi_fx.writers.axes import (
     text,
 )
 from taiyi_fx.writers.grids import Source, grid_of, vectors_of
-from taiyi_fx.writers.needed import needed
+from taiyi_fx.writers.import_optional import import_optional
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,7 +98,7 @@ def heatmap(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
     """
     grid = grid_of(records, quantity, mode)
     figure, axes = new_figure(8, min(1.6 + 0.14 * max(len(grid.modules), 8), 11))
-    colors = needed("matplotlib.colors", "figures")
+    colors = import_optional("matplotlib.colors", "figures")
     is_finite = np.isfinite(grid.values)
     is_bad = grid.present & ~is_finite
     finite = grid.values[is_finite]
@@ -184,7 +184,7 @@ def bands(epochs: Iterable[EpochSummary], quantity: str) -> Figure:
         raise LookupError(f"no summary of {quantity!r}.{hint}")
     columns = math.ceil(math.sqrt(len(found)))
     rows = math.ceil(len(found) / columns)
-    kind = needed("matplotlib.figure", "figures").Figure
+    kind = import_optional("matplotlib.figure", "figures").Figure
     figure = kind(figsize=(max(1.9 * columns, 4.5) + 0.6, 1.5 * rows + 1.3), layout="constrained")
     panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).reshape(-1)
     prefix, names = shortened(list(found))

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.grid import Grid
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.records.grid import Grid
 
 _LARGEST = 1e300
 """Larger numbers are drawn as this."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from taiyi_fx.quantities.images import IMAGES
+from taiyi_fx.quantities.stock.images import IMAGES
 from taiyi_fx.writers.names import EVALUATION, safe
 from taiyi_fx.writers.png import png
 from taiyi_fx.writers.protocol import Batch, RunInfo

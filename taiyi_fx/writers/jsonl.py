@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers.continued import Continued, TextFile
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import plain

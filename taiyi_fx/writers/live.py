@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Record, Series
+from taiyi_fx.records.record import Record, Series
 from taiyi_fx.writers.axes import is_log
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.names import escaped, shorter
-from taiyi_fx.writers.needed import needed
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import number
 
@@ -67,7 +67,7 @@ class LiveTable:
             ImportError: rich is not installed.
         """
         if self._console is None:
-            make = needed("rich.console", "live").Console
+            make = import_optional("rich.console", "live").Console
             self._console = make()
             if not self._console.is_terminal:
                 self._console = make(width=_WIDTH_OF_FILES)
@@ -114,7 +114,7 @@ class LiveTable:
             return
         self._drawn = now
         if self._live is None:
-            make = needed("rich.live", "live").Live
+            make = import_optional("rich.live", "live").Live
             self._live = make(console=self._console, auto_refresh=False)
             self._live.start()
         self._live.update(self._table(), refresh=True)
@@ -129,8 +129,8 @@ class LiveTable:
             self._console.print(self._table())
 
     def _table(self) -> Table:
-        text, box = needed("rich.text", "live").Text, needed("rich.box", "live")
-        table = needed("rich.table", "live").Table(
+        text, box = import_optional("rich.text", "live").Text, import_optional("rich.box", "live")
+        table = import_optional("rich.table", "live").Table(
             title=text(f"{self._model}, epoch {self._epoch}, step {self._step}"),
             box=box.SIMPLE_HEAD,
         )

@@ -6,10 +6,10 @@ import time
 from collections.abc import Collection
 from typing import Any
 
-from taiyi_fx.quantities.images import IMAGES
-from taiyi_fx.record import Record
+from taiyi_fx.quantities.stock.images import IMAGES
+from taiyi_fx.records.record import Record
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.names import Tags, safe
-from taiyi_fx.writers.needed import needed
 from taiyi_fx.writers.png import pixels
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import as_image, number
@@ -57,8 +57,8 @@ class MLflow:
         Raises:
             ImportError: MLflow is not installed.
         """
-        package = needed("mlflow", "mlflow")
-        self._metric = needed("mlflow.entities", "mlflow").Metric
+        package = import_optional("mlflow", "mlflow")
+        self._metric = import_optional("mlflow.entities", "mlflow").Metric
         self._client = package.MlflowClient(tracking_uri=self._uri)
         if self._id is None:
             active = package.active_run()

@@ -6,7 +6,7 @@ import hashlib
 import re
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 from taiyi_fx.writers.protocol import RunInfo
 
 EVALUATION = "evaluation"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from taiyi_fx.epochs import EpochSummary
 from taiyi_fx.outline import Outline
-from taiyi_fx.record import Block, Event, Record, Series
+from taiyi_fx.records.epochs import EpochSummary
+from taiyi_fx.records.record import Block, Event, Record, Series
 
 Direction = Literal["forward", "backward", "parameter", ""]
 """Where a quantity reads; empty for numbers of the user's own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers.bins import bins_of
 from taiyi_fx.writers.names import OWN, Tags
 from taiyi_fx.writers.png import pixels

@@ -8,7 +8,7 @@ import numpy as np
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.writers.grids import Source, vectors_of
-from taiyi_fx.writers.needed import needed
+from taiyi_fx.writers.import_optional import import_optional
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -33,7 +33,7 @@ def surface(
         LookupError: There are no vectors of this quantity of this module.
         ImportError: plotly is not installed.
     """
-    objects: Any = needed("plotly.graph_objects", "plotly")
+    objects: Any = import_optional("plotly.graph_objects", "plotly")
     steps, vectors = vectors_of(records, quantity, module, mode)
     heights = np.full((len(steps), max(map(len, vectors))), np.nan)
     for row, vector in zip(heights, vectors, strict=True):

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.quantities.images import IMAGES
-from taiyi_fx.record import Record
+from taiyi_fx.quantities.stock.images import IMAGES
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers.bins import Bins, bins_of
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.names import EPOCHS, EVALUATION, OWN, Tags
-from taiyi_fx.writers.needed import needed
 from taiyi_fx.writers.png import png
 from taiyi_fx.writers.protocol import Batch, EpochEnd, Event, RunInfo
 from taiyi_fx.writers.values import as_image, number
@@ -58,10 +58,10 @@ class TensorBoard:
         Raises:
             ImportError: TensorBoard is not installed.
         """
-        self._events = needed("tensorboard.compat.proto.event_pb2", "tensorboard")
-        self._summaries = needed("tensorboard.compat.proto.summary_pb2", "tensorboard")
-        self._text = needed("tensorboard.plugins.text.summary_v2", "tensorboard").text_pb
-        self._file = needed(
+        self._events = import_optional("tensorboard.compat.proto.event_pb2", "tensorboard")
+        self._summaries = import_optional("tensorboard.compat.proto.summary_pb2", "tensorboard")
+        self._text = import_optional("tensorboard.plugins.text.summary_v2", "tensorboard").text_pb
+        self._file = import_optional(
             "tensorboard.summary.writer.event_file_writer", "tensorboard"
         ).EventFileWriter
         self._tags = Tags(run)

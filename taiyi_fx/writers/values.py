@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.record import Record, Value
+from taiyi_fx.records.record import Record, Value
 
 _WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 

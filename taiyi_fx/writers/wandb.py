@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from taiyi_fx.quantities.images import IMAGES
-from taiyi_fx.writers.needed import needed
+from taiyi_fx.quantities.stock.images import IMAGES
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.step_values import EPOCH, STEP, StepValues
 
@@ -55,7 +55,7 @@ class WandB:
         Raises:
             ImportError: wandb is not installed.
         """
-        package = needed("wandb", "wandb")
+        package = import_optional("wandb", "wandb")
         if self._run is None:
             self._run = package.init(**self._init)
         self._values = StepValues(run, package, self._images)

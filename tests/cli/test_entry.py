@@ -9,7 +9,7 @@ import pytest
 
 from taiyi_fx.cli import entry, main
 from taiyi_fx.cli.parser import parser
-from taiyi_fx.record import Event
+from taiyi_fx.records.record import Event
 from taiyi_fx.writers import Batch, Store
 from tests.cli.conftest import recorded
 from tests.writers.runs import numbers, opened, written

@@ -4,9 +4,9 @@ import webbrowser
 
 import pytest
 
-from taiyi_fx.report.serve import Server
+from taiyi_fx.pictures.report.serve import Server
 from tests.cli.conftest import recorded
-from tests.report.decoded import decoded
+from tests.pictures.report.decoded import decoded
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import torch
 
 import taiyi_fx
 from taiyi_fx.cli.sparkline import BLOCKS, sparkline
-from taiyi_fx.record import Block, Event, Record
+from taiyi_fx.records.record import Block, Event, Record
 from taiyi_fx.runs import Curve
 from taiyi_fx.writers import Batch, EpochEnd
 from tests.cli.conftest import recorded

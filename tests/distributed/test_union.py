@@ -16,8 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning, output, quantity, reductions
-from taiyi_fx.config import check
-from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.config.check import check
+from taiyi_fx.quantities.declare import find_quantity, quantity_names
 from tests.distributed.models import (
     Collectives,
     Small,

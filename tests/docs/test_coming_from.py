@@ -13,7 +13,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import writers
-from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.quantities.declare import find_quantity, quantity_names
 from taiyi_fx.schedule import parse_schedule
 from tests.docs.pages import DOCS, run, runnable_blocks
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import taiyi_fx
-from taiyi_fx.quantity import find_quantity
+from taiyi_fx.quantities.declare import find_quantity
 
 ROOT = Path(__file__).parents[2]
 ENGLISH, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "README.zh.md"))

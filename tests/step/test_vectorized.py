@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.quantities.declare import find_quantity, quantity_names
 from taiyi_fx.step import evaluate, plan
 
 BATCHED = [name for name in quantity_names() if find_quantity(name).batched]

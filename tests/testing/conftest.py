@@ -14,7 +14,7 @@ import taiyi_fx
 @pytest.fixture
 def run_program(monkeypatch):
     """Runs a program as a script of its own would run, with its quantities not yet declared."""
-    module = importlib.import_module("taiyi_fx.quantity")
+    module = importlib.import_module("taiyi_fx.quantities.declare")
 
     def run(program):
         ours = {

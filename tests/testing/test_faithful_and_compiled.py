@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.quantity import find_quantity, quantity_names
+from taiyi_fx.quantities.declare import find_quantity, quantity_names
 from taiyi_fx.testing import (
     Chain,
     CheckFailure,

@@ -10,7 +10,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import testing
-from taiyi_fx.config import check
+from taiyi_fx.config.check import check
 from taiyi_fx.testing import configs, make_tensor, models, modules, tensors, training_steps
 from taiyi_fx.testing.tensor import KINDS, LAYOUTS
 

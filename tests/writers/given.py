@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 
 from taiyi_fx.outline import Item, Outline
-from taiyi_fx.record import Block, Record
+from taiyi_fx.records.record import Block, Record
 from taiyi_fx.testing import tensors
 from taiyi_fx.writers import Batch, RunInfo, SeriesInfo
 

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.record import Block
-from taiyi_fx.run_info import run_info
+from taiyi_fx.records.record import Block
 from taiyi_fx.writers import Batch, Parquet, Store
+from taiyi_fx.writers.run_info import run_info
 from tests.writers.given import OUTLINE
 
 FORMATS = [Store, Parquet]

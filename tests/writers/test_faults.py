@@ -19,7 +19,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
-from taiyi_fx.record import Event, Record
+from taiyi_fx.records.record import Event, Record
 from taiyi_fx.writers import Batch, EpochEnd, Parquet, Store, buffer
 from tests.writers.runs import FORMATS, numbers, opened, trained, written
 

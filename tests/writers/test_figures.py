@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from plotly.graph_objects import Figure as PlotlyFigure
 
-from taiyi_fx.epochs import EpochSummary
-from taiyi_fx.record import Record, Records
+from taiyi_fx.records.epochs import EpochSummary
+from taiyi_fx.records.record import Record, Records
 from taiyi_fx.writers import Batch, EpochEnd, Figures, bands, curves, heatmap, spectra, surface
 from tests.writers.given import HOSTILE, numbers, run
 

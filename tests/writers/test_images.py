@@ -7,7 +7,7 @@ from PIL import Image
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers import Batch, Images
 from tests.writers.given import HOSTILE, run
 

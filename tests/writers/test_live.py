@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from tqdm import tqdm
 
-from taiyi_fx.record import Block, Record
+from taiyi_fx.records.record import Block, Record
 from taiyi_fx.writers import Batch, EpochEnd, Event, LiveTable
 from taiyi_fx.writers.live import sparkline
 from tests.writers.given import HOSTILE, numbers, run

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers import Batch, MLflow
 from tests.writers.given import HOSTILE, numbers, run
 

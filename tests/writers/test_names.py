@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taiyi_fx.writers.import_optional import import_optional
 from taiyi_fx.writers.names import Tags, safe
-from taiyi_fx.writers.needed import needed
 from tests.writers.given import NAMES, run
 
 
@@ -72,12 +72,12 @@ def test_a_name_that_looks_like_a_hashed_one_is_hashed():
 
 def test_a_package_that_is_not_there_is_named_with_what_to_install():
     with pytest.raises(ImportError, match=r"needs no_such: pip install 'taiyi-fx\[some\]'"):
-        needed("no_such.part", "some")
+        import_optional("no_such.part", "some")
 
 
 def test_what_a_package_itself_lacks_is_not_hidden():
     with pytest.raises(ModuleNotFoundError, match="No module named 'taiyi_fx.none'"):
-        needed("taiyi_fx.none", "some")
+        import_optional("taiyi_fx.none", "some")
 
 
 def test_an_import_brings_no_writers_package_along():

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.record import Block, Event, Record
+from taiyi_fx.records.record import Block, Event, Record
 from taiyi_fx.writers import Batch, EpochEnd, Parquet, Store, buffer
 from tests.writers.runs import FORMATS, info, numbers, opened, trained, written
 

@@ -14,8 +14,8 @@ from tensorboard.backend.event_processing.event_file_loader import LegacyEventFi
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.epochs import EpochSummary
-from taiyi_fx.record import Block, Record
+from taiyi_fx.records.epochs import EpochSummary
+from taiyi_fx.records.record import Block, Record
 from taiyi_fx.reductions import Histogram
 from taiyi_fx.writers import Batch, EpochEnd, Event, TensorBoard
 from taiyi_fx.writers.names import Tags

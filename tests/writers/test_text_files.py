@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taiyi_fx.epochs import EpochSummary
-from taiyi_fx.record import Record
+from taiyi_fx.records.epochs import EpochSummary
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers import CSV, JSONL, Batch, EpochEnd, Event
 from tests.writers.given import RECORDS, numbers, run, same
 

@@ -9,7 +9,7 @@ import tempfile
 import pytest
 import torch
 
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers import Batch, Trackio
 from tests.writers.given import HOSTILE, numbers, run
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.record import Record
+from taiyi_fx.records.record import Record
 from taiyi_fx.writers import Batch, Event, WandB
 from tests.writers.given import HOSTILE, numbers, run
 

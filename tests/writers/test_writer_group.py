@@ -10,7 +10,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning, monitor
-from taiyi_fx.record import Record, Records
+from taiyi_fx.records.record import Record, Records
 from taiyi_fx.step import queue
 from taiyi_fx.writers import Batch, Store, writer_group
 from taiyi_fx.writers.writer_group import WriterGroup

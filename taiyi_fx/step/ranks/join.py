@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from taiyi_fx.config import Subscription
+from taiyi_fx.config.check import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 from taiyi_fx.step.ranks.bucket import Key, Offer
 from taiyi_fx.step.ranks.exchange import Exchange
 from taiyi_fx.step.ranks.group import Ranks

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from taiyi_fx.config import Subscription
+from taiyi_fx.config.check import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Reading, State
 from taiyi_fx.passes.probes.slots import in_tensors
-from taiyi_fx.record import Series
+from taiyi_fx.records.record import Series
 from taiyi_fx.step.parameters import ReadingUnavailable
 from taiyi_fx.step.ranks.bucket import Key, Rows
 from taiyi_fx.step.ranks.group import Ranks

@@ -1,0 +1,40 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def atomic_write(file: Path) -> Iterator[Path]:
+    """A path to write to, which becomes the file when the body has run; links stay.
+
+    Raises:
+        FileNotFoundError: There is no folder for it.
+        OSError: The file cannot be replaced, or is there and is no regular file: a folder, or a
+            device, which would be gone.
+    """
+    check_place(file)
+    file = Path(os.path.realpath(file))
+    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def check_place(file: Path) -> None:
+    """Raises if a file cannot be put there, for one who would make it at length.
+
+    Raises:
+        FileNotFoundError: There is no folder for it.
+        OSError: It is there and is no regular file.
+    """
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write {file.name} in")
+    if file.exists() and not file.is_file():
+        raise OSError(f"{str(file)!r} is there and is no regular file: give another name")

@@ -1,6 +1,0 @@
-"""A model with its probes as a picture: boxes within boxes, who feeds whom, and what was read."""
-
-from taiyi_fx.diagram.engines import EngineMissing
-from taiyi_fx.diagram.picture import Diagram, diagram
-
-__all__ = ["Diagram", "EngineMissing", "diagram"]

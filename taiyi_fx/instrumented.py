@@ -1,0 +1,347 @@
+"""The instrumented object: a second face of a model, which is read when it is called."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import fx, nn
+
+from taiyi_fx.config.check import Cfg
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.passes.capture.captured import Capture
+from taiyi_fx.passes.override import forward_of_class, with_own_code
+from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.rewrite.own_passes import Pass
+from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.structure import slots_of
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `instrument` was given beside model and configuration, but for run and writers."""
+
+    record_eval: bool
+    strict: bool
+    capture: Literal["auto", "whole"]
+    passes: tuple[Pass, ...]
+    epoch_statistics: Literal["exact", "streaming"]
+    process_group: ProcessGroup | Literal["auto"] | None
+    data_group: ProcessGroup | None
+
+
+@dataclass
+class Instrumentation:
+    """All that belongs to an instrumented object.
+
+    Attributes:
+        compiled: The model with its probes.
+        monitor: Schedules and records.
+        cfg: The configuration as it was given.
+        options: The options.
+        make: Makes an instrumented object of a model, a configuration and options.
+        compiled_call: Its call as `nn.Module.compile` made it.
+    """
+
+    compiled: Instrumented
+    monitor: Monitor
+    cfg: Cfg
+    options: Options
+    make: Callable[[nn.Module, Cfg, dict[str, Any]], InstrumentedModule]
+    compiled_call: Any = None
+
+    @property
+    def model(self) -> nn.Module:
+        """The model."""
+        return self.compiled.root
+
+    def arguments(self) -> tuple[Cfg, dict[str, Any]]:
+        """The configuration and the options to go on with from here."""
+        return self.cfg, {**vars(self.options), "start_step": self.monitor.next_step}
+
+    def again(self, model: nn.Module) -> InstrumentedModule:
+        """Another model, instrumented in the same way, to go on from here."""
+        made = self.make(model, *self.arguments())
+        made._instrumentation.compiled.shown.take_edits(self.compiled.shown)
+        return made
+
+
+class _Ours:
+    """An attribute of the instrumented object, where the model has none of that name."""
+
+    def __init__(self, get: Any) -> None:
+        self._get = get
+        self.__doc__ = get.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, face: Any, owner: type | None = None) -> Any:
+        if face is None:
+            return self
+        for kept in ("_modules", "_parameters", "_buffers"):  # torch looks there last
+            if self._name in vars(face).get(kept, {}):
+                return vars(face)[kept][self._name]
+        return self._get(face)
+
+
+class InstrumentedModule(fx.GraphModule):
+    """What `instrument` returns: a graph module that is an instance of the model's class as well.
+
+    It shares the model's namespace: what is set on one is there on the other. Names of the model's
+    own come before these, which `taiyi_fx.monitor_of`, `graph_of` and `capture_of` give always.
+
+    Attributes:
+        monitor: Schedules and records.
+        capture: What became a graph, and what stayed Python and why.
+        graph: The graph of the forward in the model's mode, with marks where probes are; edits of
+            it run from the next `recompile` on.
+        code: The same as Python.
+    """
+
+    _instrumentation: Instrumentation
+    _lineno_map = None  # torch.compile asks a graph module for it
+
+    @_Ours
+    def monitor(self) -> Monitor:
+        """Schedules and records."""
+        return self._instrumentation.monitor
+
+    @_Ours
+    def capture(self) -> Capture:
+        """What became a graph, and what stayed Python and why."""
+        return self._instrumentation.compiled.capture
+
+    @_Ours
+    def graph(self) -> fx.Graph:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The graph of the forward in the model's mode; `recompile` puts an edit to use."""
+        return self._instrumentation.compiled.shown.graph
+
+    @_Ours
+    def _graph(self) -> fx.Graph:
+        return self._instrumentation.compiled.shown.graph
+
+    @_Ours
+    def code(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The graph as Python."""
+        return self._instrumentation.compiled.shown.graph.python_code("self").src
+
+    @_Ours
+    def _code(self) -> str:
+        return self._instrumentation.compiled.shown.graph.python_code("self").src
+
+    @_Ours
+    def recompile(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Has the graph as it is now run at each call from here on, with its probes.
+
+        Where the model's code asks whether it trains, this is for the mode that it is in.
+
+        Raises:
+            TypeError: The model is not one graph.
+            ValueError: The graph cannot run in the model's place.
+            LookupError: It names a module or tensor that the model does not have.
+        """
+        return self._instrumentation.compiled.shown.recompile
+
+    @_Ours
+    def to_folder(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Writes the graph as a package of torch's code alone, as `torch.fx.GraphModule` does."""
+        return self._instrumentation.compiled.shown.written().to_folder
+
+
+def _of_graph_module(name: str) -> _Ours:
+    return _Ours(lambda face: getattr(super(InstrumentedModule, face), name))
+
+
+for _name in vars(fx.GraphModule).keys() - {*dir(nn.Module), *vars(InstrumentedModule)}:
+    setattr(InstrumentedModule, _name, _of_graph_module(_name))
+    vars(InstrumentedModule)[_name].__set_name__(InstrumentedModule, _name)
+
+
+class _Forward:
+    """The forward of an instrumented object, which holds the model's of when it was asked for.
+
+    Who puts another forward around it so calls the same one that he would of the model's.
+    """
+
+    def __init__(self, forward: Any) -> None:
+        self.__wrapped__ = forward
+
+    def __get__(self, face: Any, owner: type | None = None) -> Any:
+        if face is None:
+            return self.__wrapped__
+        installation = type(face)._instrumentation.compiled.installation
+        held = forward_of_class(installation.root)
+
+        def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            # One that is the model's own of now is read, as a call of the model is.
+            is_own = held == forward_of_class(installation.root)
+            called = installation.dispatchers[""] if is_own else held
+            return installation.session(called, args, kwargs)
+
+        made = functools.wraps(self.__wrapped__)(with_own_code(forward, type(installation.root)))
+        return types.MethodType(made, face)
+
+
+class _Face:
+    """What has to be ours whatever the model's class has of that name: calls, copies, moves."""
+
+    _instrumentation: Instrumentation
+
+    def __init_subclass__(cls) -> None:
+        """Keeps the model's class from taking note of an instrumented one as another model."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """A plain model, for a method that makes another of its own: ``type(self)(...)``."""
+        return type(cls._instrumentation.model)(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's call, read."""
+        compiled = self._compiled_call_impl
+        if compiled is not None:
+            return compiled(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def _compiled_call_impl(self) -> Any:  # of the face alone, after its `compile()`
+        return self._instrumentation.compiled_call
+
+    @_compiled_call_impl.setter
+    def _compiled_call_impl(self, call: Any) -> None:
+        self._instrumentation.compiled_call = call
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "graph" and isinstance(value, fx.Graph) and "graph" not in vars(self):
+            self._instrumentation.compiled.shown.graph = value
+        else:
+            super().__setattr__(name, value)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:  # torch's own untyped function
+        self._instrumentation.model._apply(fn, recurse)
+        self._instrumentation.compiled.table.drop()
+        return self
+
+    def _replicate_for_data_parallel(self) -> nn.Module:
+        raise RuntimeError(
+            "DataParallel runs copies of the model in threads, and what they read would be lost: "
+            "use DistributedDataParallel(instrument(model, cfg)), one process for each device"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> InstrumentedModule:
+        made = self._instrumentation.again(copy.deepcopy(self._instrumentation.model, memo))
+        memo[id(self)] = made
+        return made
+
+    def __copy__(self) -> InstrumentedModule:
+        return self._instrumentation.again(copy.copy(self._instrumentation.model))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # pickle's own untyped protocol
+        if self._instrumentation.compiled.shown.is_edited:
+            raise TypeError(
+                "the graph of this instrumented model was edited, and cannot be pickled"
+            )
+        cfg, options = self._instrumentation.arguments()
+        # A process group cannot travel: the default one is taken instead, as torch's wrappers do.
+        is_alone = options["process_group"] is None
+        options.update(process_group=None if is_alone else "auto", data_group=None)
+        return self._instrumentation.make, (self._instrumentation.model, cfg, options)
+
+
+def face_of(made: Instrumentation) -> InstrumentedModule:
+    """The instrumented object of a model."""
+    model, installation = made.model, made.compiled.installation
+    session = installation.session
+
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return session(model.__call__, args, kwargs)
+
+    kind = type(model)
+    call = with_own_code(call, kind)
+    stays_python(call)
+    body = {
+        "_call_impl": call,
+        "forward": _Forward(kind.forward),
+        "_instrumentation": made,
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+    }
+    face = object.__new__(_class_of_face(kind, body))
+    # One namespace for both: what is set on one is there on the other.
+    face.__dict__ = model.__dict__
+    for name, value in slots_of(model):
+        object.__setattr__(face, name, value)
+    weakref.finalize(face, installation.close).atexit = False
+    return face
+
+
+def _class_of_face(kind: type[nn.Module], body: dict[str, Any]) -> type[Any]:
+    own = () if issubclass(InstrumentedModule, kind) else (kind,)
+    try:
+        bases = (_Face, *own, InstrumentedModule)
+        return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+    except TypeError:  # a class that allows no subclasses: its attributes are answered instead
+
+        def answer(self: nn.Module, name: str) -> Any:
+            return getattr(body["_instrumentation"].model, name)
+
+        body = {**body, "__getattr__": answer}
+        bases = (_Face, InstrumentedModule)
+        return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+
+
+def instrumentation_of(model: nn.Module) -> Instrumentation:
+    """What belongs to an instrumented object, or to the one that is a part of a model.
+
+    Raises:
+        LookupError: No part of the model is instrumented.
+        ValueError: Several are.
+    """
+    found = {
+        name: type(module)._instrumentation
+        for name, module in model.named_modules()
+        if isinstance(module, InstrumentedModule)
+    }
+    if not found:
+        raise LookupError(
+            f"no part of the {type(model).__name__} is instrumented: give the trainer "
+            "taiyi_fx.instrument(model, cfg) in place of the model, or of a part of it"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            f"several parts are instrumented, {', '.join(map(repr, found))}: instrument "
+            "the one module that holds them instead"
+        )
+    (made,) = found.values()
+    return made
+
+
+def monitor_of(model: nn.Module) -> Monitor:
+    """The monitor of an instrumented model, wrapped or not, or of the one part that is.
+
+    Raises:
+        LookupError: No part of the model is instrumented.
+        ValueError: Several are.
+    """
+    return instrumentation_of(model).monitor
+
+
+def graph_of(model: nn.Module) -> fx.Graph:
+    """The graph of an instrumented model, found as by `monitor_of`."""
+    return instrumentation_of(model).compiled.shown.graph
+
+
+def capture_of(model: nn.Module) -> Capture:
+    """What of an instrumented model became a graph, and why not all, found as by `monitor_of`."""
+    return instrumentation_of(model).compiled.capture
+
+
+stays_python(_Face.__call__)
+stays_python(_Face._compiled_call_impl.fget)

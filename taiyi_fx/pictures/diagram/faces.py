@@ -1,0 +1,327 @@
+"""What a shown item looks like: words, signs, colours and borders, for whatever draws it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from taiyi_fx.outline import SIDES, Item, Mark, Marks, Outline
+from taiyi_fx.outline.view import View
+from taiyi_fx.pictures.diagram.colours import (
+    CLUSTERS,
+    EDITED,
+    ENDS,
+    FAMILIES,
+    LINE,
+    MARKS,
+    PLAIN,
+    PLUMBING,
+    PROBED,
+    SOFT,
+    STATES,
+)
+from taiyi_fx.pictures.diagram.readings import Reading, Readings
+
+_LINES = 3
+"""How many lines a badge has at most, before what is left is counted."""
+
+_LONGEST = 40
+
+_DASHED = ("python", "plumbing")
+_SOFT = ("plumbing", "rest", "range")
+_RUNS = ("fold", "rest")
+
+
+class Line(NamedTuple):
+    """A line beside a badge's sign.
+
+    Attributes:
+        text: A quantity and its value, or an edit.
+        state: Of a value, whether its series needs a look; empty without one.
+    """
+
+    text: str
+    state: Literal["", "ok", "warn", "alert"] = ""
+
+
+class Badge(NamedTuple):
+    """What stands on one side of a box: a sign on its colour, and lines.
+
+    Attributes:
+        kind: The side's name, or ``"edits"``.
+        lines: Its quantities with their values, or edits.
+    """
+
+    kind: str
+    lines: tuple[Line, ...]
+
+    @property
+    def colours(self) -> list[str]:
+        """Of each line."""
+        return [STATES[line.state] if line.state else MARKS[self.kind][1] for line in self.lines]
+
+
+class Count(NamedTuple):
+    """How many of something are within a closed box.
+
+    Attributes:
+        kind: A side's name, ``"edits"``, or a state.
+        text: The number with its sign.
+    """
+
+    kind: str
+    text: str
+
+    @property
+    def colour(self) -> str:
+        """What stands behind the text, which is white."""
+        return MARKS[self.kind][1] if self.kind in MARKS else STATES[self.kind]
+
+
+@dataclass(frozen=True)
+class Face:
+    """What a shown item looks like.
+
+    Attributes:
+        label: Its name.
+        quiet: What stands behind the name, such as its class; may be empty.
+        fill: The colour inside.
+        border: The colour of the border.
+        badges: Of an open item or one without parts: what stands there.
+        counts: Of a closed item: how much of it is within.
+        is_bold: Whether something is read or changed there.
+        is_double: Whether it stands for several.
+        is_dashed: Whether it stayed Python or only rearranges.
+        is_soft: Whether it is no module and no operation of its own.
+        tooltip: All there is to tell of it.
+    """
+
+    label: str
+    quiet: str
+    fill: str
+    border: str
+    badges: tuple[Badge, ...] = ()
+    counts: tuple[Count, ...] = ()
+    is_bold: bool = False
+    is_double: bool = False
+    is_dashed: bool = False
+    is_soft: bool = False
+    tooltip: str = ""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What stands there or is within: sides, ``"edits"``, and states of values."""
+        states = {line.state for badge in self.badges for line in badge.lines if line.state}
+        return frozenset(states.union(entry.kind for entry in (*self.badges, *self.counts)))
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether something is read there, or within it where it is closed."""
+        return not self.kinds.isdisjoint(SIDES)
+
+
+def faces(outline: Outline, view: View, readings: Readings) -> dict[int, Face]:
+    """The faces of all shown boxes and clusters, by item."""
+    children = outline.children()
+    within = _Within(outline, readings)
+    depths: dict[int, int] = {}
+    found: dict[int, Face] = {}
+    for i in view.clusters:
+        depths[i] = depths.get(view.homes[i], -1) + 1
+        fill = CLUSTERS[min(depths[i], len(CLUSTERS) - 1)]
+        found[i] = _open(outline.items[i], readings, fill)
+    for i in view.boxes:
+        item = outline.items[i]
+        found[i] = within.closed(i) if children[i] else _open(item, readings, _fill(item))
+    return found
+
+
+def shortened(text: str, longest: int = _LONGEST) -> str:
+    """A text on one line, with its middle left out where it is too long."""
+    text = visible(text).replace("\n", " ")
+    if len(text) <= longest:
+        return text
+    tail = longest // 2
+    return f"{text[: longest - tail - 1]}…{text[-tail:]}"
+
+
+def visible(text: str) -> str:
+    """A text without control characters, which XML has not, escaped or not."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
+def signed(reading: Reading) -> str:
+    """A reading with the sign of its state: an alert's ``!``, a warning's arrow or ``~``."""
+    arrow = {"up": " ↑", "down": " ↓"}.get(reading.trend, "")
+    if reading.state == "alert":
+        return f"{reading.text}{arrow} !"
+    return f"{reading.text}{arrow or ' ~'}" if reading.state == "warn" else reading.text
+
+
+def _open(item: Item, readings: Readings, fill: str) -> Face:
+    """The face of an item with its own marks: a cluster, or a box without parts."""
+    badges = tuple(_badges(item, readings))
+    states = {line.state for badge in badges for line in badge.lines}
+    return Face(
+        label=shortened(item.label),
+        quiet=_quiet(item),
+        fill=fill,
+        border=_border(item.marks, states, SOFT if item.kind in _SOFT else LINE),
+        badges=badges,
+        is_bold=bool(item.marks),
+        is_dashed=item.kind in _DASHED,
+        is_soft=item.kind in _SOFT,
+        tooltip=visible("\n".join(_told(item, readings))),
+    )
+
+
+def _quiet(item: Item) -> str:
+    name = shortened(item.class_name)
+    return f"{name} × {item.count}".strip() if item.count > 1 else name
+
+
+def _fill(item: Item) -> str:
+    if item.kind in ("input", "output", "python", "parameter"):
+        return ENDS
+    return PLUMBING if item.kind == "plumbing" else FAMILIES.get(item.family, PLAIN)
+
+
+def _border(marks: Marks, states: Collection[str], plain: str) -> str:
+    """What needs a look is framed in its state's colour."""
+    if marks.has_readings:
+        return next((STATES[state] for state in ("alert", "warn") if state in states), PROBED)
+    return EDITED if marks.edits else plain
+
+
+def _badges(item: Item, readings: Readings) -> Iterator[Badge]:
+    for side in SIDES:
+        marks: tuple[Mark, ...] = getattr(item.marks, side)
+        lines = [_line(mark, readings.get((item.module, mark.quantity))) for mark in marks]
+        if lines:
+            yield Badge(side, _cut(lines))
+    if item.marks.edits:
+        yield Badge("edits", _cut([Line(shortened(text)) for text in item.marks.edits]))
+
+
+def _line(mark: Mark, reading: Reading | None) -> Line:
+    name = shortened(mark.quantity)
+    return Line(f"{name} {signed(reading)}", reading.state) if reading else Line(name)
+
+
+def _cut(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """At most three lines, of those that need a look first."""
+    if len(lines) <= _LINES:
+        return tuple(lines)
+    first = sorted(lines, key=lambda line: _URGENT.index(line.state))[: _LINES - 1]
+    return (*first, Line(f"+ {len(lines) - len(first)} more"))
+
+
+_URGENT = ("alert", "warn", "ok", "")
+
+
+def _told(item: Item, readings: Readings) -> Iterator[str]:
+    """The lines of a tooltip."""
+    yield item.module or item.label
+    yield from item.notes
+    for side in SIDES:
+        for mark in getattr(item.marks, side):
+            yield _told_of(mark, readings.get((item.module, mark.quantity)), MARKS[side][0])
+    for text in item.marks.edits:
+        yield f"{MARKS['edits'][0]} {text}"
+
+
+def _told_of(mark: Mark, reading: Reading | None, sign: str) -> str:
+    when = f", {mark.schedule}" if mark.schedule else ""
+    if reading is None:
+        return f"{sign} {mark.quantity}{when}"
+    numbers = "; ".join(reading.details) or reading.text
+    state = "" if reading.state == "ok" else f" ({reading.state}{_TRENDS[reading.trend]})"
+    return f"{sign} {mark.quantity}{when}: {numbers}{state}"
+
+
+_TRENDS = {
+    "": "",
+    "up": ", ten times its median or more",
+    "down": ", a tenth of its median or less",
+}
+
+
+class _Within:
+    """What is within closed items: how many marks, and which of them need a look."""
+
+    def __init__(self, outline: Outline, readings: Readings) -> None:
+        self.outline = outline
+        self.counts: list[Counter[str]] = [Counter() for _ in outline.items]
+        self.looks: list[list[str]] = [[] for _ in outline.items]
+        self.sizes = [1] * len(outline.items)
+        for i in reversed(range(len(outline.items))):
+            self._take(i, readings)
+
+    def _take(self, i: int, readings: Readings) -> None:
+        """Counts an item's own marks, after those of all within it, and adds them to its home."""
+        item = self.outline.items[i]
+        for kind in MARKS:
+            self.counts[i][kind] += len(getattr(item.marks, kind))
+        for side in SIDES:
+            for mark in getattr(item.marks, side):
+                reading = readings.get((item.module, mark.quantity))
+                if reading is not None and reading.state != "ok":
+                    self.counts[i][reading.state] += 1
+                    self.looks[i].append(f"{item.module} {mark.quantity} {signed(reading)}")
+        if item.parent >= 0:
+            self.counts[item.parent] += self.counts[i]
+            self.looks[item.parent] = self.looks[i] + self.looks[item.parent]
+            self.sizes[item.parent] += self.sizes[i]
+
+    def closed(self, i: int) -> Face:
+        """The face of a closed item."""
+        item, counts = self.outline.items[i], self.counts[i]
+        has_readings = any(counts[side] for side in SIDES)
+        has_edits = bool(counts["edits"])
+        marks = Marks((Mark("", ""),) * has_readings, edits=("",) * has_edits)
+        states = [state for state in STATES if counts[state]]
+        return Face(
+            label=shortened(item.label),
+            quiet=_quiet(item),
+            fill=_fill(item),
+            border=_border(marks, states, SOFT if item.kind == "plumbing" else LINE),
+            counts=tuple(_counts(counts)),
+            is_bold=bool(marks),
+            is_double=item.kind in _RUNS,
+            is_dashed=item.kind in _DASHED,
+            is_soft=item.kind == "plumbing",
+            tooltip=visible("\n".join(self._told(i))),
+        )
+
+    def _told(self, i: int) -> Iterator[str]:
+        item = self.outline.items[i]
+        yield item.module or " ".join(filter(None, (item.label, _quiet(item))))
+        yield from item.notes
+        if item.kind == "rest":
+            yield f"same structure as {_first_of(self.outline, i)}"
+        looks = self.looks[i]
+        yield from looks[:_TOLD]
+        if len(looks) > _TOLD:
+            yield f"+ {len(looks) - _TOLD} more"
+
+
+_TOLD = 12
+
+
+def _first_of(outline: Outline, rest: int) -> str:
+    """The names of what stands before the rest of a fold."""
+    siblings = [item for item in outline.items[:rest] if item.parent == outline.items[rest].parent]
+    return ", ".join(item.label for item in siblings)
+
+
+def _counts(counts: Counter[str]) -> Iterator[Count]:
+    for kind, (sign, _) in MARKS.items():
+        if counts[kind]:
+            yield Count(kind, f"{sign} {counts[kind]}")
+    for state, sign in (("alert", "!"), ("warn", "~")):
+        if counts[state]:
+            word = "alert" if state == "alert" else "warning"
+            plural = "s" if counts[state] > 1 else ""
+            yield Count(state, f"{sign} {counts[state]} {word}{plural}")

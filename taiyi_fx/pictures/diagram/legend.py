@@ -1,0 +1,68 @@
+"""What the colours, signs and borders of a diagram mean: of those that occur in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from taiyi_fx.pictures.diagram.colours import FAMILIES, MARKS, STATES
+from taiyi_fx.pictures.diagram.faces import Face
+
+Look = Literal["fill", "badge", "double", "dashed", "text"]
+
+
+class Entry(NamedTuple):
+    """A line of a legend.
+
+    Attributes:
+        look: How it is shown: a filled box, a sign on its colour, a border or words of a colour.
+        colour: The colour; empty for borders.
+        sign: What stands in a badge.
+        text: What it means.
+    """
+
+    look: Look
+    colour: str
+    sign: str
+    text: str
+
+
+_MEANINGS = {
+    "forward": "forward probe (values)",
+    "backward": "backward probe (gradients)",
+    "parameters": "parameters, read at track",
+    "edits": "edit, changes what passes",
+}
+
+_VALUES = {"ok": "latest value", "warn": "unusual: ↑ ↓ or ~", "alert": "needs a look: !"}
+
+
+def legend(faces: Mapping[int, Face]) -> tuple[Entry, ...]:
+    """The entries for what some faces show."""
+    return (*_families(faces), *_kinds(faces), *_borders(faces))
+
+
+def _families(faces: Mapping[int, Face]) -> Iterator[Entry]:
+    fills = {face.fill for face in faces.values()}
+    for family, colour in FAMILIES.items():
+        if colour in fills:
+            yield Entry("fill", colour, "", family)
+
+
+def _kinds(faces: Mapping[int, Face]) -> Iterator[Entry]:
+    kinds = frozenset().union(*(face.kinds for face in faces.values()))
+    for kind, (sign, colour) in MARKS.items():
+        if kind in kinds:
+            yield Entry("badge", colour, sign, _MEANINGS[kind])
+    for state, colour in STATES.items():
+        if state in kinds:
+            yield Entry("text", colour, "", _VALUES[state])
+
+
+def _borders(faces: Mapping[int, Face]) -> Iterator[Entry]:
+    if any(face.is_double for face in faces.values()):
+        yield Entry("double", "", "", "several of the same structure")
+    if any(face.is_dashed and face.is_soft for face in faces.values()):
+        yield Entry("dashed", "", "", "only rearranges")
+    if any(face.is_dashed and not face.is_soft for face in faces.values()):
+        yield Entry("dashed", "", "", "forward that stayed Python")

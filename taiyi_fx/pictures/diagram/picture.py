@@ -1,0 +1,196 @@
+"""An instrumented model as a picture: what is shown of it, to look at and to export."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import networkx as nx
+from torch import Tensor
+
+from taiyi_fx.atomic_write import atomic_write
+from taiyi_fx.instrumented import InstrumentedModule, instrumentation_of, monitor_of
+from taiyi_fx.monitor import Monitor
+from taiyi_fx.outline import Outline
+from taiyi_fx.outline.build import outline
+from taiyi_fx.outline.view import Depth, opened, shown
+from taiyi_fx.passes.runtime.observe import observe
+from taiyi_fx.pictures.diagram import engines, sketch
+from taiyi_fx.pictures.diagram.dot import to_dot
+from taiyi_fx.pictures.diagram.faces import Face, faces
+from taiyi_fx.pictures.diagram.interactive import page
+from taiyi_fx.pictures.diagram.readings import Readings, readings
+from taiyi_fx.pictures.report.header import Graph
+
+Direction = Literal["TB", "LR", "BT", "RL"]
+
+_PICTURES = (".svg", ".png")
+
+
+class Diagram:
+    """Modules, operations and probes of an instrumented model, as boxes within boxes.
+
+    Attributes:
+        outline: All of the model, whether shown or not.
+        view: What is shown of it.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        monitor: Monitor,
+        readings: Readings | None,
+    ) -> None:
+        assert graph.outline is not None
+        self.outline = graph.outline
+        self.view = shown(graph.outline, graph.is_open, only_probed=graph.only_probed)
+        self._graph = graph
+        self._monitor = monitor
+        self._readings = readings
+
+    def to_networkx(self) -> nx.DiGraph:
+        """All boxes that have none inside, shown or not, and who feeds whom of them.
+
+        Nodes are indices of the outline's items and have the item as attribute ``item``; edges
+        have a ``shape``, which is empty where no run has shown it.
+        """
+        graph = nx.DiGraph()
+        parts = self.outline.children()
+        items = enumerate(self.outline.items)
+        graph.add_nodes_from((i, {"item": item}) for i, item in items if not parts[i])
+        graph.add_edges_from((a, b, {"shape": shape}) for a, b, shape in self.outline.edges)
+        return graph
+
+    def to_dot(self) -> str:
+        """What is shown in Graphviz's language; needs no Graphviz."""
+        return to_dot(self.view, self._faces, self._graph.direction)
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the diagram to a file, in the format that its suffix names.
+
+        Pictures are laid out by Graphviz: the system's, or that of ``taiyi-fx[diagram]``. Without
+        one matplotlib draws a plainer one, which says so. A page needs neither: in a browser its
+        boxes open and close, and it shows the records in memory as a report does.
+
+        Args:
+            path: A path that ends in ``.html``, ``.svg``, ``.png`` or ``.dot``.
+
+        Raises:
+            FileNotFoundError: There is no such folder.
+            ValueError: The suffix is none of these.
+            OSError: The file cannot be written, or is no regular file; one that was there stays.
+            EngineMissing: For pictures: there is neither Graphviz nor matplotlib; says what to
+                install.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix not in (".dot", ".html", *_PICTURES):
+            raise ValueError(f"{path.name!r} should end in .html, .svg, .png or .dot")
+        with atomic_write(path) as part:
+            part.write_bytes(self._as(suffix))
+        return path
+
+    def _as(self, suffix: str) -> bytes:
+        if suffix == ".dot":
+            return self.to_dot().encode()
+        if suffix == ".html":
+            return page(self._graph, self._monitor, values=self._readings is not None).encode()
+        return self._picture(suffix[1:])
+
+    def _picture(self, form: str) -> bytes:
+        engine = engines.find_engine()
+        if engine is None:
+            return sketch.render(self.view, self._faces, self._graph.direction, form)
+        return engines.render(engine, self.to_dot(), form)
+
+    @functools.cached_property
+    def _faces(self) -> dict[int, Face]:
+        return faces(self.outline, self.view, self._readings or {})
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """What a notebook shows: a picture, or where nothing can draw one its source."""
+        try:
+            picture = self._picture("svg").decode("utf-8")
+        except engines.EngineMissing:
+            return {"text/plain": self.to_dot()}
+        return {"text/plain": repr(self), "image/svg+xml": picture}
+
+    def __repr__(self) -> str:
+        shown = self._faces.values()
+        probed, edited = sum(f.is_probed for f in shown), sum("edits" in f.kinds for f in shown)
+        more = f", {edited} with edits" if edited else ""
+        return f"<diagram of {len(self.view.boxes)} boxes, {probed} with probes{more}>"
+
+
+def diagram(
+    instrumented: InstrumentedModule,
+    depth: Depth = "auto",
+    expand: Sequence[str] = (),
+    *,
+    only_probed: bool = False,
+    direction: Direction = "TB",
+    values: bool = True,
+    example_inputs: Tensor | Sequence[Any] | Mapping[str, Any] | None = None,
+) -> Diagram:
+    """A diagram of an instrumented model: its modules, its data flow, its probes and their values.
+
+    Modules are boxes around their parts, or closed, with the number of probes within. Identical
+    blocks that follow each other are shown once, with a double border for the others. A module
+    whose forward stayed Python has a dashed border. The data flow inside it, and all shapes, are
+    those that a run has shown: the first forward that was probed, or one made here on example
+    inputs. Without a run, its parts are drawn with no edges between them.
+
+    Args:
+        instrumented: What `taiyi_fx.instrument` returned.
+        depth: How many levels of modules are open, 1 being those of the model itself; ``"auto"``
+            opens as many as some 60 boxes allow, the outer ones first, and what the first modules
+            in alert stand in; ``"full"`` opens all, repeated ones too.
+        expand: Names of modules that are open besides, with all that they stand in.
+        only_probed: Leave out boxes with nothing read or changed in them; edges go on through
+            them.
+        direction: The way that data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.
+        values: Whether probes show what they read last; waits for what is still being computed.
+        example_inputs: Inputs for one forward that shows data flow and shapes: a tensor, the
+            positional arguments as a tuple or list, or keyword arguments as a dictionary. It runs
+            on a copy: buffers and random states stay as they are.
+
+    Raises:
+        LookupError: A module to expand is not there.
+        TypeError: The first argument did not come from `taiyi_fx.instrument`; the depth is neither
+            a number nor one of these words; or ``expand`` is one text.
+        ValueError: The direction is none of these, or the depth is negative.
+    """
+    if not isinstance(instrumented, InstrumentedModule):
+        kind = type(instrumented).__name__
+        raise TypeError(f"diagram takes what taiyi_fx.instrument returned, not a {kind}")
+    if direction not in get_args(Direction):
+        known = ", ".join(map(repr, get_args(Direction)))
+        raise ValueError(f"direction is one of {known}, not {direction!r}")
+    made = _outline(instrumented, example_inputs)
+    read = readings(made, monitor_of(instrumented).records) if values else {}
+    faults = (site.module for site in monitor_of(instrumented).non_finite if not site.is_overflow)
+    first = list(islice(faults, 1))
+    urgent = first + [module for (module, _), one in read.items() if one.state == "alert"]
+    graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
+    return Diagram(graph, monitor_of(instrumented), read if values else None)
+
+
+def _outline(instrumented: InstrumentedModule, example: Any) -> Outline:
+    """The outline as a run has shown it, or as a forward on an example shows it."""
+    monitor = monitor_of(instrumented)
+    if example is None:
+        return monitor.outline
+    compiled = instrumentation_of(instrumented).compiled
+    model, given = compiled.root, _arguments(example)
+    flow = observe(model, compiled.capture.python.keys(), *given, compiled.capture.graphs)
+    return outline(compiled, monitor.subscriptions, flow)
+
+
+def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(example, Mapping):
+        return (), dict(example)
+    return tuple(example) if isinstance(example, (tuple, list)) else (example,), {}

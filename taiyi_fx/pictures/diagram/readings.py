@@ -1,0 +1,123 @@
+"""What was read last at each mark: a short text, and whether it needs a look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+from taiyi_fx.outline import SIDES, Outline
+from taiyi_fx.pictures.report.states import state_of
+from taiyi_fx.records.record import Record, Series, Value
+
+if TYPE_CHECKING:
+    from taiyi_fx.passes.ir import Mode
+
+
+class Reading(NamedTuple):
+    """What was read last of a mark.
+
+    Attributes:
+        text: The number with three digits, or the shape of a tensor.
+        state: Whether the series needs a look.
+        trend: Where an unusual number went.
+        details: Of a mark with several numbers, each with its name; else empty.
+    """
+
+    text: str
+    state: Literal["ok", "warn", "alert"] = "ok"
+    trend: Literal["", "up", "down"] = ""
+    details: tuple[str, ...] = ()
+
+
+Readings: TypeAlias = Mapping[Series, Reading]
+"""Readings by the module, with its call, and the quantity of their mark."""
+
+
+def readings(outline: Outline, records: Iterable[Record]) -> dict[Series, Reading]:
+    """What was read last of each mark of an outline, where anything was.
+
+    Training's values are taken, or where there are none evaluation's.
+
+    Args:
+        outline: The model.
+        records: All that was recorded, in order.
+    """
+    found = _grouped(outline, records)
+    return {
+        mark: _reading(mark[1], of_mode["train"] if "train" in of_mode else of_mode["eval"])
+        for mark, of_mode in found.items()
+    }
+
+
+def number(value: float) -> str:
+    """A number with three digits.
+
+    >>> [number(x) for x in (0.98, 12345.6, 0.00021, 7)]
+    ['0.980', '12346', '2.10e-4', '7']
+    """
+    if value == 0 or not math.isfinite(value) or (isinstance(value, int) and abs(value) < 100_000):
+        return f"{value:g}"
+    if 100 <= abs(value) < 99_999.5:
+        return f"{value:.0f}"
+    if 1e-3 <= abs(value) < 100:
+        return f"{value:#.3g}"
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _grouped(
+    outline: Outline, records: Iterable[Record]
+) -> dict[Series, dict[Mode, dict[str, list[Value]]]]:
+    """Of each mark, by mode and quantity's name, its values: in one walk through the records."""
+    marks = {
+        (item.module, mark.quantity)
+        for item in outline.items
+        for side in SIDES
+        for mark in getattr(item.marks, side)
+    }
+    found: dict[Series, dict[Mode, dict[str, list[Value]]]] = {}
+    places: dict[tuple[str, str, Mode], list[Value] | None] = {}
+    for record in records:
+        name = (record.module, record.quantity, record.mode)
+        if name not in places:
+            mark = _mark_of(name[:2], marks)
+            places[name] = None
+            if mark is not None:
+                of_mode = found.setdefault(mark, {}).setdefault(record.mode, {})
+                places[name] = of_mode.setdefault(record.quantity, [])
+        values = places[name]
+        if values is not None:
+            values.append(record.value)
+    return found
+
+
+def _mark_of(series: Series, marks: set[Series]) -> Series | None:
+    """The mark that a series belongs to: its own, or what its name begins with up to a dot."""
+    module, quantity = series
+    while (module, quantity) not in marks:
+        quantity, dot, _ = quantity.rpartition(".")
+        if not dot:
+            return None
+    return module, quantity
+
+
+def _reading(quantity: str, of_names: Mapping[str, Sequence[Value]]) -> Reading:
+    each = {name: _series(name, values) for name, values in of_names.items()}
+    first = next(iter(each.values()))
+    if len(each) == 1:
+        return first
+    worst = max(each.values(), key=lambda reading: _RANK[reading.state])
+    details = tuple(f"{name.removeprefix(quantity + '.')} {r.text}" for name, r in each.items())
+    return first._replace(state=worst.state, trend=worst.trend, details=details)
+
+
+_RANK = {"ok": 0, "warn": 1, "alert": 2}
+
+
+def _series(name: str, values: Sequence[Value]) -> Reading:
+    numbers = [value for value in values if isinstance(value, (float, int))]
+    last = values[-1]
+    if not isinstance(last, (float, int)):
+        return Reading(" × ".join(map(str, last.shape)) or "a tensor")
+    return Reading(number(last), *state_of(name, numbers))

@@ -1,0 +1,133 @@
+"""A run as a report shows it: its entry in the header, and its chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from taiyi_fx.outline.items import Outline
+from taiyi_fx.pictures.report.chunks import (
+    LONGEST_VECTOR,
+    Chunk,
+    numbers_chunk,
+    tensors_chunk,
+    width_for,
+)
+from taiyi_fx.pictures.report.gathered import Gathered, Group
+from taiyi_fx.pictures.report.header import numbers_entries, run_entry, tensors_entry
+from taiyi_fx.pictures.report.readout import Described, Readout
+
+NUMBERS_BUDGET = 6_000_000
+"""Bytes of all numbers of a report, before they are compressed: some 8 MB of its text."""
+
+TENSORS_BUDGET = 2_400_000
+"""The same of vectors: some 3 MB."""
+
+_BYTES = 4
+
+
+class Contents(NamedTuple):
+    """A run in a report.
+
+    Attributes:
+        entry: Its entry in the header.
+        chunks: Its numbers and vectors, in the order in which the entry has them.
+        outline: Its model as boxes, where it is known.
+    """
+
+    entry: dict[str, Any]
+    chunks: list[Chunk]
+    outline: Outline | None
+
+
+def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Contents:
+    """Reads a run for a report.
+
+    Args:
+        name: What it is called.
+        readout: Where from.
+        first: The id of its first chunk.
+        share: How many runs the report has.
+    """
+    about = readout.about()
+    gathered = Gathered()
+    gathered.update(readout)
+    series: list[dict[str, Any]] = []
+    chunks: list[Chunk] = []
+    width = width_for(gathered.groups, NUMBERS_BUDGET // share)
+    for group in gathered.groups:
+        order = in_order(group.series, gathered.series, about.outline)
+        numbers = group.numbers(order)
+        rows = [gathered.series[i] for i in order]
+        series += numbers_entries(rows, numbers, len(chunks))
+        chunks.append(
+            numbers_chunk(entry_of(group, first + len(chunks)), numbers, group.kind, width)
+        )
+    shapes = readout.shapes()
+    kept = kept_steps(shapes, TENSORS_BUDGET // share)
+    for i, steps in kept.items():
+        one = gathered.series[i]
+        entry = {"id": first + len(chunks), **named(one)}
+        series.append(tensors_entry(one, list(shapes[i]), len(chunks)))
+        chunks.append(tensors_chunk(entry, readout.tensors(i, steps)))
+    entries = [chunk.entry for chunk in chunks]
+    left_out = len(shapes) - len(kept)
+    return Contents(run_entry(name, about, series, entries, left_out), chunks, about.outline)
+
+
+def entry_of(group: Group, number: int) -> dict[str, Any]:
+    """What is known of a group's chunk before its numbers are folded."""
+    return {"id": number, **group.name._asdict()}
+
+
+def named(one: Described) -> dict[str, str]:
+    """The quantity and the mode of a series."""
+    return {"quantity": one.name.quantity, "mode": one.name.mode}
+
+
+def in_order(
+    ids: Iterable[int], series: Mapping[int, Described], outline: Outline | None
+) -> list[int]:
+    """Series in the order in which their modules are executed, the model's own first.
+
+    Where that is not known they stay in the order of their first number.
+    """
+    items = outline.items if outline else ()
+    places = {item.module: place for place, item in reversed([*enumerate(items)])}
+    return sorted(ids, key=lambda i: places.get(series[i].name.module, len(items)) if places else 0)
+
+
+def kept_steps(
+    shapes: Mapping[int, Mapping[int, tuple[int, ...]]], budget: int
+) -> dict[int, list[int]]:
+    """Of each series of vectors the steps to show: all, or as many as fit, evenly over them.
+
+    Images are left out, vectors that are too long, and what comes after twice the budget.
+
+    Args:
+        shapes: Of tensors, by series and step.
+        budget: Bytes, for all of them.
+    """
+    longest = {i: max(map(_length, found.values())) for i, found in shapes.items()}
+    vectors = {i: found for i, found in shapes.items() if longest[i] <= LONGEST_VECTOR}
+    kept: dict[int, list[int]] = {}
+    used = 0
+    for i, found in vectors.items():
+        size = _BYTES * max(longest[i], 1)
+        many = max(1, min(len(found), budget // len(vectors) // size))
+        used += many * size
+        if used <= 2 * budget:
+            kept[i] = evenly(sorted(found), many)
+    return kept
+
+
+def _length(shape: Sequence[int]) -> int:
+    """How many elements a vector has; of an image more than any."""
+    return (shape[0] if shape else 1) if len(shape) < 2 else LONGEST_VECTOR + 1
+
+
+def evenly(steps: Sequence[int], many: int) -> list[int]:
+    """As many of the steps, evenly, the last among them, and the first where there are two."""
+    if many == 1:
+        return [steps[-1]]
+    return [steps[place * (len(steps) - 1) // (many - 1)] for place in range(many)]

@@ -1,0 +1,157 @@
+"""What a report says of its runs before any number is decoded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from taiyi_fx.outline import Outline
+from taiyi_fx.outline.view import opened
+from taiyi_fx.pictures.report.fold import Numbers
+from taiyi_fx.pictures.report.readout import About, Described
+from taiyi_fx.pictures.report.states import state_of
+from taiyi_fx.records.json_number import json_number
+
+VERSION = 1
+"""Of the page's data."""
+
+MOST_EVENTS = 1000
+
+
+class Graph(NamedTuple):
+    """The graph as a page shows it at first.
+
+    Attributes:
+        outline: The model; None where it is not known.
+        is_open: The items that are open.
+        only_probed: Whether boxes with nothing read or changed in them are left out.
+        direction: The way that data flow, as Graphviz names it.
+        is_alone: Whether the page has nothing but the graph.
+    """
+
+    outline: Outline | None
+    is_open: Collection[int]
+    only_probed: bool = False
+    direction: str = "TB"
+    is_alone: bool = False
+
+
+def at_first(outline: Outline | None, entry: Mapping[str, Any]) -> Graph:
+    """The graph as a page shows it by default: with what needs a look in sight.
+
+    Args:
+        outline: The model.
+        entry: What `run_entry` made.
+    """
+    if outline is None:
+        return Graph(None, ())
+    first = [event["module"] for event in entry["events"] if event["kind"] == "non_finite"][:1]
+    alerts = [one["module"] for one in entry["series"] if one["state"] == "alert"]
+    return Graph(outline, opened(outline, urgent=[*first, *alerts]))
+
+
+def header(
+    title: str, runs: Sequence[dict[str, Any]], graph: Graph, live: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The header of a report.
+
+    Args:
+        title: The page's.
+        runs: What `run_entry` made, one or two.
+        graph: Of the first.
+        live: How often a live page asks, and what went wrong; None for a file.
+    """
+    return {
+        "version": VERSION,
+        "title": title,
+        "live": live or False,
+        "made": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "runs": list(runs),
+        "outline": graph.outline.to_json() if graph.outline else None,
+        "open": sorted(graph.is_open),
+        "only_probed": graph.only_probed,
+        "direction": graph.direction,
+        "graph_alone": graph.is_alone,
+    }
+
+
+def run_entry(
+    name: str,
+    about: About,
+    series: Sequence[dict[str, Any]],
+    chunks: Sequence[dict[str, Any]],
+    tensors_left_out: int,
+) -> dict[str, Any]:
+    """A run's part of the header.
+
+    Args:
+        name: What it is called.
+        about: What is known of it.
+        series: What `numbers_entries` and `tensors_entry` made.
+        chunks: Their chunks' entries.
+        tensors_left_out: How many series with tensors are not among them.
+    """
+    # Of too many, those that are harmless go first.
+    ranked = sorted(about.events, key=lambda event: (event.kind == "overflow", event.step))
+    events = sorted(ranked[:MOST_EVENTS], key=lambda event: event.step)
+    return {
+        "name": name,
+        "model": about.model,
+        "versions": dict(about.versions),
+        "lives": list(about.lives),
+        "epochs": [list(epoch) for epoch in about.epochs],
+        "events": [event._asdict() for event in events],
+        "left_out": {"tensors": tensors_left_out, "events": len(ranked) - len(events)},
+        "series": list(series),
+        "chunks": list(chunks),
+    }
+
+
+def numbers_entries(
+    described: Sequence[Described], numbers: Numbers, chunk: int
+) -> list[dict[str, Any]]:
+    """The entries of series of numbers, in the order of their rows.
+
+    Args:
+        described: Each row's series.
+        numbers: Theirs.
+        chunk: The place of their chunk among the run's.
+    """
+    ends = np.searchsorted(numbers.row, np.arange(len(described) + 1))
+    entries: list[dict[str, Any]] = []
+    for row, one in enumerate(described):
+        values, steps = (x[ends[row] : ends[row + 1]] for x in (numbers.value, numbers.step))
+        state, trend = state_of(one.name.quantity, values)
+        nan, inf = np.isnan(values).sum(), np.isinf(values).sum()
+        told = {"first": steps[0], "last": steps[-1], "nan": nan, "inf": inf, "numbers": len(steps)}
+        entries.append(
+            {
+                **_entry(one, chunk, row),
+                **{name: int(value) for name, value in told.items()},
+                "latest": json_number(float(values[-1])),
+                "state": state,
+                "trend": trend,
+            }
+        )
+    return entries
+
+
+def tensors_entry(one: Described, steps: Sequence[int], chunk: int) -> dict[str, Any]:
+    """The entry of a series of tensors, which were recorded at these steps."""
+    none = {"numbers": 0, "latest": None, "state": "ok", "trend": "", "nan": 0, "inf": 0}
+    return {**_entry(one, chunk, 0), "first": min(steps), "last": max(steps), **none}
+
+
+def _entry(one: Described, chunk: int, row: int) -> dict[str, Any]:
+    direction = "parameters" if one.direction == "parameter" else one.direction
+    named = {**one.name._asdict(), "direction": direction, "unit": one.unit}
+    return {**named, "chunk": chunk, "row": row}
+
+
+def as_json(value: object) -> str:
+    """A value as strict JSON in ASCII."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))

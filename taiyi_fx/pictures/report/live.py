@@ -1,0 +1,157 @@
+"""A run that is looked at while it goes on: its header and its chunks, as they stand."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from taiyi_fx.outline.items import Outline
+from taiyi_fx.pictures.report.chunks import Chunk, numbers_chunk, tensors_chunk, width_for
+from taiyi_fx.pictures.report.contents import (
+    NUMBERS_BUDGET,
+    TENSORS_BUDGET,
+    entry_of,
+    in_order,
+    kept_steps,
+    named,
+)
+from taiyi_fx.pictures.report.gathered import Gathered, Group
+from taiyi_fx.pictures.report.header import (
+    at_first,
+    header,
+    numbers_entries,
+    run_entry,
+    tensors_entry,
+)
+from taiyi_fx.pictures.report.readout import About, RunReadout
+from taiyi_fx.runs.opening import open_run
+from taiyi_fx.runs.run import Run
+
+_POLL_MS = 2000
+_REST = 4
+"""How much longer than making a header a page waits for the next."""
+
+_NOTHING = run_entry("", About("", {}, [], [], [], None), [], [], 0)
+
+
+class LiveRun:
+    """A run on disk, which is read anew for each question; what was read of it stays in memory.
+
+    The ids of chunks are the same however many come: of numbers twice the id of the first series
+    with that quantity and mode, of vectors twice that of their series, and one more.
+
+    Args:
+        path: The run's folder.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()
+        self._lock = threading.Lock()
+        self._gathered = Gathered()
+        self._entries: dict[tuple[int, int], tuple[int, list[dict[str, Any]]]] = {}
+        self._known: tuple[dict[str, Any], Outline | None] = ({**_NOTHING, "name": self.name}, None)
+        self._seconds = 0.0
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+        return self._path.name
+
+    def header(self) -> dict[str, Any]:
+        """The header as it stands, or the last one with what keeps the run from being read."""
+        problem = ""
+        with self._lock:
+            try:
+                with self._read() as (run, readout):
+                    begun = time.monotonic()
+                    self._known = self._entry(run, readout)
+                    self._seconds = time.monotonic() - begun
+            except (OSError, ValueError, ImportError) as error:
+                problem = str(error)
+            entry, outline = self._known
+        poll = max(_POLL_MS, round(_REST * 1000 * self._seconds))
+        live = {"poll_ms": poll, "problem": problem}
+        return header(self.name, [entry], at_first(outline, entry), live)
+
+    def chunk(self, number: int, after: int | None = None) -> Chunk | None:
+        """A chunk, whole or with the steps after one as they are; None if there is none.
+
+        Raises:
+            OSError: The run cannot be read.
+            ValueError: It is damaged.
+        """
+        series, is_vectors = divmod(number, 2)
+        with self._lock, self._read() as (_, readout):
+            return (self._vectors if is_vectors else self._numbers)(readout, series, after)
+
+    @contextmanager
+    def _read(self) -> Iterator[tuple[Run, RunReadout]]:
+        with open_run(self._path) as run:
+            readout = RunReadout(run)
+            self._gathered.update(readout, (type(run.source), run.lives))
+            yield run, readout
+
+    def _entry(self, run: Run, readout: RunReadout) -> tuple[dict[str, Any], Outline | None]:
+        about = readout.about()
+        series: list[dict[str, Any]] = []
+        chunks: list[dict[str, Any]] = []
+        for group in self._gathered.groups:
+            series += ({**one, "chunk": len(chunks)} for one in self._told(group, about.outline))
+            chunks.append(self._entry_of(group))
+        shapes = readout.shapes()
+        kept = kept_steps(shapes, TENSORS_BUDGET)
+        for i in kept:
+            steps = list(shapes[i])
+            series.append(tensors_entry(self._gathered.series[i], steps, len(chunks)))
+            chunks.append(self._entry_of_vectors(i, steps))
+        left_out = len(shapes) - len(kept)
+        return run_entry(self.name, about, series, chunks, left_out), about.outline
+
+    def _told(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
+        """The entries of a group's series, made anew only where there are new numbers."""
+        key = self._gathered.life, group.number
+        size, entries = self._entries.get(key, (0, []))
+        if size != group.size:
+            order = in_order(group.series, self._gathered.series, outline)
+            rows = [self._gathered.series[i] for i in order]
+            entries = numbers_entries(rows, group.numbers(order), 0)
+            self._entries[key] = group.size, entries
+        return entries
+
+    def _entry_of(self, group: Group) -> dict[str, Any]:
+        known = entry_of(group, 2 * group.number)
+        version = f"{self._gathered.life}.{group.version}"
+        rows = len(group.series)
+        return {**known, "kind": "numbers", "rows": rows, "last": group.last, "version": version}
+
+    def _entry_of_vectors(self, series: int, steps: Sequence[int]) -> dict[str, Any]:
+        known = {"id": 2 * series + 1, **named(self._gathered.series[series])}
+        version = f"{self._gathered.life}"
+        return {**known, "kind": "tensors", "rows": 1, "last": max(steps), "version": version}
+
+    def _numbers(self, readout: RunReadout, number: int, after: int | None) -> Chunk | None:
+        groups = {group.number: group for group in self._gathered.groups}
+        if number not in groups:
+            return None
+        group = groups[number]
+        outline = readout.about().outline
+        numbers = group.numbers(in_order(group.series, self._gathered.series, outline), after)
+        entry = self._entry_of(group)
+        if after is not None:
+            return numbers_chunk(entry, numbers, group.kind, 1)
+        width = width_for(list(groups.values()), NUMBERS_BUDGET)
+        return numbers_chunk(entry, numbers, group.kind, width)
+
+    def _vectors(self, readout: RunReadout, series: int, after: int | None) -> Chunk | None:
+        shapes: Mapping[int, Any] = readout.shapes()
+        kept = kept_steps(shapes, TENSORS_BUDGET)
+        if series not in kept:
+            return None
+        steps = kept[series] if after is None else [s for s in shapes[series] if s > after]
+        entry = self._entry_of_vectors(series, list(shapes[series]))
+        return tensors_chunk(entry, readout.tensors(series, steps))

@@ -1,0 +1,188 @@
+"""What a report is made of, wherever it is read from: a run on disk, or records in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.outline import Outline
+from taiyi_fx.records.record import Event, Records, Series, as_numpy
+from taiyi_fx.runs.run import Run
+from taiyi_fx.runs.schema import SeriesName, from_text
+from taiyi_fx.runs.source import EpochSpan, Slice
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from taiyi_fx.monitor import Monitor
+    from taiyi_fx.passes.ir import Mode
+
+
+class About(NamedTuple):
+    """What is known of a run besides its numbers.
+
+    Attributes:
+        model: The model's class.
+        versions: Of Python, torch and taiyi_fx.
+        lives: The first step of each process that wrote it.
+        epochs: Those that ended.
+        events: What was told.
+        outline: The model as boxes, where it is known.
+    """
+
+    model: str
+    versions: Mapping[str, str]
+    lives: Sequence[int]
+    epochs: Sequence[EpochSpan]
+    events: Sequence[Event]
+    outline: Outline | None
+
+
+class Described(NamedTuple):
+    """A series.
+
+    Attributes:
+        name: Its module, quantity and mode.
+        direction: ``"forward"``, ``"backward"``, ``"parameter"``, or empty.
+        unit: What its numbers are in.
+    """
+
+    name: SeriesName
+    direction: str
+    unit: str
+
+
+class Readout(Protocol):
+    """Reads what is there at the time."""
+
+    def about(self) -> About:
+        """What is known besides numbers."""
+        ...
+
+    def series(self) -> Mapping[int, Described]:
+        """All series by their ids, in the order of their first record."""
+        ...
+
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers, or those made after an earlier slice's mark, some at a time.
+
+        Raises:
+            Changed: What was there at the mark is not there any more.
+        """
+        ...
+
+    def shapes(self) -> Mapping[int, Mapping[int, tuple[int, ...]]]:
+        """Of each series with tensors their shapes by step."""
+        ...
+
+    def tensors(self, series: int, steps: Sequence[int]) -> Mapping[int, NDArray[Any]]:
+        """The tensors of a series at some steps."""
+        ...
+
+
+class RunReadout:
+    """Reads a run on disk.
+
+    Args:
+        run: It, open.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def about(self) -> About:
+        """What is known besides numbers."""
+        run = self._run
+        lives = [life.start_step for life in run.lives]
+        return About(run.model, run.versions, lives, run.epochs, run.events, run.outline)
+
+    def series(self) -> dict[int, Described]:
+        """All series by their ids, in the order of their first record."""
+        return {
+            s.id: Described(s.series_name, s.direction, from_text(s.unit))
+            for s in self._run.source.series()
+        }
+
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers, or those made after an earlier slice's mark, some at a time."""
+        return self._run.source.slices(mark)
+
+    def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """Of each series with tensors their shapes by step."""
+        return self._run.source.shapes()
+
+    def tensors(self, series: int, steps: Sequence[int]) -> dict[int, NDArray[Any]]:
+        """The tensors of a series at some steps."""
+        return self._run.source.arrays(series, steps)
+
+
+class MonitorReadout:
+    """Reads what a monitor has in memory: its records, and the first sites of NaN or Inf.
+
+    Epochs are left out, as a monitor keeps no steps of them.
+
+    Args:
+        monitor: It; what is still being computed is waited for.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._info = monitor.info
+        self._outline = monitor.outline
+        self._sites = monitor.non_finite
+        self._ids: dict[SeriesName, int] = {}
+        records = monitor.records
+        self._slice = self._numbers(records)
+        self._tensors: dict[int, dict[int, Tensor]] = {}
+        for r in records.of_tensors():
+            series = self._id(SeriesName(r.module, r.quantity, r.mode))
+            self._tensors.setdefault(series, {})[r.step] = cast("Tensor", r.value)
+
+    def about(self) -> About:
+        """What is known besides numbers."""
+        info = self._info
+        events = [site.event for site in self._sites]
+        return About(info.model, info.versions, [info.start_step], [], events, self._outline)
+
+    def series(self) -> dict[int, Described]:
+        """All series by their ids, in the order of their first record."""
+        return {i: self._described(name) for name, i in self._ids.items()}
+
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers."""
+        del mark  # records in memory are read once
+        yield self._slice
+
+    def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
+        """Of each series with tensors their shapes by step."""
+        return {
+            series: {step: tuple(x.shape) for step, x in found.items()}
+            for series, found in self._tensors.items()
+        }
+
+    def tensors(self, series: int, steps: Sequence[int]) -> dict[int, NDArray[Any]]:
+        """The tensors of a series at some steps."""
+        return {step: as_numpy(self._tensors[series][step]) for step in steps}
+
+    def _numbers(self, records: Records) -> Slice:
+        ids: list[int] = []
+        steps: list[int] = []
+        values: list[float | int] = []
+        known: dict[tuple[tuple[Series, ...], Mode], list[int]] = {}
+        for step, mode, series, numbers in records.blocks():
+            if (series, mode) not in known:
+                known[series, mode] = [self._id(SeriesName(*one, mode)) for one in series]
+            ids += known[series, mode]
+            steps += [step] * len(series)
+            values += numbers
+        arrays = np.array(ids, np.int64), np.array(steps, np.int64), np.array(values, np.float64)
+        return Slice(*arrays, ())
+
+    def _id(self, name: SeriesName) -> int:
+        return self._ids.setdefault(name, len(self._ids) + 1)
+
+    def _described(self, name: SeriesName) -> Described:
+        found = self._info.describe((name.module, name.quantity))
+        return Described(name, found.direction, found.unit)

@@ -1,0 +1,120 @@
+"""A run as one file: opens from disk, needs no network, asks no one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from taiyi_fx.atomic_write import atomic_write, check_place
+from taiyi_fx.pictures.report.contents import Contents, contents
+from taiyi_fx.pictures.report.header import at_first, header
+from taiyi_fx.pictures.report.page import assemble
+from taiyi_fx.pictures.report.readout import MonitorReadout, Readout, RunReadout
+from taiyi_fx.runs.opening import open_run
+from taiyi_fx.runs.run import Run
+
+if TYPE_CHECKING:
+    from taiyi_fx.instrumented import InstrumentedModule
+    from taiyi_fx.monitor import Monitor
+
+Reported: TypeAlias = "Run | str | os.PathLike[str] | Monitor | InstrumentedModule"
+"""What a report can be made of."""
+
+
+def report(
+    source: Reported,
+    path: str | os.PathLike[str],
+    *,
+    compare: Reported | None = None,
+    title: str | None = None,
+) -> Path:
+    """Writes a page with all that a run recorded, as one file to open in a browser.
+
+    The file holds its scripts and its data, and loads nothing. It is there whole or not at all,
+    and replaces one that is there. Numbers are float32, or float64 where that has not their range;
+    where there are more than some 1.5 million, each is part of the mean, the smallest and the
+    largest of some steps, the same steps for all. Images, and vectors of more than 4,096 elements,
+    are left out; of many vectors some steps are shown.
+
+    Args:
+        source: A run, its folder, or a monitor or an instrumented model, whose records in memory
+            are taken.
+        path: The file, such as ``"run.html"``.
+        compare: Another run to show beside it.
+        title: The page's title; by default the name of the run's folder.
+
+    Returns:
+        The file's path.
+
+    Raises:
+        FileNotFoundError: There is no run in a folder, or no folder to write in.
+        ImportError: A run is in Parquet, and pyarrow is not installed.
+        OSError: A run cannot be read, or the file cannot be written, or is a device.
+        TypeError: A source is none, or the path or the title is no text.
+        ValueError: A run is damaged, or of a newer taiyi_fx; or the path is empty, a folder, or
+            does not end in .html.
+    """
+    file = _file(path)
+    if not isinstance(title, str | None):
+        raise TypeError(f"title is a text, not {title!r}")
+    with ExitStack() as opened:
+        sources = [source] if compare is None else [source, compare]
+        named = [opened.enter_context(_opened(each)) for each in sources]
+        found = _contents(named)
+    told = title if title is not None else " · ".join(name for name, _ in named)
+    graph = at_first(found[0].outline, found[0].entry)
+    head = header(told, [each.entry for each in found], graph, None)
+    texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
+    with atomic_write(file) as part:
+        text = assemble(head, texts).text
+        part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    return file
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path is the file to write, such as 'run.html', not {path!r}")
+    file = Path(path)
+    if not os.fspath(path) or file.is_dir():
+        raise ValueError(f"{str(path)!r} is no file to write: give one, such as 'run.html'")
+    if file.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{file.name!r} should end in .html: a report is a page")
+    check_place(file)
+    return file
+
+
+def _contents(named: list[tuple[str, Readout]]) -> list[Contents]:
+    found: list[Contents] = []
+    for name, readout in named:
+        first = sum(len(before.chunks) for before in found)
+        found.append(contents(name, readout, first, len(named)))
+    return found
+
+
+@contextmanager
+def _opened(source: Reported) -> Iterator[tuple[str, Readout]]:
+    """What a source is called, and what it is read from."""
+    if isinstance(source, Run):
+        yield source.path.name, RunReadout(source)
+    elif isinstance(source, (str, os.PathLike)):
+        with open_run(source) as run:
+            yield run.path.name, RunReadout(run)
+    else:
+        monitor = _monitor(source)
+        yield monitor.info.model.rpartition(".")[2], MonitorReadout(monitor)
+
+
+def _monitor(source: object) -> Monitor:
+    from taiyi_fx.instrumented import InstrumentedModule, monitor_of
+    from taiyi_fx.monitor import Monitor
+
+    monitor = monitor_of(source) if isinstance(source, InstrumentedModule) else source
+    if not isinstance(monitor, Monitor):
+        raise TypeError(
+            "a report is made of a run, its folder, a monitor or what taiyi_fx.instrument "
+            f"returned, not of a {type(source).__name__}"
+        )
+    return monitor

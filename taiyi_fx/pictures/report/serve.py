@@ -1,0 +1,203 @@
+"""The live page's server: for this machine alone, behind a token, and for reading only."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+import sys
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, cast
+from urllib.parse import parse_qs
+
+from taiyi_fx.pictures.report.chunks import Chunk
+from taiyi_fx.pictures.report.header import as_json
+from taiyi_fx.pictures.report.live import LiveRun
+from taiyi_fx.pictures.report.page import assemble
+from taiyi_fx.runs.opening import open_run
+
+HOST = "127.0.0.1"
+_JSON, _HTML, _BYTES = "application/json", "text/html; charset=utf-8", "application/octet-stream"
+_TEXT = "text/plain; charset=utf-8"
+_SECONDS = 30
+_NOTHING_ELSE = "default-src 'none'"
+
+
+class Server:
+    """Serves a run's page on 127.0.0.1, as the run stands.
+
+    The page's address has a random token; without it, and under another host's name, nothing is
+    answered. It only reads: there is no way to write. Use it in a ``with`` block, or close it.
+
+    Args:
+        path: The run's folder.
+        port: Where to listen; 0 takes a free one.
+
+    Attributes:
+        address: The page's, with its token.
+
+    Raises:
+        FileNotFoundError: There is no run.
+        ImportError: It is in Parquet, and pyarrow is not installed.
+        OSError: It cannot be read, or the port is taken.
+        ValueError: It is damaged, or the port is none.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], port: int = 0) -> None:
+        if not 0 <= port < 2**16:
+            raise ValueError(f"a port is a whole number from 0 to 65535, not {port}")
+        with open_run(path) as run:
+            live = LiveRun(run.path)
+        self._http = _Http((HOST, port), live)
+        self.address = f"http://{HOST}:{self._http.server_port}/{self._http.token}/"
+
+    def serve(self) -> None:
+        """Answers until `stop` is called from another thread, or an interrupt."""
+        self._http.serve_forever()
+
+    def stop(self) -> None:
+        """Ends `serve`."""
+        self._http.shutdown()
+
+    def close(self) -> None:
+        """Gives back the port."""
+        self._http.server_close()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Http(ThreadingHTTPServer):
+    """The standard library's server with what its handlers need."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], live: LiveRun) -> None:
+        self.live = live
+        self.token = secrets.token_urlsafe()
+        super().__init__(address, _Handler)
+        self.names = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # the base class's types
+        """Tells of an error, but not of a page that was closed."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    kind: str
+    body: bytes
+    policy: str = _NOTHING_ELSE
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one connection."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = _SECONDS
+
+    def do_GET(self) -> None:
+        """Gives what is asked for."""
+        self._send(self._answer())
+
+    def do_HEAD(self) -> None:
+        """Gives the same without its body."""
+        self._send(self._answer(), with_body=False)
+
+    def _refuse(self) -> None:
+        """Nothing can be written."""
+        self.close_connection = True  # a body that is not read would be the next request
+        told = _failure(HTTPStatus.METHOD_NOT_ALLOWED, "this server only reads")
+        self._send(told, Allow="GET, HEAD")
+
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse  # noqa: N815
+
+    def version_string(self) -> str:
+        """What the server says it is."""
+        return "taiyi-fx"
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's
+        """The terminal stays quiet."""
+
+    def _answer(self) -> _Answer:
+        http = cast("_Http", self.server)
+        if not self._is_for(http):
+            return _failure(HTTPStatus.FORBIDDEN, "this address is not served here")
+        path, _, query = self.path.partition("?")
+        _, token, *rest = [*path.split("/", 2), ""]
+        if not secrets.compare_digest(token.encode(), http.token.encode()) or len(rest) != 2:
+            return _failure(HTTPStatus.NOT_FOUND, "there is nothing here")
+        return _found(http.live, rest[0], query)
+
+    def _is_for(self, http: _Http) -> bool:
+        """Whether this machine is asked by its own name: others can be made to lead here."""
+        return self.headers.get_all("Host", [])[1:] == [] and self.headers["Host"] in http.names
+
+    def _send(self, answer: _Answer, *, with_body: bool = True, **more: str) -> None:
+        self.send_response(answer.status)
+        told = {
+            "Content-Type": answer.kind,
+            "Content-Length": str(len(answer.body)),
+            "Content-Security-Policy": f"{answer.policy}; frame-ancestors 'none'",
+            **_HEADERS,
+            **more,
+        }
+        for name, value in told.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_body:
+            self.wfile.write(answer.body)
+
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def _found(live: LiveRun, path: str, query: str) -> _Answer:
+    if path == "":
+        page = assemble(live.header(), [])
+        return _Answer(HTTPStatus.OK, _HTML, page.text.encode(errors="replace"), page.policy)
+    if path == "header":
+        return _Answer(HTTPStatus.OK, _JSON, as_json(live.header()).encode("ascii"))
+    kind, _, number = path.partition("/")
+    if kind != "chunk" or not _is_whole(number):
+        return _failure(HTTPStatus.NOT_FOUND, "there is nothing here")
+    return _chunk(live, int(number), query)
+
+
+def _chunk(live: LiveRun, number: int, query: str) -> _Answer:
+    asked = parse_qs(query, keep_blank_values=True)
+    (after,) = asked.get("after", [None])[-1:]
+    if after is not None and not _is_whole(after.removeprefix("-")):
+        return _failure(HTTPStatus.BAD_REQUEST, "after is a step, a whole number")
+    try:
+        chunk = live.chunk(number, None if after is None else int(after))
+    except (OSError, ValueError) as error:
+        return _failure(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+    if chunk is None:
+        return _failure(HTTPStatus.NOT_FOUND, "there is no such chunk")
+    return _Answer(HTTPStatus.OK, _BYTES, framed(chunk))
+
+
+def framed(chunk: Chunk) -> bytes:
+    """A chunk as bytes: how long its entry is (four bytes, little-endian), the entry, its data."""
+    entry = as_json(chunk.entry).encode("ascii")
+    return struct.pack("<I", len(entry)) + entry + chunk.data()
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20
+
+
+def _failure(status: HTTPStatus, text: str) -> _Answer:
+    return _Answer(status, _TEXT, text.encode(errors="replace"))

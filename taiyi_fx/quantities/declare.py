@@ -1,0 +1,287 @@
+"""Quantities: pure functions of named readings, usable by name once declared."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import nn
+
+from taiyi_fx.passes.ir import Reading
+from taiyi_fx.quantities.options import check_type
+from taiyi_fx.quantities.places import EACH, Missing, Place, Source
+from taiyi_fx.schedule import Schedule
+
+
+class NoValue(Exception):
+    """A quantity has no value at this step, and that is as it should be; the message says why.
+
+    For a quantity's function to raise: there is no record, no warning, and `Monitor.explain`
+    tells the reason.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """A number, or a vector, computed from readings of a module.
+
+    Attributes:
+        name: How configurations and records call it.
+        compute: The pure function; its positional parameters are named as the sources.
+        sources: What each of them is made of.
+        window: Whether values and gradients come stacked along a new first axis, one entry for
+            each step since the quantity was last emitted.
+        requires: Says what a module lacks, or None.
+        documentation: What it is, with lines such as ``Formula: ...`` that `quantities` lists.
+        over_all: Computes the whole model's value from the reading at each call of each module.
+        batched: Whether the function acts on the reading of each call alone, so that it can be
+            given those of many, stacked along leading axes.
+    """
+
+    name: str
+    compute: Callable[..., Any]
+    sources: Mapping[str, Source]
+    window: bool = False
+    requires: Callable[[nn.Module], str | None] | None = None
+    documentation: str = ""
+    over_all: Callable[[Sequence[Any]], Any] | None = None
+    batched: bool = False
+
+    def __repr__(self) -> str:
+        return f"<quantity {self.name}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Computes the quantity from finished readings, as its function does."""
+        return self.compute(*args, **kwargs)
+
+    @property
+    def unit(self) -> str:
+        """What its numbers are in, as its documentation says; empty for the tensor's own unit."""
+        found = re.search(r"^Unit: (.*)$", self.documentation, re.MULTILINE)
+        return found[1] if found else ""
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """What a configuration may set, by name."""
+        own = inspect.signature(self.compute, eval_str=True).parameters.values()
+        found = {p.name: p for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY}
+        for source in self.sources.values():
+            found.update(source.options)
+        return found
+
+    def at(self, schedule: Schedule, **options: Any) -> Request:
+        """This quantity on a schedule, as an entry of a configuration."""
+        return Request(self, schedule, options)
+
+    def compute_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The part of the options that goes to the function itself."""
+        own = inspect.signature(self.compute).parameters if options else {}
+        return {k: v for k, v in options.items() if k in own}
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Checks names, types and values of options.
+
+        Raises:
+            ValueError: One is unknown or not of the values allowed.
+        """
+        for name, value in options.items():
+            if name not in self.options:
+                allowed = ", ".join(sorted(self.options)) or "none"
+                raise ValueError(f"{self.name} has no option {name!r}; its options are: {allowed}")
+            check_type(self.name, self.options[name], value)
+        for source in self.sources.values():
+            parameters = inspect.signature(source.reduction).parameters
+            source.reduction(
+                **source.fixed, **{k: v for k, v in options.items() if k in parameters}
+            )
+
+    def readings(self, module: nn.Module, options: Mapping[str, Any]) -> dict[str, Reading]:
+        """What has to be read at a module.
+
+        Raises:
+            Missing: The module cannot have this quantity.
+        """
+        lacking = self.requires(module) if self.requires else None
+        if lacking:
+            raise Missing(lacking)
+        return {name: source.reading(module, options) for name, source in self.sources.items()}
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it needs what was read at an earlier due step."""
+        return any(source.ago for source in self.sources.values())
+
+    @property
+    def is_of_each_parameter(self) -> bool:
+        """Whether there is one value for each parameter of a module, named after it."""
+        return any(source.name == EACH for source in self.sources.values())
+
+    def for_each(self, module: nn.Module, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The options of each value that a module has: one, or one for each parameter.
+
+        Raises:
+            Missing: The module cannot have this quantity.
+        """
+        every = [dict(options)]
+        if self.is_of_each_parameter and options.get("param", EACH) == EACH:
+            names = [name for name, _ in module.named_parameters(recurse=False)]
+            if not names:
+                raise Missing("has no parameters of its own (its parts may: match them)")
+            every = [{**options, "param": name} for name in names]
+        for each in every:
+            self.readings(module, each)
+        return every
+
+
+@dataclass(frozen=True)
+class Request:
+    """A quantity with its schedule and options, as a configuration asks for it."""
+
+    quantity: Quantity
+    schedule: Schedule
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+_REGISTRY: dict[str, Quantity] = {}
+
+
+def quantity(
+    name: str | None = None,
+    /,
+    *,
+    window: bool = False,
+    requires: Callable[[nn.Module], str | None] | None = None,
+    over_all: Callable[[Sequence[Any]], Any] | None = None,
+    batched: bool = False,
+    **sources: Source,
+) -> Callable[[Callable[..., Any]], Quantity]:
+    """Declares a quantity: the decorated function of the named readings.
+
+    The function gets finished readings (tensors on the model's device) by position or name and
+    returns a scalar, a vector, or a dictionary of suffix to value, where ``""`` is the quantity
+    itself. Its keyword-only parameters are options that a configuration may set.
+
+    Args:
+        name: The name to use in configurations; by default the function's.
+        window: Hand over values and gradients stacked over all steps since the last emission.
+        requires: Takes a module, returns what it lacks, or None.
+        over_all: Takes what the only source gave at each call of each module that the quantity is
+            asked of, and returns what is recorded for the model itself, the module ``""``.
+        batched: The function acts on the reading of each call alone, as a root does: it is then
+            called once for many modules, with readings stacked along leading axes (numbers come
+            as vectors), and returns as many numbers.
+        **sources: What each parameter is made of, such as ``output.square_sum``.
+
+    Raises:
+        TypeError: The function's parameters and the sources' names differ.
+        ValueError: Another quantity has this name.
+    """
+    if callable(name):
+        raise TypeError(
+            "@quantity takes the readings behind the function's parameters, such as "
+            "@quantity(norm=output.norm)"
+        )
+
+    def declare(function: Callable[..., Any]) -> Quantity:
+        text = inspect.getdoc(function) or ""
+        called = name or function.__name__
+        made = Quantity(called, function, sources, window, requires, text, over_all, batched)
+        _check_declaration(made)
+        _REGISTRY[made.name] = made
+        return made
+
+    return declare
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where else a quantity can be had.
+
+    Attributes:
+        place: The place.
+        words: How documentation calls it.
+        symbol: And formulas.
+    """
+
+    place: Place
+    words: str
+    symbol: str
+
+
+def also_at(
+    made: Quantity,
+    elsewhere: Mapping[str, Elsewhere],
+    *,
+    instead_of: tuple[str, str] = ("the output", "y"),
+) -> None:
+    """Declares the same quantity at other places.
+
+    Args:
+        made: A quantity of one place.
+        elsewhere: By name, where else.
+        instead_of: How the quantity's own documentation and formula call its place.
+    """
+    for name, there in elsewhere.items():
+        sources = {k: there.place.reduce_as(source) for k, source in made.sources.items()}
+        text = _retold(made.documentation, instead_of, there).replace(f"{made.name}.", f"{name}.")
+        twin = dataclasses.replace(made, name=name, sources=sources, documentation=text)
+        _check_declaration(twin)
+        _REGISTRY[name] = twin
+
+
+def _retold(text: str, instead_of: tuple[str, str], there: Elsewhere) -> str:
+    words, symbol = instead_of
+    lines = text.replace(words, there.words).splitlines()
+    return "\n".join(
+        re.sub(rf"\b{symbol}\b", there.symbol, line) if line.startswith("Formula: ") else line
+        for line in lines
+    )
+
+
+def find_quantity(name: str) -> Quantity | None:
+    """The quantity declared under a name."""
+    return _REGISTRY.get(name)
+
+
+def quantity_names() -> list[str]:
+    """The names of all declared quantities, sorted."""
+    return sorted(_REGISTRY)
+
+
+def _check_declaration(made: Quantity) -> None:
+    parameters = inspect.signature(made.compute).parameters.values()
+    wanted = [p.name for p in parameters if p.kind is not inspect.Parameter.KEYWORD_ONLY]
+    if set(wanted) != set(made.sources):
+        raise TypeError(
+            f"quantity {made.name!r}: the function takes {_listed(wanted)}, "
+            f"but the readings given are {_listed(made.sources)}"
+        )
+    for parameter in parameters:
+        is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        if is_option and parameter.default is inspect.Parameter.empty:
+            raise TypeError(f"quantity {made.name!r}: the option {parameter.name!r} has no default")
+    if made.over_all and len(made.sources) != 1:
+        raise TypeError(f"quantity {made.name!r}: over_all takes one reading, not {len(wanted)}")
+    for source in made.sources.values():
+        if not isinstance(source, Source):
+            raise TypeError(
+                f"quantity {made.name!r}: {source!r} is no reading, such as output.norm"
+            )
+    if made.batched and (made.window or made.over_all or made.looks_back):
+        raise TypeError(f"quantity {made.name!r}: batched is what is of one step and one call")
+    known = _REGISTRY.get(made.name)
+    if known and _origin(known) != _origin(made):
+        raise ValueError(f"a quantity named {made.name!r} exists already ({_origin(known)})")
+
+
+def _origin(made: Quantity) -> str:
+    # The same function declared again, as a notebook's cell does, replaces itself.
+    return f"{made.compute.__module__}.{made.compute.__qualname__}"
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(repr, names)) or "nothing"

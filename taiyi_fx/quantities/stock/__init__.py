@@ -1,0 +1,31 @@
+"""The quantities that come with taiyi_fx; importing this declares them all."""
+
+from taiyi_fx.quantities.stock import (
+    activations,
+    activity,
+    batchnorm,
+    gradients,
+    health,
+    images,
+    loss,
+    noise,
+    parameters,
+    raw,
+    spectra,
+    weights,
+)
+
+__all__ = [
+    "activations",
+    "activity",
+    "batchnorm",
+    "gradients",
+    "health",
+    "images",
+    "loss",
+    "noise",
+    "parameters",
+    "raw",
+    "spectra",
+    "weights",
+]

@@ -1,0 +1,22 @@
+"""The loss, where the model or one of its modules returns it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from taiyi_fx.quantities.declare import quantity
+from taiyi_fx.quantities.places import output
+from taiyi_fx.reductions import ScalarValue
+
+
+@quantity("Loss", batched=True, scalar=output.scalar)
+def loss(scalar: ScalarValue) -> Tensor:
+    """What a loss module, or a model that returns its loss, returns: a scalar.
+
+    Over several micro-batches, their mean. An output that is no scalar is told, with its shape.
+    Of a model that returns its loss among other things, ask with ``tensor="loss"``.
+
+    Formula: mean over calls of y
+    Accuracy: 1e-5
+    """
+    return scalar.total / scalar.n

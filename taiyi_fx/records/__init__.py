@@ -1,0 +1,1 @@
+"""Records of numbers in memory: by step, by epoch, as grids and tables."""

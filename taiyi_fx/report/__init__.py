@@ -1,6 +1,0 @@
-"""The report: a run as one file to look at in a browser, or live."""
-
-from taiyi_fx.report.report import report
-from taiyi_fx.report.states import State, state_of
-
-__all__ = ["State", "report", "state_of"]

@@ -1,0 +1,89 @@
+"""What is known of a run before its first record."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import nn
+
+from taiyi_fx.config.check import Subscription
+from taiyi_fx.outline import Outline
+from taiyi_fx.passes.ir import GRADIENT_PORTS
+from taiyi_fx.records.record import Series
+from taiyi_fx.version import __version__
+from taiyi_fx.writers.protocol import Direction, RunInfo, SeriesInfo
+
+
+def run_info(
+    root: nn.Module,
+    modules: Mapping[str, nn.Module],
+    subscriptions: Sequence[Subscription],
+    start_step: int,
+    rank: int,
+    outline: Callable[[], Outline],
+) -> RunInfo:
+    """Describes a run to its writers."""
+    units = {s.label: s.quantity.unit for s in subscriptions}
+    directions: dict[str, Direction] = {s.label: _direction(s) for s in subscriptions}
+
+    def describe(series: Series) -> SeriesInfo:
+        name, quantity = series
+        module, call = _call(name, modules)
+        label = next((x for x in _prefixes(quantity) if x in directions), None)
+        direction: Direction = directions[label] if label is not None else ""
+        return SeriesInfo(module, call, quantity, direction, units.get(quantity, ""))
+
+    kind = type(root)
+    return RunInfo(
+        model=f"{kind.__module__}.{kind.__qualname__}",
+        config=[_entry(s) for s in subscriptions],
+        versions={
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "taiyi_fx": __version__,
+        },
+        seed=torch.initial_seed(),
+        start_step=start_step,
+        rank=rank,
+        describe=describe,
+        outline=outline,
+    )
+
+
+def _entry(s: Subscription) -> dict[str, object]:
+    return {
+        "module": s.module,
+        "quantity": s.label,
+        "schedule": " | ".join(map(str, s.schedules)),
+        "options": {name: _plain(value) for name, value in s.options},
+    }
+
+
+def _plain(value: object) -> object:
+    is_plain = isinstance(value, (str, int, float, bool, type(None)))
+    return value if is_plain else repr(value)
+
+
+def _direction(s: Subscription) -> Direction:
+    ports = {reading.site.port for reading in s.readings.values()}
+    if not ports.isdisjoint((*GRADIENT_PORTS, "parameter_grad")):
+        return "backward"
+    return "parameter" if ports and ports <= {"parameter", "buffer"} else "forward"
+
+
+_CALL = re.compile(r"(.*)@([1-9][0-9]{0,8})", re.DOTALL)
+
+
+def _call(name: str, modules: Mapping[str, nn.Module]) -> tuple[str, int]:
+    """A module and its call, of their common name; a name of the user's may end like a call."""
+    found = None if name in modules else _CALL.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, 0)
+
+
+def _prefixes(quantity: str) -> list[str]:
+    """The name, and what it may be a part of: ``A.b.c``, ``A.b``, ``A``."""
+    parts = quantity.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]

@@ -1,0 +1,94 @@
+"""What was read last at each mark."""
+
+import math
+import time
+
+import pytest
+import torch
+
+from taiyi_fx.outline import Item, Mark, Marks, Outline
+from taiyi_fx.pictures.diagram.readings import Reading, number, readings
+from taiyi_fx.records.record import Record
+
+
+def outline(*quantities, module="fc"):
+    marks = Marks(forward=tuple(Mark(quantity, "") for quantity in quantities))
+    return Outline((Item("module", "model"), Item("module", module, module=module, marks=marks, parent=0)), ())  # fmt: skip
+
+
+def read(values, quantity="OutputRMS", mode="train"):
+    records = [Record(step, "fc", quantity, value, mode) for step, value in enumerate(values)]
+    return readings(outline(quantity.split(".")[0]), records)[("fc", quantity.split(".")[0])]
+
+
+def test_the_latest_number_is_shown_with_three_digits():
+    assert read([0.5, 0.98]) == Reading("0.980")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (7, "7"),
+        (1_234_567, "1.23e6"),
+        (1_234, "1234"),
+        (0.98, "0.980"),
+        (61.234, "61.2"),
+        (12345.6, "12346"),
+        (2.1e-4, "2.10e-4"),
+        (-3.5e12, "-3.50e12"),
+        (math.nan, "nan"),
+        (-math.inf, "-inf"),
+    ],
+)
+def test_numbers_are_short(value, text):
+    assert number(value) == text
+
+
+def test_a_series_that_needs_a_look_says_so():
+    assert read([1.0, math.nan]) == Reading("nan", "alert")
+    assert read([1.0, math.inf, 1.0]).state == "warn"
+    assert read([1.0] * 6 + [20.0]) == Reading("20.0", "warn", "up")
+    assert read([1.0] * 6 + [0.05]) == Reading("0.0500", "warn", "down")
+    assert read([0.61], "DeadNeuronRatio").state == "alert"
+
+
+def test_of_several_numbers_the_first_is_shown_and_all_are_told():
+    mark = outline("OutputQuantiles")
+    names = ("OutputQuantiles.q50", "OutputQuantiles.q99")
+    records = [Record(0, "fc", name, value) for name, value in zip(names, (1.0, math.nan), strict=True)]  # fmt: skip
+    (found,) = readings(mark, records).values()
+    assert found == Reading("1.00", "alert", details=("q50 1.00", "q99 nan"))
+
+
+def test_a_mark_that_begins_alike_is_another_one():
+    assert readings(outline("Output"), [Record(0, "fc", "OutputRMS", 1.0)]) == {}
+    assert readings(outline("OutputRMS"), [Record(0, "other", "OutputRMS", 1.0)]) == {}
+
+
+def test_a_tensor_is_told_by_its_shape():
+    assert read([torch.ones(3, 2)]) == Reading("3 × 2")
+
+
+def test_training_comes_before_evaluation():
+    mark = outline("Q")
+    both = [Record(0, "fc", "Q", 1.0), Record(1, "fc", "Q", 2.0, "eval")]
+    assert readings(mark, both)["fc", "Q"].text == "1.00"
+    assert readings(mark, both[1:])["fc", "Q"].text == "2.00"
+
+
+def test_many_records_are_walked_through_once():
+    class Once(list):
+        walks = 0
+
+        def __iter__(self):
+            self.walks += 1
+            return super().__iter__()
+
+    items = [Item("module", "model")]
+    items += [Item("module", f"m{i}", module=f"m{i}", parent=0, marks=Marks(forward=(Mark("Q", ""),))) for i in range(1200)]  # fmt: skip
+    records = Once(Record(step, f"m{i}", "Q", 1.0) for step in range(100) for i in range(1200))
+    began = time.process_time()
+    assert len(readings(Outline(tuple(items), ()), records)) == 1200
+    assert records.walks == 1
+    assert time.process_time() - began < 2

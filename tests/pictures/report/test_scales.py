@@ -1,0 +1,104 @@
+"""Labels of scales: clear of each other, and with digits enough to differ."""
+
+import numpy as np
+import pytest
+
+from tests.pictures.report import fake
+from tests.pictures.report.conftest import wait_until
+
+
+def one_field(mean):
+    """A page of one quantity with these numbers: rows of modules, columns of steps."""
+    outline = fake.Outline()
+    root = outline.add("module", "", -1, class_name="Net")
+    names = [f"layer{row}" for row in range(len(mean))]
+    for name in names:
+        told = {"class_name": "Linear", "module": name, "marks": {"forward": [["Level", ""]]}}
+        outline.add("module", name, root, **told)
+    steps = np.arange(mean.shape[1], dtype=float)
+    parts = {"start": steps, "end": steps, "mean": mean}
+    entry, packed = fake.entry(0, parts, quantity="Level", mode="train", raw=True)
+    told = {"mode": "train", "direction": "forward", "unit": "", "numbers": len(steps), "first": 0}
+    told |= {"last": len(steps) - 1, "state": "ok", "trend": "", "nan": 0, "inf": 0, "chunk": 0}
+    series = [
+        {**told, "module": name, "quantity": "Level", "latest": float(mean[row, -1]), "row": row}
+        for row, name in enumerate(names)
+    ]
+    run = {"name": "run", "model": "Net", "versions": {}, "lives": [0], "epochs": [], "events": []}
+    return fake.header([{**run, "series": series, "chunks": [entry]}], outline, [0]), {0: packed}
+
+
+def bar(page):
+    told = page.get_attribute("#heat-bar", "aria-label")
+    return told.removeprefix("Colour bar: ").split(", ")
+
+
+def test_a_field_of_one_value_has_one_label(show):
+    page = show(*one_field(np.full((2, 10), 0.25)))
+    assert bar(page) == ["0.25"]
+    page.click("#colour-scale button:has-text('linear')")
+    wait_until(page, "document.querySelector('#heat-title').textContent === 'Level'")
+    assert bar(page) == ["0.25"]
+
+
+@pytest.mark.parametrize("scale", ["log", "linear"])
+def test_labels_that_are_close_have_digits_enough_to_differ(show, scale):
+    page = show(*one_field(np.linspace(56.101, 56.124, 40).reshape(2, 20)))
+    page.click(f"#colour-scale button:has-text('{scale}')")
+    wait_until(page, "document.querySelector('#heat-bar').ariaLabel.includes('56.10')")
+    labels = bar(page)
+    assert len(set(labels)) == len(labels) >= 2
+    assert all("56.1" in label for label in labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds"),
+    [
+        ([0.25, 0.25], "0.25"),
+        ([2.291, 2.294], "2.291 … 2.294"),
+        ([1.0, 200.0], "1 … 200"),
+    ],
+)
+def test_a_curve_s_least_and_most_differ_as_texts_where_they_differ(show, values, bounds):
+    page = show(*one_field(np.array([values])))
+    assert page.locator("#charts .legend tbody td").last.inner_text() == bounds
+
+
+def test_labels_of_a_bar_stand_clear_of_each_other(show):
+    page = show(*one_field(np.geomspace(1.1e-4, 9.3e4, 40).reshape(2, 20)))
+    gaps = page.evaluate(
+        """() => {
+          const pen = document.createElement("canvas").getContext("2d");
+          pen.font = "11px system-ui";
+          const value = (power) => 10 ** power;
+          const labels = (powers) => taiyi.numerals(powers.map(value));
+          const all = [];
+          for (let low = -5; low < 4; low += 0.37)
+            for (let span = 0.001; span < 9; span *= 1.9) {
+              const limits = [low, low + span];
+              const ticks = taiyi.logTicks(limits.map(value), 4).map(Math.log10);
+              const told = taiyi.barLabels(pen, { limits, ticks, labels }, [2, 258]);
+              const ends = told.map(({ x, text }) => [x, pen.measureText(text).width / 2]);
+              ends.slice(1).forEach(([x, half], k) => all.push(x - half - ends[k][0] - ends[k][1]));
+            }
+          return all;
+        }"""
+    )
+    assert len(gaps) > 300
+    assert min(gaps) > 3
+
+
+def test_numbers_of_a_scale_differ_as_texts(show):
+    page = show(*one_field(np.full((1, 3), 1.0)))
+    texts = "values => taiyi.numerals(values)"
+    assert page.evaluate(texts, [56.1, 56.12]) == ["56.10", "56.12"]
+    assert page.evaluate(texts, [0, 0.5, 1]) == ["0", "0.5", "1"]
+    assert page.evaluate(texts, [123456, 123457]) == ["1.23456e5", "1.23457e5"]
+    assert page.evaluate(texts, [1000.5, 1000.6]) == ["1000.5", "1000.6"]
+
+
+def test_without_a_quantity_there_is_no_title(show):
+    header, _ = one_field(np.full((1, 3), 1.0))
+    header["runs"][0] |= {"series": [], "chunks": []}
+    page = show(header, {})
+    assert page.text_content("#heat-title") == ""

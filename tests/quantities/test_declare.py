@@ -1,0 +1,185 @@
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx import output, quantity
+
+
+def declared(**sources):
+    return quantity("declared_here", **sources)
+
+
+def test_a_quantity_of_ones_own_is_usable_by_name_and_by_object():
+    @quantity(xx=output.square_sum, n=output.count)
+    def output_rms(xx, n):
+        """Root mean square over all elements."""
+        return (xx / n).sqrt()
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 4)), {"0": ["output_rms"], "Linear": [output_rms.at(taiyi_fx.every(1))]})  # fmt: skip
+    y = model(torch.randn(5, 3))
+    model.monitor.track(0)
+    assert model.monitor.get_output()["0"]["output_rms"][0] == pytest.approx(
+        y.square().mean().sqrt().item()
+    )
+    assert output_rms(torch.tensor(8.0), 2) == 2
+
+
+def test_a_wrong_parameter_name_fails_at_declaration():
+    with pytest.raises(TypeError, match="takes 'xx', 'm', but the readings given are 'xx', 'n'"):
+
+        @declared(xx=output.square_sum, n=output.count)
+        def rms(xx, m):
+            return xx / m
+
+
+def test_what_is_no_reading_fails_at_declaration():
+    with pytest.raises(TypeError, match="3 is no reading"):
+
+        @declared(xx=3)
+        def rms(xx):
+            return xx
+
+
+def test_a_decorator_without_its_readings_says_what_it_takes():
+    with pytest.raises(TypeError, match=r"such as @quantity\(norm=output.norm\)"):
+
+        @quantity
+        def forgotten(norm):
+            return norm
+
+
+def test_an_unknown_reduction_lists_those_there_are():
+    with pytest.raises(AttributeError, match="no reduction 'variance'; there are norm, square_sum"):
+        output.variance  # noqa: B018
+
+
+def test_a_taken_name_is_refused_and_a_cell_run_again_is_not():
+    with pytest.raises(ValueError, match="a quantity named 'InputMean' exists already"):
+
+        @quantity("InputMean", n=output.count)
+        def mean(n):
+            return n
+
+    for _ in range(2):
+
+        @quantity("again", n=output.count)
+        def again(n):
+            return n
+
+
+def test_keyword_only_parameters_are_options_with_checked_types():
+    @quantity("scaled_norm", norm=output.norm)
+    def scaled_norm(norm, *, factor: float = 2.0):
+        return norm * factor
+
+    layer = nn.Sequential(nn.Linear(2, 2))
+    with pytest.raises(taiyi_fx.ConfigError, match="option 'factor' must be a number, not 'two'"):
+        taiyi_fx.instrument(layer, {"0": [["scaled_norm", "every(1)", {"factor": "two"}]]})
+    model = taiyi_fx.instrument(
+        layer, {"0": ["scaled_norm", scaled_norm.at(taiyi_fx.every(1), factor=10)]}
+    )
+    y = model(torch.randn(3, 2))
+    model.monitor.track(0)
+    found = model.monitor.get_output()["0"]
+    assert found["scaled_norm"][0] == pytest.approx(2 * y.norm().item())
+    assert found["scaled_norm(factor=10)"][0] == pytest.approx(10 * y.norm().item())
+
+
+def test_a_reductions_parameter_can_be_fixed_and_is_then_no_option():
+    source = output.moments(reduce="feature")
+    assert "reduce" not in source.options
+    assert "feature_axis" in source.options
+    with pytest.raises(TypeError, match="Moments has no parameter 'reduc'"):
+        output.moments(reduc="feature")
+
+
+def test_a_quantity_may_have_several_parts():
+    @quantity("extremes", m=output.moments)
+    def extremes(m):
+        return {"": m.mean, "n": m.n}
+
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": [extremes]})
+    model(torch.randn(3, 2))
+    model.monitor.track(0)
+    assert model.monitor.get_output()["0"]["extremes.n"] == {0: 6}
+
+
+def test_all_the_seeds_names_are_declared():
+    names = [
+        "InputSndNorm",
+        "OutputGradSndNorm",
+        "WeightNorm",
+        "WeightGradNorm",
+        "InputMean",
+        "InputStd",
+        "InputCovMaxEig",
+        "InputCovStableRank",
+        "InputCovCondition",
+        "InputCovCondition20",
+        "InputCovCondition50",
+        "InputCovCondition80",
+        "OutputGradCovMaxEig",
+        "OutputGradCovStableRank",
+        "OutputGradCovCondition",
+        "OutputGradCovCondition20",
+        "OutputGradCovCondition50",
+        "OutputGradCovCondition80",
+        "RankMe",
+        "LinearDeadNeuronNum",
+        "DeadNeuronRatio",
+        "MeanTID",
+        "VarTID",
+        "WeightParamJump",
+        "ForwardInput",
+        "ForwardOutput",
+        "BackwardInput",
+        "BackwardOutput",
+        "ForwardInputEigOfCov",
+        "BackwardOutputEigOfCov",
+    ]
+    from taiyi_fx.quantities.declare import find_quantity
+
+    for name in names:
+        found = find_quantity(name)
+        assert found is not None, name
+        assert found.compute.__doc__, name
+
+
+def test_what_is_no_reduction_is_refused_where_it_is_given():
+    class Half:
+        def measure(self, x):
+            return (x.sum(),)
+
+        def finish(self, state):
+            return state[0]
+
+    with pytest.raises(TypeError, match="the reduction Half has no merge and no scale"):
+        output.reduce(Half)
+    with pytest.raises(TypeError, match="give the reduction's class, Norm, not one that is made"):
+        output.reduce(taiyi_fx.reductions.Norm())
+
+
+def test_an_option_without_a_default_fails_at_declaration():
+    with pytest.raises(TypeError, match="the option 'k' has no default"):
+
+        @declared(n=output.count)
+        def share(n, *, k):
+            return n / k
+
+
+def test_a_module_that_only_holds_others_is_passed_over():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([nn.Linear(2, 2)])
+
+        def forward(self, x):
+            return self.blocks[0](x)
+
+    model = taiyi_fx.instrument(Model(), {nn.Module: ["InputSndNorm"]})
+    assert {s.module for s in model.monitor.subscriptions} == {"", "blocks.0"}
+    with pytest.raises(
+        taiyi_fx.ConfigError, match="'blocks' \\(ModuleList\\) only holds its parts"
+    ):
+        taiyi_fx.instrument(Model(), {"blocks": ["InputSndNorm"]})
