@@ -166,10 +166,8 @@ def _is_ours(module: str) -> bool:
 
 
 def _used(tree: ast.AST, homes: Mapping[str, str]) -> Iterator[str]:
-    """The modules and packages that a source uses when it runs."""
+    """The modules and packages that a source uses, for types alone too."""
     match tree:
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-            return
         case ast.ImportFrom(module="taiyi_fx", names=names):
             yield from (homes.get(alias.name, alias.name) for alias in names)
         case ast.ImportFrom(module=str(module)) if _is_ours(module):

@@ -953,3 +953,52 @@ def traced_with():
     """How many tensors there are that AOTAutograd traces with."""
     gc.collect()
     return sum(type(x) is FunctionalTensor for x in gc.get_objects())
+
+
+class Residual(nn.Module):
+    """Hooks keep it Python; nothing is asked of it, only of its parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+        for part in (self.up, self.down):
+            part.register_forward_pre_hook(lambda *_: None)
+
+    def forward(self, x):
+        return x + self.down(self.up(x).relu())
+
+
+class Broken(nn.Module):
+    """Each block is compiled by itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Residual(), Residual()])
+
+    def forward(self, x):
+        for block in self.blocks:
+            torch._dynamo.graph_break()
+            x = block(x)
+        return x
+
+
+# torch asks a tensor that enters a block for its gradient.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
+@pytest.mark.parametrize("asked", [["InputSndNorm", "OutputGradSndNorm"], ["OutputGradSndNorm"]])
+def test_several_parts_that_end_in_one_graph_are_all_read(asked):
+    def trained(way):
+        torch.manual_seed(0)
+        torch.compiler.reset()
+        # Of what comes last only the value is asked for: it leaves no ticket of its own.
+        model = taiyi_fx.instrument(Broken(), {"*.up": asked, "*.down": ["InputSndNorm"]})
+        called = torch.compile(model, backend="aot_eager") if way == "compiled" else model
+        for step in range(2):
+            called(torch.randn(3, 4)).square().sum().backward()
+            model.monitor.track(step)
+        return {(r.module, r.quantity, r.step): r.value for r in model.monitor.records}
+
+    eager, compiled = trained("eager"), trained("compiled")
+    assert list(compiled) == list(eager)
+    assert len(eager) == 4 * (1 + len(asked))
+    for series, value in eager.items():
+        assert compiled[series] == pytest.approx(value, rel=1e-6), series

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import tempfile
@@ -18,6 +19,9 @@ import torch.multiprocessing as mp
 from taiyi_fx import MonitorWarning
 
 Check = Callable[[int, int], Any]
+
+_PATIENCE = 300
+"""Seconds that a check may take on a busy machine."""
 
 
 def run(checks: Mapping[str, Check], ranks: int) -> Callable[[str], list[Any]]:
@@ -48,6 +52,7 @@ def _one(rank: int, ranks: int, folder: str, checks: Mapping[str, Check]) -> Non
         for i, (name, check) in enumerate(checks.items()):
             store = dist.FileStore(os.path.join(folder, f"store{i}"), ranks)
             seconds = timedelta(seconds=60)  # a check that hangs is one that fails
+            faulthandler.dump_traceback_later(_PATIENCE, exit=True)  # compiled code has no timeout
             dist.init_process_group("gloo", None, seconds, ranks, rank, store)
             torch.manual_seed(0)
             try:
@@ -57,5 +62,6 @@ def _one(rank: int, ranks: int, folder: str, checks: Mapping[str, Check]) -> Non
                 found[name] = f"on rank {rank}: {traceback.format_exc()}"
             finally:
                 dist.destroy_process_group()
+        faulthandler.cancel_dump_traceback_later()
     finally:
         torch.save(found, os.path.join(folder, str(rank)))

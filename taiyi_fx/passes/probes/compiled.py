@@ -120,7 +120,10 @@ def end_forward(board: Board) -> None:
     parts = getattr(board, f"{trace}_parts") or []
     tickets = getattr(board, f"{trace}_tickets") or []
     carriers = [getattr(board, name) for name in _carriers(trace)]
-    left = leave(parts, carriers, trace)
+    # One graph may hold several parts of the model, each of which ends by itself.
+    earlier = _left_earlier(trace)
+    before_it = getattr(board, earlier) if earlier else []
+    left = [*before_it, *leave(parts, carriers, trace, len(before_it))]
     setattr(board, f"{trace}_parts", None)
     place = _place_left(trace)
     if board.is_within:
@@ -129,6 +132,8 @@ def end_forward(board: Board) -> None:
             left = merged(before, left, trace)
     setattr(board, place, left)
     if carriers:
+        ticket = getattr(board, f"{trace}_ticket")
+        tickets = [ticket, *tickets] if earlier and ticket is not None else tickets
         setattr(board, f"{trace}_tickets", None)
         setattr(board, f"{trace}_ticket", one_of(tickets, carriers, trace))
 
@@ -169,6 +174,14 @@ def _other_carriers(trace: str, reader: str, index: int) -> tuple[tuple[str, int
 def _carriers(trace: str) -> tuple[str, ...]:
     found = TRACES[trace]
     return tuple(_put(found, index) for index in range(len(found.carriers)))
+
+
+@torch.compiler.assume_constant_result
+def _left_earlier(trace: str) -> str:
+    """Where a part of the model that ended earlier in this graph left what it read, if one did."""
+    found = TRACES[trace]
+    found.ends += 1
+    return found.place if found.ends > 1 else ""
 
 
 @torch.compiler.assume_constant_result

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Numbers, State, fast_path
-from taiyi_fx.passes.probes.parts import at_call, is_spread, ranks_of
+from taiyi_fx.passes.probes.parts import at_call, is_spread, ranks_of, stand_in
 from taiyi_fx.passes.structure import is_dressed
 
 if TYPE_CHECKING:
@@ -59,14 +59,25 @@ def _measured(reduction: Any, x: Tensor) -> State | Numbers:
 
 def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
     """What this rank reduces of a tensor that may be spread over several."""
-    if is_dressed(x):
-        with torch._C.DisableTorchFunctionSubclass():
-            return x.as_subclass(Tensor)
     if not is_spread(x):
-        return x
+        return _plain(x)
     for slot in slots:
         slot.ranks = ranks_of(x)
     return at_call(x, reduction, is_joined=slots[0].is_joined)
+
+
+def like_part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor:
+    """A tensor of the shape and type of what the ranks reduce of one: no rank asks another."""
+    if not is_spread(x):
+        return _plain(x)
+    return stand_in(x, reduction, is_joined=slots[0].is_joined)
+
+
+def _plain(x: Tensor) -> Tensor:
+    if not is_dressed(x):
+        return x
+    with torch._C.DisableTorchFunctionSubclass():
+        return x.as_subclass(Tensor)
 
 
 def without_frames(error: Exception) -> Exception:

@@ -31,7 +31,7 @@ from taiyi_fx.passes.ir import State, has_fixed_shape
 from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
 from taiyi_fx.passes.probes.eager_taps import WithInput, give_one_of
 from taiyi_fx.passes.probes.edited import same
-from taiyi_fx.passes.probes.folds import fold, part_of
+from taiyi_fx.passes.probes.folds import fold, like_part_of, part_of
 from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
 from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
 
@@ -44,6 +44,13 @@ _OPEN = (
     "what is kept of a gradient has the batch's size, which the compiler left open: read it "
     "without compiling, or compile with dynamic=False"
 )
+_OTHER_LAYOUT = (
+    "its gradient is spread over the ranks in another way than the tensor is, which compiled code "
+    "has no room for: read it without compiling"
+)
+
+PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
+"""What is measured of a tensor, for a reduction and its slots."""
 
 
 @one_operation
@@ -85,8 +92,10 @@ def watch(
     found, reading = TRACES[trace], READERS[reader]
     is_traced = detect_fake_mode((y, carrier)) is not None
     if is_traced and not any(entry in found.rooms for entry in reading.entries()):
-        # Only the kinds are used: the compiler drops the arithmetic.
-        for entry, state in _states(found, reading, y.detach(), x).items():
+        # Only the kinds are used: the compiler drops the arithmetic. It would keep a collective, on
+        # those ranks alone that have no state of it.
+        stand_ins = _states(found, reading, y.detach(), x, part_of=like_part_of)
+        for entry, state in stand_ins.items():
             if not has_fixed_shape(reading.groups[entry.group][0]) and any(
                 map(is_left_open, state)
             ):
@@ -111,24 +120,29 @@ def apart(y: Tensor) -> Tensor:
 
 
 @one_operation
-def leave(parts: list[Part], carriers: list[Tensor], trace: str) -> list[Tensor]:
+def leave(parts: list[Part], carriers: list[Tensor], trace: str, behind: int) -> list[Tensor]:
     """All that was read of values, in as few tensors as it takes.
 
     Args:
         parts: What was read.
         carriers: By which is found what checkpoints read.
         trace: The graph.
+        behind: How many tensors stand before these, left by parts of the model that ended earlier.
     """
     found = TRACES[trace]
+    earlier = found.values if behind else {}
+    have_left = {entry.reader for entry in earlier}
     held = {key: part for c in carriers for key, part in _box_of(c, found).read.items()}
-    parts = [*parts, *((reader, held[reader]) for reader in found.within if reader in held)]
+    within = [r for r in found.within if r in held and r not in have_left]
+    left, rooms = found.arranged([*parts, *((reader, held[reader]) for reader in within)])
     found.lost = {
         entry
         for reader in found.within
         if reader not in held
         for entry in READERS[reader].entries()
     }
-    left, found.values = found.arranged(parts)
+    moved = {e: room._replace(tensor=room.tensor + behind) for e, room in rooms.items()}
+    found.values = {**earlier, **moved}
     return left
 
 
@@ -178,6 +192,9 @@ class _Box:
             g = g.clone(memory_format=torch.contiguous_format)
         found = _states(self.trace, reader, g, x, only=entries)
         for entry, state in found.items():
+            if self.trace.kinds[entry] != self.trace.rooms[entry].kinds:
+                self.trace.refuse(entry, ValueError(_OTHER_LAYOUT))
+                continue
             if entry in self.states:  # one reader of two forwards in one graph
                 with for_compiled_code():
                     state = reader.merge(entry, self.states[entry], state)
@@ -258,6 +275,7 @@ def _states(
     x: Tensor,
     given: Tensor | None,
     only: Sequence[Entry] | None = None,
+    part_of: PartOf = part_of,
 ) -> dict[Entry, State]:
     """What can be measured of a tensor, or of a gradient beside what the call was given."""
     states: dict[Entry, State] = {}

@@ -54,11 +54,17 @@ def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None
         reduction: What becomes of it.
         is_joined: Whether the results of the ranks are joined.
     """
-    if not is_joined:
-        return whole(x)
-    if _is_partial(x) or not _may_be_parts(x, reduction):
-        return whole(x) if _is_first(x, every_dimension=True) else _after(whole(x))
-    return _local(x) if _is_first(x) else None
+    if not _takes_whole(x, reduction, is_joined=is_joined):
+        return _local(x) if _is_first(x) else None
+    counts = not is_joined or _is_first(x, every_dimension=True)
+    return whole(x) if counts else _after(whole(x))
+
+
+def stand_in(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor:
+    """A tensor like what the ranks reduce of one, without a collective: of the same shape."""
+    local = _local(x)
+    is_whole = _takes_whole(x, reduction, is_joined=is_joined)
+    return local.new_empty(x.shape) if is_whole else local
 
 
 def ranks_of(x: Tensor) -> tuple[int, ...]:
@@ -89,6 +95,10 @@ def _held(x: Tensor, parts: bool, members: Sequence[int]) -> Tensor | None:
 
 def _after(_: Tensor) -> None:
     """Nothing, once a collective is made that other ranks need."""
+
+
+def _takes_whole(x: Tensor, reduction: Foldable, *, is_joined: bool) -> bool:
+    return not is_joined or _is_partial(x) or not _may_be_parts(x, reduction)
 
 
 def _may_be_parts(x: Tensor, reduction: Foldable) -> bool:

@@ -107,6 +107,7 @@ class Trace:
         reached: What gradients reach, in their order.
         lost: What could not be handed over.
         arrived: The gradients of each carrier that are still to be unpacked.
+        ends: How many parts of the model ended in it: one, where it has the whole of a forward.
     """
 
     board: Board
@@ -122,6 +123,7 @@ class Trace:
     reached: dict[Entry, None] = field(default_factory=dict)
     lost: set[Entry] = field(default_factory=set)
     arrived: list[list[Tensor]] = field(default_factory=list)
+    ends: int = 0
 
     def __post_init__(self) -> None:
         TRACES[self.key] = self

@@ -15,7 +15,7 @@ def test_an_engine_that_fails_shows_what_it_said():
 
 def test_the_engine_is_found_without_an_activated_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    code = "from taiyi_fx.diagram.engines import find_engine; print(find_engine())"
+    code = "from taiyi_fx.pictures.diagram.engines import find_engine; print(find_engine())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "graphviz-pure" in found.stdout
 
