@@ -367,7 +367,9 @@ def test_a_forward_that_no_graph_can_stand_in_for_stays_python_and_says_why(forw
     assert STAY[forward] in capture.python[""], capture.python[""]
 
 
-@pytest.mark.parametrize("forward", [f for f in STAY if f is not asks_for_none], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "forward", [f for f in STAY if f is not asks_for_none], ids=lambda f: f.__name__
+)
 def test_a_child_that_stays_python_keeps_its_parent_python_but_not_its_siblings(forward, capsys):
     model = nn.Sequential(nn.Sequential(nn.Linear(4, 4)), made(forward))
     capture = traced(model, ["1.fc"])
