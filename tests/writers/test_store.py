@@ -225,9 +225,9 @@ def test_what_is_known_of_a_run_is_there_and_of_no_host(kind, tmp_path):
         assert [(c["module"], c["quantity"]) for c in run.config] == [("0", "InputMean")]
         assert run.versions["torch"] == torch.__version__
         assert repr(run) == f"<Run '{tmp_path}': {run.model}, 1 series>"
-        text = str([life._asdict() for life in run.lives])
-        assert repr(run.lives) == (
-            f"[Life(start_step=0, model={run.model!r}, config=<1 quantities>, "
+        text = str([session._asdict() for session in run.sessions])
+        assert repr(run.sessions) == (
+            f"[Session(start_step=0, model={run.model!r}, config=<1 quantities>, "
             f"versions={run.versions!r}, seed={2**64 - 1})]"
         )
     assert "InputMean" in text
@@ -249,7 +249,7 @@ def test_a_resumed_run_drops_what_lies_at_its_first_step_and_beyond(kind, tmp_pa
         assert run.series("b", "q").values.tolist() == [1]
         assert list(run.tensors("a", "t")) == [0, 1, 2, 3]
         assert [e.step for e in run.events] == [0, 1, 2, 3]
-        assert [life.start_step for life in run.lives] == [0, 4]
+        assert [session.start_step for session in run.sessions] == [0, 4]
         assert run.modules == ["a", "b"]
 
 
@@ -259,7 +259,7 @@ def test_a_run_resumed_twice_at_a_step_has_it_once(kind, tmp_path):
         written(kind, tmp_path, [numbers(s, [10.0 * start + s]) for s in range(start, 4)], start)
     with taiyi_fx.open_run(tmp_path) as run:
         assert run.series("a", "q").values.tolist() == [0, 11, 12, 13]
-        assert [life.start_step for life in run.lives] == [0, 1]
+        assert [session.start_step for session in run.sessions] == [0, 1]
 
 
 @both
@@ -275,7 +275,7 @@ def test_a_run_is_not_overwritten_unless_asked(kind, tmp_path):
     written(kind, tmp_path, [numbers(0, [2.0])], overwrite=True)
     with taiyi_fx.open_run(tmp_path) as run:
         assert run.series("a", "q") == ([0], [2])
-        assert len(run.lives) == 1
+        assert len(run.sessions) == 1
 
 
 @both
@@ -283,7 +283,7 @@ def test_a_run_that_ended_before_its_first_record_is_begun_again(kind, tmp_path)
     written(kind, tmp_path, [])
     written(kind, tmp_path, [numbers(0, [1.0])])
     with taiyi_fx.open_run(tmp_path) as run:
-        assert len(run.lives) == 1
+        assert len(run.sessions) == 1
         assert run.series("a", "q") == ([0], [1])
 
 
