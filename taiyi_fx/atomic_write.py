@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are there complete or not at all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(file: Path) -> Iterator[Path]:
-    """A path to write to, which becomes the file when the body has run; links stay.
+    """A path to write to, which replaces the file when the body has run; links stay.
 
     Raises:
         FileNotFoundError: There is no folder for it.
         OSError: The file cannot be replaced, or is there and is no regular file: a folder, or a
-            device, which would be gone.
+            device, which would be lost.
     """
     check_place(file)
     file = Path(os.path.realpath(file))
@@ -28,11 +28,11 @@ def atomic_write(file: Path) -> Iterator[Path]:
 
 
 def check_place(file: Path) -> None:
-    """Raises if a file cannot be put there, for one who would make it at length.
+    """Raises where `atomic_write` would: to be called before a file is made at length.
 
     Raises:
         FileNotFoundError: There is no folder for it.
-        OSError: It is there and is no regular file.
+        OSError: There is something else than a regular file.
     """
     if not file.parent.is_dir():
         raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write {file.name} in")

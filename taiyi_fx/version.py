@@ -1,3 +1,3 @@
-"""The version, known without an installation, too."""
+"""The version, available without an installation as well."""
 
 __version__ = "0.1.0"

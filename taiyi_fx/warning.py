@@ -1,4 +1,4 @@
-"""Warnings, told at the line of the user's that led to them."""
+"""Warnings at the line of the user's code that led to them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def warn(text: str) -> None:
 
 
 def warn_of(failures: Sequence[str]) -> None:
-    """Warns of all of these at once, if there are any."""
+    """Gives one warning of all failures, where there are any."""
     if failures:
         warn("\n".join(failures))
 

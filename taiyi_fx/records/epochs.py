@@ -1,4 +1,4 @@
-"""Epochs: what each scalar series did between two ticks."""
+"""Statistics of each scalar series over an epoch."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from taiyi_fx.records.record import Block, Record
 from taiyi_fx.reductions import Quantiles
 
 _WAITING = 256
-"""How many blocks wait to be folded, where they are not kept anyway."""
+"""Blocks that wait to be added up in streaming statistics."""
 
 Statistics = Literal["exact", "streaming"]
-"""Whether an epoch's values are kept until its end, for quantiles, or folded one by one."""
+"""Keep an epoch's values until its end, for quantiles; or add them up one by one."""
 
 
 @dataclass(frozen=True)
 class EpochSummary:
-    """What one scalar series did in one epoch. NaN in a value gives NaN.
+    """The statistics of one scalar series in one epoch. A NaN among the values gives NaN.
 
     Attributes:
         epoch: The epoch's number.
@@ -53,7 +53,7 @@ class EpochSummary:
 
 
 class Epochs:
-    """Folds records until an epoch is closed.
+    """Statistics of the epoch under way, series by series.
 
     Args:
         statistics: ``"exact"`` keeps an epoch's values; ``"streaming"`` five numbers a series.
@@ -63,25 +63,25 @@ class Epochs:
     """
 
     def __init__(self, statistics: Statistics) -> None:
-        self._make: type[_Kept] = _Values if statistics == "exact" else _Running
+        self._make: type[_SeriesStatistics] = _Exact if statistics == "exact" else _Streaming
         self._may_wait = math.inf if statistics == "exact" else _WAITING
-        self._series: dict[tuple[str, str, Mode], _Kept] = {}
+        self._series: dict[tuple[str, str, Mode], _SeriesStatistics] = {}
         self._blocks: list[Block] = []
         self.next = 0
 
     def add(self, record: Record) -> None:
-        """Takes in a record; those of vectors are passed over."""
+        """Adds a record; records of tensors are left out."""
         if isinstance(record.value, torch.Tensor):
             return
         self._add(record.module, record.quantity, record.mode, record.value)
 
     def add_block(self, block: Block) -> None:
-        """Takes in the numbers of a block."""
+        """Adds the numbers of a block."""
         self._blocks.append(block)
         if len(self._blocks) >= self._may_wait:
-            self._take_in()
+            self._add_waiting()
 
-    def _take_in(self) -> None:
+    def _add_waiting(self) -> None:
         for _, mode, series, values in self._blocks:
             for (module, quantity), value in zip(series, values, strict=True):
                 self._add(module, quantity, mode, value)
@@ -94,8 +94,8 @@ class Epochs:
         self._series[key].add(float(value))
 
     def close(self, epoch: int | None) -> list[EpochSummary]:
-        """Ends an epoch, by default the one after the last; what comes next is the next one's."""
-        self._take_in()
+        """Ends the epoch under way, by default the one after the last, and gives its summaries."""
+        self._add_waiting()
         number = self.next if epoch is None else epoch
         self.next = number + 1
         closed = [kept.summary(number, *key) for key, kept in self._series.items()]
@@ -103,18 +103,18 @@ class Epochs:
         return closed
 
     def clear(self) -> None:
-        """Forgets the epoch under way."""
+        """Drops the values of the epoch under way."""
         self._blocks.clear()
         self._series.clear()
 
 
-class _Kept(Protocol):
+class _SeriesStatistics(Protocol):
     def add(self, value: float) -> None: ...
 
     def summary(self, epoch: int, module: str, quantity: str, mode: Mode) -> EpochSummary: ...
 
 
-class _Values:
+class _Exact:
     """All values, for exact quantiles."""
 
     def __init__(self) -> None:
@@ -132,8 +132,8 @@ class _Values:
 
 
 @dataclass
-class _Running:
-    """Mean and spread by Welford's method, and the ends."""
+class _Streaming:
+    """Mean and spread by Welford's method, with the smallest and the largest value."""
 
     count: int = 0
     mean: float = 0.0

@@ -1,4 +1,4 @@
-"""One quantity of all modules, over the steps: what a heat map or a comparison takes."""
+"""One quantity of all modules over the steps, as a heat map or a comparison takes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Grid(NamedTuple):
         modules: Names, with their calls, in the order of their first number.
         steps: Ascending, int64.
         values: float64, of shape ``(modules, steps)``; NaN where there is no number.
-        present: Booleans of the same shape: where there is a number, which may be NaN itself.
+        present: Booleans of the same shape: True where a number was recorded, which may be NaN.
     """
 
     modules: tuple[str, ...]
@@ -26,7 +26,7 @@ class Grid(NamedTuple):
 
 
 def grid(modules: Sequence[str], rows: ArrayLike, steps: ArrayLike, values: ArrayLike) -> Grid:
-    """Spreads points over modules and steps; of several at one place the last is taken.
+    """A grid of points; of several at one module and step the last counts.
 
     Args:
         modules: Their names.

@@ -1,4 +1,4 @@
-"""Numbers for JSON, which has no NaN and no Inf."""
+"""Numbers for JSON, which has neither NaN nor Inf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a run, and the table that they stand in while they are in memory."""
+"""Records of a run, and the table that holds them in memory."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Block(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that was told during a run.
+    """A warning, or a site of NaN or Inf, at one step of a run.
 
     Attributes:
         step: The step.
         kind: ``"warning"``; ``"non_finite"`` for a step's first site of NaN or Inf; or
             ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless.
         module: The module concerned, with its call; may be empty.
-        text: What was told.
+        text: The message.
     """
 
     step: int
@@ -79,8 +79,8 @@ class NonFiniteSite:
         place: ``"input"``, ``"output"``, or for gradients, whose order is that of backward,
             ``"output_grad"``.
         count: How many elements are not finite there.
-        is_overflow: Whether it is a gradient under a `torch.amp.GradScaler`, in a step of which no
-            value was seen to be NaN or Inf: the scaler leaves the step out and lowers its scale.
+        is_overflow: True for a gradient under a `torch.amp.GradScaler` in a step where no other
+            value is NaN or Inf: the scaler then skips the step and lowers its scale.
     """
 
     step: int
@@ -91,13 +91,13 @@ class NonFiniteSite:
 
     @property
     def event(self) -> Event:
-        """What a run is told of it."""
+        """The event that a run keeps of it."""
         kind = "overflow" if self.is_overflow else "non_finite"
         return Event(self.step, kind, self.module, str(self))
 
     def __str__(self) -> str:
-        what = {"output_grad": "gradient of the output", "input_grad": "gradient of the input"}
-        place = what.get(self.place, self.place)
+        names = {"output_grad": "gradient of the output", "input_grad": "gradient of the input"}
+        place = names.get(self.place, self.place)
         module = repr(self.module) if self.module else "the model itself"
         scaled = "under the loss scale, " if self.is_overflow else ""
         return (
@@ -107,10 +107,10 @@ class NonFiniteSite:
 
 
 class Records(Sequence[Record]):
-    """A table of records, in the order they were made.
+    """A table of records, in the order in which they were made.
 
     Attributes:
-        dropped: How many of the oldest were dropped, to keep the table within its bound.
+        dropped: The number of old records dropped to keep the table within its bound.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
@@ -139,7 +139,10 @@ class Records(Sequence[Record]):
         self._blocks.append(block)
 
     def keep(self, numbers: int) -> None:
-        """Drops the oldest tenth or more if there are more numbers, in tensors too, than these."""
+        """Drops the oldest tenth or more where the table holds more numbers than this.
+
+        Each element of a tensor counts as a number.
+        """
         if self._numbers <= numbers:
             return
         records = self._records
@@ -151,7 +154,7 @@ class Records(Sequence[Record]):
         self._numbers = sum(map(_size, records))
 
     def clear(self) -> None:
-        """Forgets all records."""
+        """Drops all records."""
         self._records.clear()
         self._numbers = 0
 
@@ -197,9 +200,9 @@ class Records(Sequence[Record]):
         return found
 
     def blocks(self) -> Iterator[Block]:
-        """All numbers as blocks, in the order they were made; tensors are passed over.
+        """All numbers as blocks, in the order in which they were made; tensors are left out.
 
-        What was added as a record, or looked at as one, is a block of one number.
+        A number that was added as a record, or looked at as one, is a block of its own.
         """
         for r in self._made:
             if isinstance(r.value, (float, int)):
@@ -207,7 +210,7 @@ class Records(Sequence[Record]):
         yield from self._blocks
 
     def of_tensors(self) -> Iterator[Record]:
-        """The records of tensors, in the order they were made."""
+        """The records of tensors, in the order in which they were made."""
         return (r for r in self._made if not isinstance(r.value, (float, int)))
 
     def grid(self, quantity: str, mode: Mode = "train") -> Grid:
@@ -232,9 +235,9 @@ class Records(Sequence[Record]):
         return grid(list(rows), [rows[module] for module in modules], steps, values)
 
     def tensors(self, module: str, quantity: str, mode: Mode = "train") -> dict[int, NDArray[Any]]:
-        """The tensors of one series by step, of several at a step the last.
+        """The tensors of one series by step; of several at a step the last.
 
-        Half precision comes as float32, which numpy has.
+        Half precision becomes float32.
 
         Raises:
             LookupError: There are none.
@@ -267,7 +270,7 @@ class Records(Sequence[Record]):
 
 
 def as_numpy(x: Tensor) -> NDArray[Any]:
-    """A tensor on the CPU as numpy has it: half precision as float32."""
+    """A tensor on the CPU as a numpy array; half precision becomes float32."""
     is_narrow = x.is_floating_point() and x.element_size() < 4
     return (x.float() if is_narrow else x).resolve_conj().resolve_neg().numpy()
 

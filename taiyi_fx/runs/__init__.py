@@ -1,4 +1,4 @@
-"""Reading what a run recorded."""
+"""Runs, read back."""
 
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run

@@ -1,4 +1,4 @@
-"""Opens a run for reading, in whichever format it is."""
+"""A run opened for reading, in SQLite or in Parquet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taiyi_fx.runs.sqlite import SqliteSource
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
-    """Opens a run for reading; it may still be written to, or have ended by a crash.
+    """A run opened for reading, also while it is being written, or after a crash.
 
     Args:
         path: Its folder, as given to `instrument` with ``run=``, or the file in it.
@@ -33,11 +33,11 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         from taiyi_fx.runs.parquet import ParquetSource
 
         return Run(folder, ParquetSource(folder))
-    raise FileNotFoundError(f"no run in {str(path)!r}: {_there(folder)}")
+    raise FileNotFoundError(f"no run in {str(path)!r}: {_contents(folder)}")
 
 
-def _there(folder: Path) -> str:
-    """What there is instead."""
+def _contents(folder: Path) -> str:
+    """A text that says what the folder holds instead of a run."""
     if not folder.is_dir():
         return "there is no such folder"
     inside = sorted(f.parent.name for name in (SQLITE, PARQUET) for f in folder.glob(f"*/{name}"))

@@ -1,4 +1,8 @@
-"""Runs in parts of Parquet."""
+"""Runs kept as parts of Parquet, read back.
+
+The head, ``run.json``, has the sessions, the series and the epochs; numbers, tensors and events
+stand in parts, a file for each flush, which are read in the order of their names.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +23,19 @@ from taiyi_fx.runs.schema import (
     SESSIONS,
     VERSION,
     Session,
-    Stored,
+    StoredSeries,
     as_array,
     from_text,
     newer,
 )
-from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
+from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merge_spans
 
 
 class ParquetSource:
     """A run's parts, opened for reading.
 
     Args:
-        folder: Where they lie.
+        folder: The folder of the run.
 
     Raises:
         ImportError: pyarrow is not installed.
@@ -45,12 +49,12 @@ class ParquetSource:
         read_head(folder)
 
     def sessions(self) -> list[Session]:
-        """The processes that wrote, in their order."""
+        """The sessions that wrote the run, in their order."""
         return [Session(**session) for session in read_head(self._folder)[SESSIONS]]
 
-    def series(self) -> list[Stored]:
+    def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
-        return [Stored(*row) for row in read_head(self._folder)["series"]]
+        return [StoredSeries(*row) for row in read_head(self._folder)["series"]]
 
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
@@ -60,10 +64,10 @@ class ParquetSource:
         return Points(*(table.column(name).to_numpy() for name in names))
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers, or those made after an earlier slice's mark, some at a time.
+        """All numbers, or those after an earlier slice's mark, slice by slice.
 
         Raises:
-            Changed: What was there at the mark is not there any more.
+            Changed: The part at the mark is gone, or another one.
         """
         names = ["series", "step", "value"]
         if mark and mark != _mark(self._folder / mark[0]):
@@ -76,7 +80,7 @@ class ParquetSource:
                 yield Slice(series, step, value, ends)
 
     def curve(self, series: int) -> Curve:
-        """The numbers of a series; of a step in the order of their making."""
+        """The numbers of a series by step; several at one step in the order they were made."""
         table = self._read("points", ["step", "value", "integer"], [("series", "==", series)])
         steps, values, integers = (table.column(i) for i in range(3))
         is_whole = len(steps) and integers.null_count == 0
@@ -85,7 +89,7 @@ class ParquetSource:
         return Curve(steps.to_numpy()[order], found[order])
 
     def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
-        """A series' tensors by step, of some steps or of all; of several the last."""
+        """The tensors of a series at some steps, or at all; of several at one step the last."""
         names = ["step", "dtype", "shape", "data"]
         which = [("series", "==", series)]
         which += [] if steps is None else [("step", "in", list(steps))]
@@ -93,14 +97,14 @@ class ParquetSource:
         return {r["step"]: as_array(r["data"], r["dtype"], r["shape"]) for r in rows}
 
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """Of each series with tensors their shapes by step."""
+        """The shapes of tensors by step, for each series that has some."""
         found: dict[int, dict[int, tuple[int, ...]]] = {}
         for row in self._read("tensors", ["series", "step", "shape"]).to_pylist():
             found.setdefault(row["series"], {})[row["step"]] = tuple(row["shape"])
         return found
 
     def spans(self) -> dict[int, Span]:
-        """How many numbers or tensors each series has, and from which step to which."""
+        """The count of values of each series, with their first and last step."""
         found: list[tuple[int, Span]] = []
         for kind in ("points", "tensors"):
             table = self._read(kind, ["step", "series"])
@@ -113,10 +117,10 @@ class ParquetSource:
             np.maximum.at(last, rows, step)
             columns = (x.tolist() for x in (ids, counts, first, last))
             found += [(i, Span(*rest)) for i, *rest in zip(*columns, strict=True)]
-        return merged(found)
+        return merge_spans(found)
 
     def events(self) -> list[Event]:
-        """What was told."""
+        """Warnings, and sites of NaN or Inf."""
         rows = self._read("events", ["step", "kind", "module", "text"]).to_pylist()
         return [
             Event(r["step"], r["kind"], from_text(r["module"]), from_text(r["text"])) for r in rows
@@ -134,7 +138,7 @@ class ParquetSource:
         return Outline.from_json(json.loads(file.read_text(encoding="utf-8")))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no file is held open."""
 
     def _read(self, kind: str, names: list[str], filters: Any = None) -> Any:  # pyarrow's own
         none = schema(kind).empty_table().select(names)
@@ -145,7 +149,7 @@ class ParquetSource:
 
 
 def read_head(folder: Path) -> dict[str, Any]:
-    """What a run in Parquet says of itself.
+    """The head of a run in Parquet: its sessions, series and epochs.
 
     Raises:
         OSError: It cannot be read.
@@ -184,7 +188,7 @@ def parts(folder: Path, kind: str) -> list[Path]:
 
 
 def _mark(part: Path) -> tuple[Any, ...]:
-    """A part's name, and what changes when it is written anew; empty where there is none."""
+    """A mark that changes when a part is written anew; empty where there is no such part."""
     try:
         found = part.stat()
     except FileNotFoundError:
@@ -193,7 +197,7 @@ def _mark(part: Path) -> tuple[Any, ...]:
 
 
 def schema(kind: str) -> Any:  # pyarrow's own
-    """The columns of a part: a long table, of which each part has all."""
+    """The schema of a part of one kind: a long table, with all columns in each part."""
     arrow = pyarrow("pyarrow")
     texts, whole = arrow.dictionary(arrow.int32(), arrow.string()), arrow.int64()
     of_series = [("series", whole), ("module", texts), ("call", whole)]
@@ -212,7 +216,7 @@ def schema(kind: str) -> Any:  # pyarrow's own
     return arrow.schema([("step", whole), ("epoch", whole), *of_series, *own[kind]])
 
 
-def pyarrow(module: str) -> Any:  # it may not be there to be typed
+def pyarrow(module: str) -> Any:  # an optional package, not seen by pyright
     """pyarrow, or a module of it.
 
     Raises:

@@ -15,8 +15,8 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_table
-from taiyi_fx.runs.schema import SeriesName, Session, Stored, from_text
-from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
+from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
+from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
 from taiyi_fx.suggestion import suggestion
 
 if TYPE_CHECKING:
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """What a run recorded, read as it stands: while it goes on, what was flushed so far.
+    """A recorded run: the values so far, where it is still being written.
 
     Made by `taiyi_fx.open_run`. Use it in a ``with`` block, or close it.
 
     Attributes:
         path: The run's folder.
-        source: What it is read from, for readers of the package's own.
+        source: The format behind it, for readers inside this package.
     """
 
-    def __init__(self, path: Path, source: Source) -> None:
+    def __init__(self, path: Path, source: RunSource) -> None:
         self.path = path
         self.source = source
 
     @property
     def sessions(self) -> list[Session]:
-        """The processes that wrote, the first and those that resumed the run.
+        """The sessions that wrote the run: the first, and those that resumed it.
 
         Raises:
             ValueError: The run is damaged: it has none.
         """
         sessions = self.source.sessions()
         if not sessions:
-            raise ValueError(f"{str(self.path)!r} is damaged: nothing tells who wrote it")
+            raise ValueError(f"{str(self.path)!r} is damaged: it has no session")
         return sessions
 
     @property
@@ -116,21 +116,21 @@ class Run:
         return curve
 
     def spans(self) -> dict[SeriesName, Span]:
-        """How much there is of each series, numbers or tensors, in the order of their first."""
+        """The count of values of each series, with their first and last step."""
         spans = self.source.spans()
         series = self.source.series()
         return {s.series_name: spans[s.id] for s in series if s.id in spans}
 
     def curves(self, names: Iterable[SeriesName]) -> dict[SeriesName, Curve]:
-        """The numbers of many series, read in one go; those that hold tensors are left out.
+        """The numbers of many series, read at once; series of tensors are left out.
 
         All values are float64, unlike those of `series`.
 
         Args:
-            names: Of those that `spans` has.
+            names: Names of series, as `spans` has them.
 
         Raises:
-            KeyError: There is no series of a name.
+            KeyError: There is no series of this name.
         """
         ids = {s.series_name: s.id for s in self.source.series()}
         asked = {ids[name]: name for name in names}
@@ -146,7 +146,7 @@ class Run:
     def tensors(
         self, module: str, quantity: str, mode: Mode = "train", call: int = 0
     ) -> dict[int, NDArray[Any]]:
-        """The tensors of one series by step, of several at a step the last.
+        """The tensors of one series by step; of several at a step the last.
 
         They are float32, where the recorded ones were that or narrower, and else of their type.
 
@@ -186,7 +186,7 @@ class Run:
         return grid(names, rows[points.series], points.step, points.value)
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
-        """All numbers as columns of equal length, in the order of their making.
+        """All numbers as columns of equal length, in the order in which they were made.
 
         They are those of the view ``points``: step, epoch, module, call, quantity, mode, direction,
         unit, value (float64), and flag: ``"NaN"``, ``"+Inf"``, ``"-Inf"``, or empty.
@@ -218,7 +218,7 @@ class Run:
         )
 
     def close(self) -> None:
-        """Ends reading."""
+        """Closes the run."""
         self.source.close()
 
     def __enter__(self) -> Run:
@@ -234,7 +234,7 @@ class Run:
         return as_table(_HEAD, self._rows())
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows."""
+        """The table that a notebook shows."""
         rows = self._rows()
         more = f"<p>... and {len(rows) - _SHOWN} more</p>" if len(rows) > _SHOWN else ""
         table = _html_row("th", _HEAD) + "".join(_html_row("td", row) for row in rows[:_SHOWN])
@@ -267,7 +267,7 @@ class Run:
         }
 
     def _find(self, module: str, quantity: str, mode: Mode, call: int) -> int:
-        """A series' id."""
+        """The id of a series."""
         name = f"{module}@{call}" if call else module
         every = self.source.series()
         of_module = [s for s in every if s.name == name]
@@ -293,7 +293,7 @@ def _html_row(cell: str, row: Iterable[str]) -> str:
     return f"<tr>{cells}</tr>"
 
 
-def _names(series: Sequence[Stored]) -> list[str]:
+def _names(series: Sequence[StoredSeries]) -> list[str]:
     return list(dict.fromkeys(s.name for s in series))
 
 
@@ -301,7 +301,7 @@ def _text(span: Span) -> str:
     return f"{span.first} ... {span.last} ({span.numbers})" if span.numbers > 1 else str(span.first)
 
 
-def _imported(library: str) -> Any:  # it may not be there to be typed
+def _imported(library: str) -> Any:  # an optional package, not seen by pyright
     try:
         return importlib.import_module(library)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a run is on disk: its files, its tables, and how names stand in them."""
+"""A run on disk: its files, its tables, and names as these hold them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SESSIONS = "lives"
 """The key of the sessions in that file: the word of schema 1, so that runs of it stay readable."""
 
 OUTLINE = "outline.json"
-"""The file beside them that says what the model looks like."""
+"""The file beside them with the outline of the model."""
 
 VERSION = 1
-"""Of the schema; a file says which one it has."""
+"""The version of the schema, which every file states."""
 
 APPLICATION = 0x54414959
-"""What a run's SQLite file says it is."""
+"""The application id of a run's SQLite file."""
 
 TABLES = """
 CREATE TABLE run (start_step INTEGER, model TEXT, config TEXT, versions TEXT, seed TEXT);
@@ -57,7 +57,7 @@ CREATE VIEW points AS
 """A NaN is NULL in SQLite; the view says so. An integer beyond 64 bits stands as its digits."""
 
 INDEX = "CREATE INDEX point_of_series ON point (series, step, epoch, value)"
-"""Made at the end: it holds all of a curve in one place."""
+"""The index by which a curve is read from one place; made when the run ends."""
 
 
 class Session(NamedTuple):
@@ -78,7 +78,7 @@ class Session(NamedTuple):
     seed: int
 
     def __repr__(self) -> str:
-        """All but the configuration, of which it tells the length: that may be very long."""
+        """The session without its configuration, which may be very long."""
         return (
             f"Session(start_step={self.start_step}, model={self.model!r}, "
             f"config=<{len(self.config)} quantities>, versions={self.versions!r}, seed={self.seed})"
@@ -86,7 +86,7 @@ class Session(NamedTuple):
 
 
 class SeriesName(NamedTuple):
-    """What a series is called.
+    """The name of a series.
 
     Attributes:
         module: The module, with its call: ``"fc"``, ``"fc@1"``.
@@ -99,7 +99,7 @@ class SeriesName(NamedTuple):
     mode: Mode
 
 
-class Stored(NamedTuple):
+class StoredSeries(NamedTuple):
     """A series as it stands in a file, with its name in tables."""
 
     id: int
@@ -118,12 +118,12 @@ class Stored(NamedTuple):
 
     @property
     def series_name(self) -> SeriesName:
-        """What the series is called in records."""
+        """The series' name as records have it."""
         return SeriesName(self.name, from_text(self.quantity), cast("Mode", self.mode))
 
 
 def newer(file: Path, version: int) -> str:
-    """What to tell of a file whose schema is not known yet."""
+    """The message about a file whose schema is newer than this version."""
     return (
         f"{str(file)!r} was written by a newer taiyi_fx (schema {version}, this one reads up to "
         f"{VERSION}): pip install --upgrade taiyi-fx"
@@ -131,7 +131,7 @@ def newer(file: Path, version: int) -> str:
 
 
 def as_bytes(x: NDArray[Any]) -> bytes:
-    """A tensor's values in C's order, little-endian."""
+    """The values of a tensor in row-major order, little-endian."""
     return x.astype(x.dtype.newbyteorder("<"), copy=False).tobytes()
 
 

@@ -1,4 +1,4 @@
-"""What a run is read from, whatever format it has on disk."""
+"""The protocol of a run's format, and the values that it gives."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.schema import Session, Stored
+from taiyi_fx.runs.schema import Session, StoredSeries
 
 
 class Points(NamedTuple):
-    """Numbers in the order of their making, as columns.
+    """Numbers as columns, in the order in which they were made.
 
     Attributes:
         step: int64.
         epoch: int64.
-        series: int64, as `Stored.id`.
+        series: int64, as `StoredSeries.id`.
         value: float64.
     """
 
@@ -30,13 +30,13 @@ class Points(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """A stretch of all numbers, in the order of their making.
+    """Some of all numbers, in the order in which they were made.
 
     Attributes:
-        series: int64, as `Stored.id`.
+        series: int64, as `StoredSeries.id`.
         step: int64.
         value: float64.
-        mark: Where it ends, to go on from there; of a format's own.
+        mark: The place of its end, from which the next slice goes on; opaque to readers.
     """
 
     series: NDArray[np.int64]
@@ -46,7 +46,7 @@ class Slice(NamedTuple):
 
 
 class Changed(Exception):
-    """What was read before is no longer there: the run was resumed from a step before its end."""
+    """Numbers that were read are no longer there: the run was resumed before its end."""
 
 
 class Curve(NamedTuple):
@@ -62,7 +62,7 @@ class Curve(NamedTuple):
 
 
 class EpochSpan(NamedTuple):
-    """The numbers of an epoch that ended.
+    """The steps of an epoch that ended.
 
     Attributes:
         number: The epoch's.
@@ -76,15 +76,15 @@ class EpochSpan(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What there is of a series."""
+    """The count of values in a series, with their first and last step."""
 
     numbers: int
     first: int
     last: int
 
 
-def merged(spans: Iterable[tuple[int, Span]]) -> dict[int, Span]:
-    """One span of each series: a run that was resumed may have numbers and tensors of one."""
+def merge_spans(spans: Iterable[tuple[int, Span]]) -> dict[int, Span]:
+    """One span for each series, whose numbers and tensors were counted apart."""
     found: dict[int, Span] = {}
     for series, span in spans:
         other = found.get(series, Span(0, span.first, span.last))
@@ -96,14 +96,14 @@ def merged(spans: Iterable[tuple[int, Span]]) -> dict[int, Span]:
     return found
 
 
-class Source(Protocol):
-    """Reads what is there at the time: a run may still be written to."""
+class RunSource(Protocol):
+    """A run opened for reading. It may still be written to: each call sees the latest."""
 
     def sessions(self) -> list[Session]:
-        """The processes that wrote, in their order."""
+        """The sessions that wrote the run, in their order."""
         ...
 
-    def series(self) -> list[Stored]:
+    def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
         ...
 
@@ -112,31 +112,31 @@ class Source(Protocol):
         ...
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers, or those made after an earlier slice's mark, some at a time.
+        """All numbers, or those after an earlier slice's mark, slice by slice.
 
         Raises:
-            Changed: What was there at the mark is not there any more.
+            Changed: The numbers before the mark are gone, or others.
         """
         ...
 
     def curve(self, series: int) -> Curve:
-        """The numbers of a series; of a step in the order of their making."""
+        """The numbers of a series by step; several at one step in the order they were made."""
         ...
 
     def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
-        """A series' tensors by step, of some steps or of all; of several the last."""
+        """The tensors of a series at some steps, or at all; of several at one step the last."""
         ...
 
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """Of each series with tensors their shapes by step."""
+        """The shapes of tensors by step, for each series that has some."""
         ...
 
     def spans(self) -> dict[int, Span]:
-        """How many numbers or tensors each series has, and from which step to which."""
+        """The count of values of each series, with their first and last step."""
         ...
 
     def events(self) -> list[Event]:
-        """What was told."""
+        """Warnings, and sites of NaN or Inf."""
         ...
 
     def epochs(self) -> list[EpochSpan]:
@@ -148,16 +148,16 @@ class Source(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives back what reading holds."""
+        """Closes the files that are open."""
         ...
 
 
 FLAGS = ["", "NaN", "+Inf", "-Inf"]
-"""What is told of a number that is not finite."""
+"""The flags of numbers; empty for a finite one."""
 
 
 def flags(values: NDArray[np.float64]) -> NDArray[np.intp]:
-    """The place of each number's flag in `FLAGS`."""
+    """The index of each number's flag in `FLAGS`."""
     found = np.isnan(values).astype(np.intp)
     found[values == np.inf] = 2
     found[values == -np.inf] = 3

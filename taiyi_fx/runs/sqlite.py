@@ -1,4 +1,4 @@
-"""Runs in SQLite, read while they are written to, after a crash, or from read-only media."""
+"""Runs in SQLite, read while they are written, after a crash, or from read-only media."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.schema import APPLICATION, VERSION, Session, Stored, as_array, from_text, newer
-from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
+from taiyi_fx.runs.schema import (
+    APPLICATION,
+    VERSION,
+    Session,
+    StoredSeries,
+    as_array,
+    from_text,
+    newer,
+)
+from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merge_spans
 
 _POINT = [
     ("rowid", np.int64),
@@ -37,7 +45,7 @@ class SqliteSource:
     """A run's SQLite file, opened for reading.
 
     Args:
-        file: It.
+        file: The file.
 
     Raises:
         OSError: It cannot be read.
@@ -58,11 +66,11 @@ class SqliteSource:
             raise
 
     def sessions(self) -> list[Session]:
-        """The processes that wrote, in their order."""
+        """The sessions that wrote the run, in their order."""
         rows = self._rows("SELECT start_step, model, config, versions, seed FROM run")
         return [Session(at, m, json.loads(c), json.loads(v), int(s)) for at, m, c, v, s in rows]
 
-    def series(self) -> list[Stored]:
+    def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
         with self._telling():
             return stored_series(self._db)
@@ -79,10 +87,10 @@ class SqliteSource:
         return Points(table["step"], table["epoch"], table["series"], values)
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers, or those made after an earlier slice's mark, some at a time.
+        """All numbers, or those after an earlier slice's mark, slice by slice.
 
         Raises:
-            Changed: What was there at the mark is not there any more.
+            Changed: The row at the mark is gone, or another one.
         """
         # As float64 numpy takes None, which is NULL, for NaN, and digits for their number.
         text = "SELECT step, series, value FROM point WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
@@ -97,7 +105,7 @@ class SqliteSource:
             yield Slice(series, step, value, (done, *self._point(done)))
 
     def _verified(self, mark: tuple[Any, ...]) -> int:
-        """The row that a mark names, if it still holds what it did."""
+        """The row at a mark, where it still holds the same number."""
         if not mark:
             return 0
         row, *held = mark
@@ -113,34 +121,34 @@ class SqliteSource:
         return self._rows("SELECT coalesce(max(rowid), 0) FROM point")[0][0]
 
     def curve(self, series: int) -> Curve:
-        """The numbers of a series; of a step in the order of their making."""
+        """The numbers of a series by step; several at one step in the order they were made."""
         text = "SELECT step, value FROM point WHERE series = ? ORDER BY step, rowid"
         rows = self._rows(text, (series,))
         steps = np.array([step for step, _ in rows], np.int64)
         return Curve(steps, _numbers([value for _, value in rows]))
 
     def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
-        """A series' tensors by step, of some steps or of all; of several the last."""
+        """The tensors of a series at some steps, or at all; of several at one step the last."""
         text = "SELECT step, dtype, shape, data FROM tensor WHERE series = ?"
         text += "" if steps is None else f" AND step IN ({', '.join(map(str, steps))})"
         rows = self._rows(f"{text} ORDER BY rowid", (series,))
         return {step: as_array(data, dtype, json.loads(shape)) for step, dtype, shape, data in rows}
 
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """Of each series with tensors their shapes by step."""
+        """The shapes of tensors by step, for each series that has some."""
         found: dict[int, dict[int, tuple[int, ...]]] = {}
         for series, step, shape in self._rows("SELECT series, step, shape FROM tensor"):
             found.setdefault(series, {})[step] = tuple(json.loads(shape))
         return found
 
     def spans(self) -> dict[int, Span]:
-        """How many numbers or tensors each series has, and from which step to which."""
+        """The count of values of each series, with their first and last step."""
         text = "SELECT series, count(*), min(step), max(step) FROM {} GROUP BY series"
         rows = [row for table in ("point", "tensor") for row in self._rows(text.format(table))]
-        return merged((series, Span(*rest)) for series, *rest in rows)
+        return merge_spans((series, Span(*rest)) for series, *rest in rows)
 
     def events(self) -> list[Event]:
-        """What was told."""
+        """Warnings, and sites of NaN or Inf."""
         rows = self._rows("SELECT step, kind, module, text FROM event ORDER BY rowid")
         return [Event(step, kind, from_text(m), from_text(text)) for step, kind, m, text in rows]
 
@@ -167,11 +175,11 @@ class SqliteSource:
         except sqlite3.DatabaseError as error:
             db.close()
             if "unable to open" in str(error) or "readonly" in str(error):
-                return self._connect_where_nothing_can_be_written()
+                return self._connect_read_only()
             raise damaged(self._file, error) from error
         return db
 
-    def _connect_where_nothing_can_be_written(self) -> sqlite3.Connection:
+    def _connect_read_only(self) -> sqlite3.Connection:
         log = self._file.with_name(f"{self._file.name}-wal")
         if not log.exists():
             return _opened(f"{self._file.as_uri()}?mode=ro&immutable=1")
@@ -195,7 +203,7 @@ class SqliteSource:
 
 
 def is_new(db: sqlite3.Connection, file: Path) -> bool:
-    """Whether a file has no tables yet.
+    """True if a file has no tables yet.
 
     Raises:
         ValueError: It is damaged, or no SQLite file.
@@ -207,7 +215,7 @@ def is_new(db: sqlite3.Connection, file: Path) -> bool:
 
 
 def verify(db: sqlite3.Connection, file: Path) -> None:
-    """Raises if a file holds no run that can be read.
+    """Raises where a file holds no run that this version reads.
 
     Raises:
         ValueError: It is of a newer taiyi_fx, or no run.
@@ -220,10 +228,10 @@ def verify(db: sqlite3.Connection, file: Path) -> None:
         raise ValueError(newer(file, version))
 
 
-def stored_series(db: sqlite3.Connection) -> list[Stored]:
+def stored_series(db: sqlite3.Connection) -> list[StoredSeries]:
     """All series of a file, by their ids."""
-    columns = ", ".join(Stored._fields)
-    return [Stored(*row) for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")]
+    columns = ", ".join(StoredSeries._fields)
+    return [StoredSeries(*row) for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")]
 
 
 def _opened(address: str) -> sqlite3.Connection:
@@ -231,7 +239,7 @@ def _opened(address: str) -> sqlite3.Connection:
 
 
 def damaged(file: Path, error: Exception) -> ValueError:
-    """What to raise of a file that SQLite cannot make sense of."""
+    """The error for a file that is damaged."""
     return ValueError(f"{str(file)!r} is damaged, or no run: {error}")
 
 

@@ -1,4 +1,4 @@
-"""What the pictures have in common: colours, scales, and names that any text can be."""
+"""Colours, scales and names that the pictures share; any text can be a name."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""By Okabe and Ito: told apart by everyone."""
+"""The colours of Okabe and Ito, which colour-blind readers can tell apart."""
 BLUE, VERMILLION = COLORS[:2]
 ABSENT = "0.88"
 _LOG_FROM = 30.0
-"""How much positive numbers differ for a logarithm to show more."""
+"""The ratio of largest to smallest from which a logarithmic scale shows more."""
 _KNOWN_TO_FONTS = {*map(chr, range(0x500)), "…"}
 _MOST_NAMES = 64
 
@@ -39,19 +39,19 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def in_order(count: int) -> np.ndarray:
-    """As many colours, from dark to light."""
+    """Colours in an order, from dark to light."""
     return import_optional("matplotlib", "figures").colormaps["viridis"](
         np.linspace(0, 0.92, count)
     )
 
 
 def is_log(values: np.ndarray) -> bool:
-    """Whether finite values are all positive, and differ so much that a logarithm shows more."""
+    """True if a logarithmic scale shows more: finite values are positive and differ much."""
     return len(values) > 0 and 0 < values.min() < values.max() / _LOG_FROM
 
 
 def edges(steps: np.ndarray) -> np.ndarray:
-    """The ends of cells around steps: half way to the next."""
+    """The ends of cells around steps, half way between neighbours."""
     if len(steps) == 1:
         return np.array([steps[0] - 0.5, steps[0] + 0.5])
     middle = (steps[1:] + steps[:-1]) / 2
@@ -60,17 +60,17 @@ def edges(steps: np.ndarray) -> np.ndarray:
 
 
 def some(count: int, most: int) -> list[int]:
-    """Indices evenly among so many, the first and the last too."""
+    """Evenly chosen indices, the first and the last among them."""
     return sorted({round(i) for i in np.linspace(0, count - 1, min(count, most))})
 
 
 def every_few(count: int, most: int) -> list[int]:
-    """Indices at one distance, from the first."""
+    """Indices at equal distances, from the first on."""
     return list(range(0, count, math.ceil(count / most)))
 
 
 def text(name: str, longest: int = 40) -> str:
-    """A name that fonts can show, without its middle where it is long."""
+    """A name in characters that fonts have; a long one lacks its middle."""
     shown = "".join(
         c if c.isprintable() and c in _KNOWN_TO_FONTS else c.encode("unicode_escape").decode()
         for c in shorter(name, longest)
@@ -79,7 +79,7 @@ def text(name: str, longest: int = 40) -> str:
 
 
 def shortened(modules: Sequence[str]) -> tuple[str, list[str]]:
-    """What all modules' names begin with, up to a dot, and the rest of each; as shown."""
+    """The common beginning of all names, up to a dot, and the rest of each; as shown."""
     parts = [module.split(".")[:-1] for module in modules]
     same = itertools.takewhile(lambda at: len(set(at)) == 1, zip(*parts, strict=False))
     prefix = "".join(f"{at[0]}." for at in same) if len(modules) > 1 else ""
@@ -87,13 +87,13 @@ def shortened(modules: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def literal(texts: Iterable[Text]) -> None:
-    """Has texts stand as they are: a dollar in a name begins no formula."""
+    """Shows texts as they are: a dollar in a name begins no formula."""
     for made in texts:
         made.set_parse_math(False)
 
 
 def name_axes(axes: Axes, title: str, x: str, y: str = "") -> None:
-    """Writes a title and what the axes are; steps, epochs and indices are whole numbers."""
+    """Writes a title and the names of the axes; ticks are whole numbers."""
     locator = import_optional("matplotlib.ticker", "figures").MaxNLocator
     axes.xaxis.set_major_locator(locator(integer=True))
     literal([axes.set_title(text(title, 80), fontsize=11, loc="left")])
@@ -101,14 +101,14 @@ def name_axes(axes: Axes, title: str, x: str, y: str = "") -> None:
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Writes names beside the rows of a grid, every few of very many."""
+    """Writes names beside the rows of a grid; of very many only some."""
     shown = every_few(len(names), _MOST_NAMES)
     axes.set_yticks(shown, [names[i] for i in shown], fontsize=7 if len(shown) > 20 else 8)
     literal(axes.get_yticklabels())
 
 
 def add_order(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
-    """A bar beside the axes that says which colour of `in_order` is whose."""
+    """Adds a bar that says which colour of `in_order` belongs to which name."""
     colors = import_optional("matplotlib.colors", "figures")
     mapping = import_optional("matplotlib.cm", "figures").ScalarMappable
     norm = colors.Normalize(-0.5, len(names) - 0.5)
@@ -121,7 +121,7 @@ def add_order(figure: Figure, axes: Axes, names: Sequence[str]) -> None:
 
 
 def add_patches(figure: Figure, colors: dict[str, str]) -> None:
-    """Says below what colours mean."""
+    """Adds a legend of colours below the axes."""
     patch: Any = import_optional("matplotlib.patches", "figures").Patch
     handles = [patch(facecolor=color, label=label) for label, color in colors.items()]
     if handles:

@@ -17,13 +17,13 @@ _OF_FINITE = slice(1, -2)
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """How many of a tensor's finite elements lie where.
+    """A histogram of the finite elements of a tensor.
 
     Attributes:
         edges: The ends of the bins in ascending order, one more than there are bins; none where
             nothing is finite.
-        counts: How many elements each bin holds.
-        not_finite: How many elements are NaN or infinite.
+        counts: The number of elements in each bin.
+        not_finite: The number of elements that are NaN or infinite.
     """
 
     edges: np.ndarray
@@ -38,7 +38,7 @@ def bins_of(record: Record, most: int = 64) -> Bins:
 
     Args:
         record: A record of a tensor.
-        most: How many bins at most; a ``Histogram`` has up to 511.
+        most: The largest number of bins; a ``Histogram`` has up to 511.
     """
     x = record.value
     assert isinstance(x, Tensor)
@@ -49,7 +49,7 @@ def bins_of(record: Record, most: int = 64) -> Bins:
 
 
 def _trimmed(edges: np.ndarray, counts: np.ndarray) -> Bins:
-    """Without the empty bins on both sides."""
+    """A histogram without the empty bins on both sides."""
     finite = counts[_OF_FINITE]
     (filled,) = np.nonzero(finite)
     first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)

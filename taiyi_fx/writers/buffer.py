@@ -1,4 +1,16 @@
-"""What the writers of runs hold until it is on disk."""
+"""The memory of a run's writer: items that wait until they are on disk.
+
+A batch becomes items. Items are committed in transactions, oldest first, and leave the buffer only
+when their transaction is durable. Three things make this less simple than it sounds:
+
+- A commit may fail, as on a full disk. The items stay and are tried again, up to a bound; beyond it
+  the oldest numbers are dropped, and an event in the run says so.
+- An interrupt may come between the moment when a transaction is durable and the moment when the
+  buffer knows. So a transaction that was begun is kept and tried again as it was, under the same
+  number: the writer of the format recognizes it and writes nothing twice.
+- A fork of the process, as a worker of a data loader is, has a copy of the buffer. It must neither
+  write nor close the file.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +24,24 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.records.record import Series
-from taiyi_fx.runs.schema import Stored, from_text, to_text
+from taiyi_fx.runs.schema import StoredSeries, from_text, to_text
 from taiyi_fx.writers.protocol import Batch, RunInfo
 
 SLICE = 250_000
-"""How many numbers are committed at once, where more are there."""
+"""Numbers in one transaction, where more wait."""
 
 FULL = 1_000_000
-"""How many numbers wait for the clock, in tensors too."""
+"""Numbers that may wait for the next flush; each element of a tensor counts."""
 
 KEPT = 4_000_000
-"""How many numbers are kept where they cannot be committed."""
+"""Numbers that are kept while commits fail."""
 
 _LARGEST = 999_999_000
-"""How many bytes SQLite takes as one value, a row with it."""
+"""Bytes that SQLite takes as one value, with room for the rest of its row."""
 
 
-class Numbers(NamedTuple):
-    """Numbers of one step, one of each of some series."""
+class StepNumbers(NamedTuple):
+    """Numbers of one step, one from each of some series."""
 
     step: int
     epoch: int
@@ -38,12 +50,12 @@ class Numbers(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers."""
+        """The count of numbers."""
         return len(self.values)
 
 
-class Array(NamedTuple):
-    """A tensor of a series: in float32, or in its own type where that could not hold it."""
+class StepTensor(NamedTuple):
+    """A tensor of one series at one step, in float32 or, where that is too narrow, its own type."""
 
     step: int
     epoch: int
@@ -52,12 +64,12 @@ class Array(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers of eight bytes it takes."""
+        """Its size in numbers of eight bytes."""
         return 1 + self.value.nbytes // 8
 
 
-class Told(NamedTuple):
-    """An event, its texts as tables take them."""
+class StepEvent(NamedTuple):
+    """An event of one step, with its texts as tables take them."""
 
     step: int
     kind: str
@@ -66,75 +78,75 @@ class Told(NamedTuple):
 
     @property
     def size(self) -> int:
-        """As of a number."""
+        """The size of one number."""
         return 1
 
 
-class Ended(NamedTuple):
-    """The end of an epoch."""
+class EpochEnded(NamedTuple):
+    """The end of an epoch, which was expected to have one number and got another or the same."""
 
     expected: int
     number: int
 
     @property
     def size(self) -> int:
-        """As of a number."""
+        """The size of one number."""
         return 1
 
 
-Item = Numbers | Array | Told | Ended
+Item = StepNumbers | StepTensor | StepEvent | EpochEnded
 
 
-class Part(NamedTuple):
-    """What is committed at once; the end of an epoch comes alone.
+class Transaction(NamedTuple):
+    """Items that are committed at once; the end of an epoch is a transaction of its own.
 
     Attributes:
-        number: Its place among the parts. An interrupt may come after a part is durable and before
-            that is known: then the same part comes again, under the same number.
-        items: In the order of their making.
-        series: Those that are new.
+        number: Its place among the transactions. One that comes again after an interrupt has the
+            same number.
+        items: In the order in which they were made.
+        series: The series that are new.
     """
 
     number: int
     items: Sequence[Item]
-    series: Sequence[Stored]
+    series: Sequence[StoredSeries]
 
 
-Commit = Callable[[Part], None]
-"""Makes a part durable, once however often it comes: all of it, or none and raises."""
+Commit = Callable[[Transaction], None]
+"""Makes a transaction durable, once however often it comes; all of it, or it raises."""
 
 
 class Buffer:
-    """Items in the order of their making. In a fork of its process it takes and commits nothing.
+    """Items that wait, in the order in which they were made. In a fork it does nothing.
 
     Args:
-        run: Says what a series is.
-        known: The series that the file has.
+        run: Describes each series.
+        known: The series that are in the file.
         commit: Makes items durable.
     """
 
-    def __init__(self, run: RunInfo, known: Sequence[Stored], commit: Commit) -> None:
+    def __init__(self, run: RunInfo, known: Sequence[StoredSeries], commit: Commit) -> None:
         self._commit = commit
         self._process = os.getpid()
         self._numbering = _Numbering(run, known)
         self._items: list[Item] = []
         self._size = 0
         self._number = 0
-        self._tried: Part | None = None
+        self._tried: Transaction | None = None
         self._has_failed = False
 
     @property
     def is_fork(self) -> bool:
-        """Whether this is another process than that which opened the file."""
+        """True in another process than the one that opened the file."""
         return os.getpid() != self._process
 
     def add(self, batch: Batch) -> None:
-        """Takes a batch; commits if too much waits, unless that failed before.
+        """Adds a batch; commits where too much waits, unless the last commit failed.
 
         Raises:
             ValueError: A step or an epoch has more than 64 bits, or a tensor has 10⁹ bytes; the
                 rest is taken.
-            Exception: What `drain` raises.
+            Exception: Any that `drain` raises.
         """
         if self.is_fork:
             return
@@ -152,21 +164,23 @@ class Buffer:
             raise ValueError(f"not stored: {'; '.join(problems)}")
 
     def drain(self, *, is_last: bool = False) -> None:
-        """Commits everything; what cannot be committed stays, within bounds.
+        """Commits everything; items that cannot be committed stay, within bounds.
 
         Args:
-            is_last: There is no other time: nothing stays.
+            is_last: True at the end, when no later try can come: nothing stays.
 
         Raises:
             BufferError: It failed, and the oldest numbers had to be dropped.
-            Exception: What else the commit raises.
+            Exception: Any that the commit raises.
         """
         if self.is_fork:
             return
         try:
             while self._items:
                 if self._tried is None:
-                    self._tried = Part(self._number, self._slice(), tuple(self._numbering.new))
+                    self._tried = Transaction(
+                        self._number, self._next_items(), tuple(self._numbering.new)
+                    )
                 self._commit(self._tried)
                 self._forget(self._tried)
             self._has_failed = False
@@ -178,49 +192,49 @@ class Buffer:
     def _made_of(self, batch: Batch) -> Iterator[Item]:
         epoch = batch.epoch
         for step, mode, series, values in batch.blocks:
-            yield Numbers(int(step), epoch, self._numbering.of_all(series, mode), values)
+            yield StepNumbers(int(step), epoch, self._numbering.of_all(series, mode), values)
         numbers: dict[tuple[int, Mode], list[tuple[int, float | int]]] = {}
         for record in batch.records:
             series = self._numbering.of((record.module, record.quantity), record.mode)
             if isinstance(record.value, Tensor):
-                yield Array(int(record.step), epoch, series, stored(record.value))
+                yield StepTensor(int(record.step), epoch, series, stored(record.value))
             else:
                 numbers.setdefault((record.step, record.mode), []).append((series, record.value))
         for (step, _), pairs in numbers.items():
-            yield Numbers(int(step), epoch, *zip(*pairs, strict=True))
+            yield StepNumbers(int(step), epoch, *zip(*pairs, strict=True))
         for event in batch.events:
-            yield Told(event.step, event.kind, to_text(event.module), to_text(event.text))
+            yield StepEvent(event.step, event.kind, to_text(event.module), to_text(event.text))
         if batch.ended is not None:
-            yield Ended(batch.ended.expected, batch.ended.number)
+            yield EpochEnded(batch.ended.expected, batch.ended.number)
 
-    def _forget(self, part: Part) -> None:
-        """Drops what is durable."""
-        rest, size = self._items[len(part.items) :], sum(item.size for item in part.items)
-        new = self._numbering.new[len(part.series) :]
-        # Interrupts come at calls and loops: none is in between: all is done, or nothing.
-        self._items, self._tried, self._number = rest, None, part.number + 1
+    def _forget(self, done: Transaction) -> None:
+        """Removes the items that are durable."""
+        rest, size = self._items[len(done.items) :], sum(item.size for item in done.items)
+        new = self._numbering.new[len(done.series) :]
+        # Python takes interrupts at calls and loops. Here is none: all of it is done, or nothing.
+        self._items, self._tried, self._number = rest, None, done.number + 1
         self._size -= size
         self._numbering.new = new
 
-    def _slice(self) -> list[Item]:
-        """The oldest items, up to a size, but one at least; the end of an epoch alone."""
+    def _next_items(self) -> list[Item]:
+        """The oldest items up to a size, one at least; the end of an epoch comes alone."""
         count = size = 0
         for item in self._items:
             size += item.size
-            if count and (size > SLICE or isinstance(item, Ended)):
+            if count and (size > SLICE or isinstance(item, EpochEnded)):
                 break
             count += 1
-            if isinstance(item, Ended):
+            if isinstance(item, EpochEnded):
                 break
         return self._items[:count]
 
     def _bound(self, error: Exception, kept: int) -> None:
-        """Drops the oldest numbers if there are too many, and leaves word of it for the file."""
-        size = sum(x.size for x in self._items if isinstance(x, (Numbers, Array)))
-        dropped: list[Numbers | Array] = []
+        """Drops the oldest numbers where there are too many, and adds an event that says so."""
+        size = sum(x.size for x in self._items if isinstance(x, (StepNumbers, StepTensor)))
+        dropped: list[StepNumbers | StepTensor] = []
         rest: list[Item] = []
         for item in self._items:
-            if size > kept and isinstance(item, (Numbers, Array)):
+            if size > kept and isinstance(item, (StepNumbers, StepTensor)):
                 dropped.append(item)
                 size -= item.size
             else:
@@ -229,21 +243,21 @@ class Buffer:
             return
         self._tried = None
         first, last = min(x.step for x in dropped), max(x.step for x in dropped)
-        count = sum(len(x.values) if isinstance(x, Numbers) else x.value.size for x in dropped)
+        count = sum(len(x.values) if isinstance(x, StepNumbers) else x.value.size for x in dropped)
         text = f"{count:,} numbers of steps {first} to {last} could not be written and are lost"
-        self._items = [*rest, Told(last, "warning", "", text)]
+        self._items = [*rest, StepEvent(last, "warning", "", text)]
         self._size = sum(item.size for item in self._items)
         raise BufferError(f"{text}: {error}") from error
 
 
 class _Numbering:
-    """The number that each series has in a file."""
+    """The id of each series in a file."""
 
-    def __init__(self, run: RunInfo, known: Sequence[Stored]) -> None:
-        self.new: list[Stored] = []
+    def __init__(self, run: RunInfo, known: Sequence[StoredSeries]) -> None:
+        self.new: list[StoredSeries] = []
         self._describe = run.describe
         self._ids = {(s.mode, s.name, from_text(s.quantity)): s.id for s in known}
-        self._together: dict[tuple[int, Mode], tuple[Sequence[Series], list[int]]] = {}
+        self._of_tuples: dict[tuple[int, Mode], tuple[Sequence[Series], list[int]]] = {}
 
     def of(self, series: Series, mode: Mode) -> int:
         key = (mode, *series)
@@ -251,21 +265,21 @@ class _Numbering:
             self._ids[key] = len(self._ids) + 1
             module, call, quantity, direction, unit = self._describe(series)
             texts = to_text(module), call, to_text(quantity), mode, direction, unit
-            self.new.append(Stored(self._ids[key], *texts))
+            self.new.append(StoredSeries(self._ids[key], *texts))
         return self._ids[key]
 
     def of_all(self, series: Sequence[Series], mode: Mode) -> list[int]:
-        # The same tuple comes at each step: to know it by its identity spares a thousand look-ups.
+        # The same tuple comes at each step: finding it by identity saves a thousand look-ups.
         key = id(series), mode
-        if key not in self._together:
-            if len(self._together) > 256:
-                self._together.clear()
-            self._together[key] = series, [self.of(s, mode) for s in series]
-        return self._together[key][1]
+        if key not in self._of_tuples:
+            if len(self._of_tuples) > 256:
+                self._of_tuples.clear()
+            self._of_tuples[key] = series, [self.of(s, mode) for s in series]
+        return self._of_tuples[key][1]
 
 
 def stored(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array that holds the same values, in float32 if that does."""
+    """A tensor as an array of the same values, in float32 where that is wide enough."""
     x = tensor.detach()
     if x.is_quantized:
         x = x.dequantize()
@@ -279,11 +293,11 @@ def stored(tensor: Tensor) -> NDArray[Any]:
 
 
 def _problem(item: Item) -> str:
-    """Why an item cannot be stored; empty if it can."""
+    """The reason why an item cannot be stored; empty if it can."""
     numbers = item._asdict()
-    for what in ("step", "epoch", "number"):
-        if not -(2**63) <= numbers.get(what, 0) < 2**63:
-            return f"the {what.replace('number', 'epoch')} {numbers[what]} has more than 64 bits"
-    if isinstance(item, Array) and item.value.nbytes > _LARGEST:
+    for name in ("step", "epoch", "number"):
+        if not -(2**63) <= numbers.get(name, 0) < 2**63:
+            return f"the {name.replace('number', 'epoch')} {numbers[name]} has more than 64 bits"
+    if isinstance(item, StepTensor) and item.value.nbytes > _LARGEST:
         return f"a tensor at step {item.step} takes {item.value.nbytes:,} bytes, of 10⁹ at most"
     return ""

@@ -1,4 +1,4 @@
-"""Text files that a run goes on with after a restart."""
+"""Text files to which a run adds lines, also after a restart."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from taiyi_fx.writers.protocol import RunInfo
 
 
 class Continued:
-    """A text file of lines, written behind those of its old lines that are kept.
+    """A text file that keeps some of its old lines and takes new ones behind them.
 
     Args:
         path: The file, or a link to it; its folder is made if there is none.
-        keep: Takes the old file's lines, with their ends, and gives those that stay. A last line
-            that was cut off, as a killed run leaves it, is not among them.
+        keep: Takes the old lines, with their ends, and gives those that stay. A last line that
+            was cut off, as a killed run leaves it, is not among them.
     """
 
     def __init__(self, path: Path, keep: Callable[[Iterator[str]], Iterable[str]]) -> None:
@@ -28,17 +28,17 @@ class Continued:
         self.file = _open(self._path, "a")
 
     def pass_on(self) -> None:
-        """Gives all that was written to the system, so that a fork of the process holds none."""
+        """Hands all lines to the system, so that a fork of the process holds none of them."""
         self.file.flush()
 
     def flush(self) -> None:
-        """Brings all that was written to the disk.
+        """Brings all lines to the disk.
 
         Raises:
             OSError: The file was deleted, or cannot be written to.
         """
         if not self._path.exists():
-            raise FileNotFoundError(f"{str(self._path)!r} was deleted: what was in it is lost")
+            raise FileNotFoundError(f"{str(self._path)!r} was deleted, and its content is lost")
         self.file.flush()
         os.fsync(self.file.fileno())
 
@@ -57,7 +57,7 @@ class Continued:
 
 
 class TextFile:
-    """What the writers of text files have in common.
+    """The base of the writers of text files.
 
     Args:
         path: The file.
@@ -83,7 +83,7 @@ class TextFile:
         self._lines.close()
 
     def _stays(self, step: int, run: RunInfo) -> bool:
-        """Whether a line of a step that is there belongs to what the run goes on with.
+        """True if a line of an earlier session stays: its step comes before the first of this one.
 
         Raises:
             FileExistsError: The run starts at step 0: another one would be lost.
@@ -97,5 +97,5 @@ class TextFile:
 
 
 def _open(path: Path, mode: Literal["r", "x", "a"]) -> TextIO:
-    # Names may hold any character, and lines end where they were ended.
+    # Names may hold any character, and only a line feed ends a line.
     return open(path, mode, encoding="utf-8", errors="surrogatepass", newline="\n")

@@ -13,7 +13,7 @@ from torch import Tensor
 from taiyi_fx.records.record import Value
 from taiyi_fx.writers.continued import Continued, TextFile
 from taiyi_fx.writers.protocol import Batch, RunInfo
-from taiyi_fx.writers.values import plain
+from taiyi_fx.writers.values import json_value
 
 COLUMNS = ("step", "epoch", "mode", "module", "quantity", "value")
 
@@ -61,7 +61,7 @@ class CSV(TextFile):
 
 
 def _cell(value: Value) -> float | int | str:
-    return json.dumps(plain(value)) if isinstance(value, Tensor) else value
+    return json.dumps(json_value(value)) if isinstance(value, Tensor) else value
 
 
 def _step(row: list[str], text: str, path: Path) -> int:
@@ -76,7 +76,7 @@ def _step(row: list[str], text: str, path: Path) -> int:
 
 
 def _rows(lines: Iterator[str], path: Path) -> Iterator[tuple[list[str], str]]:
-    """The rows of a table, the head first, each with its lines as they stand in the file."""
+    """The rows of a table, the head first, each with its text in the file."""
     taken: list[str] = []
     reader = csv.reader((taken.append(line) or line for line in lines), strict=True)
     is_head = True
@@ -85,7 +85,7 @@ def _rows(lines: Iterator[str], path: Path) -> Iterator[tuple[list[str], str]]:
             row = next(reader, None)
         except csv.Error as error:
             if next(lines, None) is None:
-                return  # cut off in the midst of a name
+                return  # cut off within a name
             raise ValueError(f"{path}, line {reader.line_num}: {error}") from error
         if row is None:
             return

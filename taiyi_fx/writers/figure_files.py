@@ -25,11 +25,11 @@ _KEPT_NUMBERS = 5_000_000
 
 
 class Figures:
-    """Draws what was recorded, when the run ends or every few steps.
+    """Draws all records, when the run ends or every few steps.
 
     Of each quantity ``<quantity>.curves.png`` and, of several modules, ``<quantity>.heatmap.png``;
-    of vectors ``<quantity>.<module>.spectra.png``; of epochs ``<quantity>.bands.png``. What is
-    recorded in evaluation mode is in the folder ``evaluation``. Pictures replace earlier ones.
+    of vectors ``<quantity>.<module>.spectra.png``; of epochs ``<quantity>.bands.png``. Records
+    of evaluation are in the folder ``evaluation``. Pictures replace earlier ones.
     They show this run from its first step, the last five million numbers at most.
 
     Args:
@@ -60,7 +60,7 @@ class Figures:
         self._drawn = run.start_step
 
     def write(self, batch: Batch) -> None:
-        """Takes a batch, and draws if it is time."""
+        """Adds a batch, and draws where it is due."""
         last = 0
         for block in batch.blocks:
             self._records.append_block(block)
@@ -75,14 +75,14 @@ class Figures:
             self.draw()
 
     def flush(self) -> None:
-        """Nothing: pictures are drawn when it is time."""
+        """Does nothing: pictures are drawn at their steps."""
 
     def close(self) -> None:
         """Draws all pictures."""
         self.draw()
 
     def draw(self) -> None:
-        """Draws all pictures of what there is."""
+        """Draws all pictures of the records so far."""
         for name, figure in self._figures():
             path = self._path / f"{name}.png"
             path.parent.mkdir(exist_ok=True)

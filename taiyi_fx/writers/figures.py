@@ -35,7 +35,7 @@ from taiyi_fx.writers.axes import (
     some,
     text,
 )
-from taiyi_fx.writers.grids import Source, grid_of, vectors_of
+from taiyi_fx.writers.grids import PictureSource, grid_of, vectors_of
 from taiyi_fx.writers.import_optional import import_optional
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ _FLOOR = 1e-8
 """Smaller shares of a spectrum's largest value are drawn as this."""
 
 
-def curves(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
-    """A quantity's values over the steps, a curve for each module.
+def curves(records: PictureSource, quantity: str, *, mode: Mode = "train") -> Figure:
+    """A picture of a quantity's values over the steps, a curve for each module.
 
     Up to seven modules are told apart by colours, more by their order, from dark to light. Where a
     value is NaN or Inf its curve has a gap, and a cross stands at the bottom.
 
     Args:
-        records: What was recorded.
+        records: The records, or a run.
         quantity: The quantity's name.
         mode: Of the forwards, where `Records` hold both.
 
@@ -81,14 +81,14 @@ def curves(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
     return figure
 
 
-def heatmap(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
-    """A quantity's values as colours, modules by steps.
+def heatmap(records: PictureSource, quantity: str, *, mode: Mode = "train") -> Figure:
+    """A picture of a quantity's values as colours, modules by steps.
 
     Positive numbers that differ much are on a logarithmic scale. NaN and Inf are orange, and grey
     is where nothing was recorded.
 
     Args:
-        records: What was recorded.
+        records: The records, or a run.
         quantity: The quantity's name.
         mode: Of the forwards, where `Records` hold both.
 
@@ -115,19 +115,19 @@ def heatmap(records: Source, quantity: str, *, mode: Mode = "train") -> Figure:
     name_rows(axes, names)
     name_axes(axes, _title(quantity, prefix), "step")
     figure.colorbar(mesh, ax=axes, pad=0.01, aspect=30)
-    told = {"NaN or Inf": (VERMILLION, is_bad), "no record": (ABSENT, ~grid.present)}
-    add_patches(figure, {label: color for label, (color, at) in told.items() if at.any()})
+    legend = {"NaN or Inf": (VERMILLION, is_bad), "no record": (ABSENT, ~grid.present)}
+    add_patches(figure, {label: color for label, (color, at) in legend.items() if at.any()})
     return figure
 
 
-def spectra(records: Source, quantity: str, module: str, *, mode: Mode = "train") -> Figure:
-    """A vector over the steps, such as a spectrum: a ridge for each step, the first at the back.
+def spectra(records: PictureSource, quantity: str, module: str, *, mode: Mode = "train") -> Figure:
+    """A picture of a vector over the steps, such as a spectrum: a ridge for each step.
 
-    At most 40 steps are drawn. Heights are logarithmic where positive numbers differ much; the bar
-    on the right says how high. What is not finite is a gap.
+    The first step is at the back; at most 40 are drawn. Heights are logarithmic where positive
+    numbers differ much; the bar on the right says how high. NaN and Inf are gaps.
 
     Args:
-        records: What was recorded.
+        records: The records, or a run.
         quantity: The quantity's name.
         module: The module, with its call.
         mode: Of the forwards, where `Records` hold both.
@@ -160,7 +160,7 @@ def spectra(records: Source, quantity: str, module: str, *, mode: Mode = "train"
 
 
 def bands(epochs: Iterable[EpochSummary], quantity: str) -> Figure:
-    """What a quantity did in each epoch, a panel for each module.
+    """A picture of a quantity's summaries over the epochs, a panel for each module.
 
     The median with the quartiles, or where summaries were made streaming the mean with a standard
     deviation to both sides; and paler the smallest and the largest value. Training is blue,
@@ -227,7 +227,7 @@ def _curve(axes: Axes, grid: Grid, row: int, color: Any, name: str) -> None:
 
 
 def _heights(vectors: Sequence[np.ndarray]) -> tuple[list[np.ndarray], str]:
-    """Vectors as heights from 0 to 1, and what a height of 1 is."""
+    """Vectors as heights from 0 to 1, and a text that says what a height of 1 is."""
     every = np.concatenate(vectors)
     finite = every[np.isfinite(every)]
     top = finite.max(initial=0.0)

@@ -1,4 +1,4 @@
-"""The folder of a run, and who may write to it."""
+"""The folder of a run, and that of each rank in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
-    """A run's folder, wherever the process goes later.
+    """A run's folder as an absolute path, which stays right when the process changes directory.
 
     Raises:
         TypeError: It is no path.
@@ -21,7 +21,7 @@ def folder_of(path: str | os.PathLike[str]) -> Path:
 
 
 def of_rank(folder: Path, rank: int) -> Path:
-    """The folder of what a rank records, made if it is not there.
+    """The folder of one rank, made where it is missing.
 
     Raises:
         OSError: It cannot be made.
@@ -31,10 +31,10 @@ def of_rank(folder: Path, rank: int) -> Path:
     return own
 
 
-def taken(folder: Path, model: str, first: int, last: int, writer: str) -> FileExistsError:
-    """What to raise where another run would be lost."""
+def run_exists(folder: Path, model: str, first: int, last: int, writer: str) -> FileExistsError:
+    """The error for a folder with another run, which would be lost."""
     return FileExistsError(
         f"{str(folder)!r} holds a run of {model} already, steps {first} to {last}: give another "
-        f"folder, resume it with start_step={last + 1} or less, which drops what comes after, or "
+        f"folder, resume it with start_step={last + 1} or less, which drops later steps, or "
         f"replace it with writers=[{writer}(path, overwrite=True)]"
     )

@@ -1,4 +1,4 @@
-"""What pictures are drawn of: a quantity's numbers as modules x steps, and vectors over steps."""
+"""Numbers as modules x steps, and vectors over steps, as pictures take them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.records.grid import Grid
 
 _LARGEST = 1e300
-"""Larger numbers are drawn as this."""
+"""The largest number that is drawn; larger ones are drawn as this."""
 
 
-class Source(Protocol):
-    """Where pictures are drawn from: `Records`, or a `Run`."""
+class PictureSource(Protocol):
+    """The data of a picture: `Records`, or a `Run`."""
 
     def grid(self, quantity: str, mode: Mode = "train") -> Grid:
         """A quantity's numbers of all modules, by step."""
@@ -29,8 +29,8 @@ class Source(Protocol):
         ...
 
 
-def grid_of(source: Source, quantity: str, mode: Mode) -> Grid:
-    """A quantity's numbers of all modules, as they can be drawn.
+def grid_of(source: PictureSource, quantity: str, mode: Mode) -> Grid:
+    """A quantity's numbers of all modules, clipped so that they can be drawn.
 
     Raises:
         LookupError: There are none.
@@ -40,7 +40,7 @@ def grid_of(source: Source, quantity: str, mode: Mode) -> Grid:
 
 
 def vectors_of(
-    source: Source, quantity: str, module: str, mode: Mode
+    source: PictureSource, quantity: str, module: str, mode: Mode
 ) -> tuple[list[int], list[NDArray[np.float64]]]:
     """A quantity's vectors of one module, flattened, and their steps in order.
 

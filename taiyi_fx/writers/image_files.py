@@ -16,8 +16,8 @@ from taiyi_fx.writers.values import as_image
 class Images:
     """Writes each picture to a PNG file, ``<quantity>/<module>/<step>.png``.
 
-    Pictures of evaluation are in the folder ``evaluation``. Where a name cannot be that of a
-    folder, ``_`` stands for what cannot, and a hash ends it. NaN and Inf are orange.
+    Pictures of evaluation are in the folder ``evaluation``. In a name that no
+    folder can have, ``_`` replaces such characters, and a hash ends it. NaN and Inf are orange.
 
     Args:
         path: The folder.
@@ -29,7 +29,7 @@ class Images:
         self._images = frozenset(images)
 
     def open(self, run: RunInfo) -> None:
-        """Makes the folder, and deletes the pictures that it has of this and later steps."""
+        """Makes the folder, and deletes its pictures of the first step and of later ones."""
         self._path.mkdir(parents=True, exist_ok=True)
         for folder in (self._path, self._path / EVALUATION):
             of_quantities = (folder / safe(name) for name in self._images)
@@ -49,7 +49,7 @@ class Images:
             (folder / f"{record.step:08}.png").write_bytes(png(picture))
 
     def flush(self) -> None:
-        """Nothing: files are written at once."""
+        """Does nothing: files are written at once."""
 
     def close(self) -> None:
-        """Nothing: files are written at once."""
+        """Does nothing: files are written at once."""

@@ -1,4 +1,4 @@
-"""Packages that a writer needs, imported when it is opened."""
+"""Optional packages, imported when a writer that needs them is opened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def import_optional(
     """A module of an optional package.
 
     Raises:
-        ImportError: It is not installed; says what to install.
+        ImportError: It is not installed; the message names the extra to install.
     """
     try:
         return importlib.import_module(name)

@@ -14,7 +14,7 @@ from torch import Tensor
 from taiyi_fx.records.record import Record
 from taiyi_fx.writers.continued import Continued, TextFile
 from taiyi_fx.writers.protocol import Batch, RunInfo
-from taiyi_fx.writers.values import plain
+from taiyi_fx.writers.values import json_value
 
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
 
@@ -23,7 +23,7 @@ class JSONL(TextFile):
     """Writes an object a line: records, events (``"event"``) and ends of epochs (``"summary"``).
 
     A record has step, epoch, mode, module, quantity and value; for tensors, whose value is a
-    nested list, dtype and shape too. JSON has no NaN and no Inf: they are the texts ``"NaN"``,
+    nested list, dtype and shape too. JSON has neither NaN nor Inf: they become the texts ``"NaN"``,
     ``"Infinity"`` and ``"-Infinity"``. A run that starts at step n keeps the file's lines of
     earlier steps.
 
@@ -62,9 +62,13 @@ class JSONL(TextFile):
                 {"step": step, "epoch": batch.epoch, "event": kind, "module": module, "text": text}
             )
         for summary in batch.ended.summaries if batch.ended else ():
-            told = {name: plain(value) for name, value in dataclasses.asdict(summary).items()}
-            series = {name: told.pop(name) for name in ("epoch", "mode", "module", "quantity")}
-            self._add({"step": self._last, **series, "summary": told})
+            statistics = {
+                name: json_value(value) for name, value in dataclasses.asdict(summary).items()
+            }
+            series = {
+                name: statistics.pop(name) for name in ("epoch", "mode", "module", "quantity")
+            }
+            self._add({"step": self._last, **series, "summary": statistics})
         self._lines.pass_on()
 
     def _add(self, entry: dict[str, Any]) -> None:
@@ -74,7 +78,7 @@ class JSONL(TextFile):
 def _entry(record: Record, epoch: int) -> dict[str, Any]:
     value = record.value
     entry = {"step": record.step, "epoch": epoch, "mode": record.mode}
-    entry |= {"module": record.module, "quantity": record.quantity, "value": plain(value)}
+    entry |= {"module": record.module, "quantity": record.quantity, "value": json_value(value)}
     if isinstance(value, Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         entry |= {"dtype": dtype, "shape": list(value.shape)}

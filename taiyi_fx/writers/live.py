@@ -42,8 +42,8 @@ class LiveTable:
     output is no terminal, it is printed once, at the end.
 
     Args:
-        refresh: How many times a second the table is drawn at most.
-        console: Where; by default a ``rich.console.Console()``.
+        refresh: The most times a second that the table is drawn.
+        console: The terminal; by default a ``rich.console.Console()``.
 
     Raises:
         ValueError: ``refresh`` is not positive.
@@ -55,13 +55,13 @@ class LiveTable:
         self._pause = 1 / refresh
         self._console: Any = console
         self._series: dict[tuple[Series, Mode], _Trend] = {}
-        self._told: deque[str] = deque(maxlen=3)
+        self._messages: deque[str] = deque(maxlen=3)
         self._live: Any = None
         self._drawn = -math.inf
         self._step = self._epoch = 0
 
     def open(self, run: RunInfo) -> None:
-        """Finds the terminal.
+        """Prepares the table for the terminal.
 
         Raises:
             ImportError: rich is not installed.
@@ -75,11 +75,11 @@ class LiveTable:
         self._may_follow = self._console.is_terminal
 
     def write(self, batch: Batch) -> None:
-        """Takes values, and draws the table if it is time."""
+        """Adds values, and draws the table where it is due."""
         self._epoch = batch.epoch
         for record in batch:
             self._take(record)
-        self._told += (event.text for event in batch.events)
+        self._messages += (event.text for event in batch.events)
         if self._may_follow and _bars():
             self._may_follow = False
             self._stop()
@@ -89,10 +89,10 @@ class LiveTable:
             self._print()
 
     def flush(self) -> None:
-        """Nothing: what is drawn is there."""
+        """Does nothing: the table is drawn at once."""
 
     def close(self) -> None:
-        """Leaves the table as it is at the end."""
+        """Draws the table a last time, and leaves it there."""
         if self._live is not None:
             self._live.update(self._table(), refresh=True)
             self._stop()
@@ -145,19 +145,19 @@ class LiveTable:
             name = quantity if mode == "train" else f"{quantity} (evaluation)"
             names = [text(_shown(part)) for part in (module or "the model", name)]
             last = text(f"{trend.values[-1]:.4g}", style="" if trend.is_finite else "bold red")
-            alert = text(trend.alert, style="red")
-            table.add_row(*names, last, text(sparkline(trend.values, bars)), alert)
+            flag = text(trend.flag, style="red")
+            table.add_row(*names, last, text(sparkline(trend.values, bars)), flag)
         more = len(self._series) - len(shown)
         lines = [f"and {more} more series"] if more else []
-        table.caption = text("\n".join([*lines, *self._told]))
+        table.caption = text("\n".join([*lines, *self._messages]))
         return table
 
     def _chosen(self) -> list[tuple[tuple[Series, Mode], _Trend]]:
-        """As many series as there are lines, alarming ones first."""
+        """As many series as there are lines, flagged ones first."""
         room = max(self._console.size.height - _LINES_AROUND, 1)
         if not self._console.is_terminal:
             room = len(self._series)
-        return sorted(self._series.items(), key=lambda item: item[1].alert == "")[:room]
+        return sorted(self._series.items(), key=lambda item: item[1].flag == "")[:room]
 
 
 @dataclass
@@ -165,12 +165,12 @@ class _Trend:
     """The last values of a series, and when one first was not finite."""
 
     values: deque[float] = field(default_factory=lambda: deque(maxlen=_SHOWN))
-    alert: str = ""
+    flag: str = ""
 
     def add(self, step: int, value: float) -> None:
         self.values.append(value)
-        if not self.alert and not math.isfinite(value):
-            self.alert = f"{value} at step {step}"
+        if not self.flag and not math.isfinite(value):
+            self.flag = f"{value} at step {step}"
 
     @property
     def is_finite(self) -> bool:
@@ -182,7 +182,7 @@ def _shown(name: str) -> str:
 
 
 def sparkline(values: Sequence[float], bars: str = _BARS) -> str:
-    """Values as bars from the smallest to the largest; what is not finite is a cross.
+    """Values as a line of bars, from the smallest to the largest; NaN and Inf are crosses.
 
     Positive values that differ much are compared by their logarithm.
     """
@@ -204,15 +204,15 @@ def sparkline(values: Sequence[float], bars: str = _BARS) -> str:
 
 
 def _tqdm() -> Any:
-    """Tqdm's class, if its bars are in use."""
+    """The class of tqdm's bars; None where it is not imported."""
     return getattr(sys.modules.get("tqdm"), "tqdm", None)
 
 
 def _bars() -> bool:
-    """Whether a bar of tqdm is on the screen."""
+    """True while a bar of tqdm is on the screen."""
     return any(not bar.disable for bar in list(getattr(_tqdm(), "_instances", ())))
 
 
 def _above_bars(file: Any) -> AbstractContextManager[None]:
-    """Takes tqdm's bars off the screen while something is printed there."""
+    """A context in which tqdm's bars are off the screen, to print there."""
     return _tqdm().external_write_mode(file) if _bars() else nullcontext()

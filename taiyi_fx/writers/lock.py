@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that ends with its process, however that ends."""
+"""A lock for one writer at a time, which ends with its process, however that ends."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 class Lock:
-    """Held from its making until `release`; the empty file stays.
+    """A lock that is held from its construction until `release`; its empty file stays.
 
-    SQLite's own lock of a database: it works on all systems, forked processes don't inherit it,
-    and it keeps out others of the same process too.
+    It is SQLite's lock of a database, which works on all systems, is not inherited by forked
+    processes, and keeps out other writers of the same process as well.
 
     Args:
-        file: What stands for the lock.
+        file: The file of the lock.
 
     Raises:
         BlockingIOError: Another writer holds it.
@@ -36,5 +36,5 @@ class Lock:
             ) from error
 
     def release(self) -> None:
-        """Lets another writer in."""
+        """Frees the folder for another writer."""
         self._held.close()

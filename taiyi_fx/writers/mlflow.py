@@ -15,7 +15,7 @@ from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.values import as_image, number
 
 _MOST_METRICS = 1000
-"""MLflow takes as many at once."""
+"""The most metrics that MLflow takes at once."""
 _LONGEST = 250
 _ALLOWED = r"A-Za-z0-9_.\- "
 
@@ -23,15 +23,15 @@ _ALLOWED = r"A-Za-z0-9_.\- "
 class MLflow:
     """Logs numbers and pictures to a run of MLflow; other tensors are left out.
 
-    Names are ``quantity/module``, and ``evaluation/quantity/module`` in evaluation mode; where one
-    holds what MLflow does not allow, ``_`` stands for it and a hash ends the part. MLflow keeps
-    Inf as the largest number, and takes some 0.2 ms a number in a SQLite file. What is known of the
-    run is its artifact ``taiyi_fx.json``.
+    Names are ``quantity/module``, and ``evaluation/quantity/module`` in evaluation mode; in one
+    with characters that MLflow does not allow, ``_`` replaces them and a hash ends the part.
+    MLflow keeps Inf as the largest number, and takes some 0.2 ms a number in a SQLite file. The
+    model, versions, seed and configuration are its artifact ``taiyi_fx.json``.
 
     Args:
         run_id: A run; by default the active one, or else a new one, which `close` then ends.
-        tracking_uri: Where the run is, such as ``"sqlite:///mlflow.db"``; by default where MLflow
-            says.
+        tracking_uri: Where the run is, such as ``"sqlite:///mlflow.db"``; by default MLflow's own
+            setting.
         experiment: The name of the experiment that a new run belongs to.
         images: The quantities whose tensors of two axes are pictures.
     """
@@ -52,7 +52,7 @@ class MLflow:
         self._waiting: list[Any] = []
 
     def open(self, run: RunInfo) -> None:
-        """Takes or makes the run.
+        """Finds or makes the run.
 
         Raises:
             ImportError: MLflow is not installed.
@@ -65,11 +65,11 @@ class MLflow:
             self._is_own = active is None
             self._id = self._new_run() if active is None else active.info.run_id
         self._tags = Tags(run)
-        told = {"model": run.model, "versions": run.versions, "seed": run.seed}
-        self._client.log_dict(self._id, {**told, "config": list(run.config)}, "taiyi_fx.json")
+        facts = {"model": run.model, "versions": run.versions, "seed": run.seed}
+        self._client.log_dict(self._id, {**facts, "config": list(run.config)}, "taiyi_fx.json")
 
     def write(self, batch: Batch) -> None:
-        """Takes numbers, which wait for the next flush, and logs pictures."""
+        """Adds numbers, which wait for the next flush, and logs pictures."""
         now = int(time.time() * 1000)
         for record in batch:
             value, name = number(record.value), self._name(record)
@@ -81,7 +81,7 @@ class MLflow:
                 self._client.log_image(self._id, image, key=name, step=record.step, timestamp=now)
 
     def flush(self) -> None:
-        """Logs the numbers that wait."""
+        """Logs the waiting numbers."""
         while self._waiting:
             self._client.log_batch(self._id, metrics=self._waiting[:_MOST_METRICS])
             del self._waiting[:_MOST_METRICS]

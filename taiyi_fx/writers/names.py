@@ -1,4 +1,4 @@
-"""Names of series where not every text is a name: tags of dashboards, names of files."""
+"""Names of series as tags of dashboards and as names of files."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from taiyi_fx.records.record import Series
 from taiyi_fx.writers.protocol import RunInfo
 
 EVALUATION = "evaluation"
-"""The group of what is recorded in evaluation mode."""
+"""The group of records of evaluation mode."""
 EPOCHS = "epochs"
-"""The group of what summarises an epoch."""
+"""The group of summaries of epochs."""
 OWN = "taiyi_fx"
-"""The group of what is told of the run itself."""
+"""The group of facts and events of the run itself."""
 
 _HASHED = re.compile(r"-[0-9a-f]{16}\Z")
 
 
 class Tags:
-    """Names series as dashboards group them: ``quantity/module``, and numbers of your own as given.
+    """Names of series as dashboards group them: ``quantity/module``; your own numbers as given.
 
-    Different series have different tags. What is not printable is escaped as in addresses
-    (``%0A``), and so are slashes that would put a series into a group that is not its own.
+    Different series have different tags. Characters that cannot be printed are escaped as in
+    addresses (``%0A``), and so are slashes that would put a series into a group of others.
 
     Args:
         run: The run that the series are of.
@@ -47,7 +47,7 @@ class Tags:
         return escaped(quantity, "%/" if self._is_taken(quantity) else "%")
 
     def _is_taken(self, name: str) -> bool:
-        """Whether the group that a name of the user's own begins with is that of a quantity."""
+        """True if a name of the user's own begins with a group that is taken."""
         group = name.partition("/")[0]
         parts = group.split(".")
         heads = {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
@@ -55,7 +55,7 @@ class Tags:
 
 
 def escaped(text: str, also: str) -> str:
-    """A text with what is not printable, and some further characters, as ``%XX`` of its UTF-8."""
+    """A text with unprintable and some further characters as ``%XX`` of their UTF-8."""
     return "".join(_percent(c) if c in also or not c.isprintable() else c for c in text)
 
 
@@ -64,22 +64,22 @@ def _percent(character: str) -> str:
 
 
 def shorter(text: str, longest: int) -> str:
-    """A text without its middle, if it is too long: what ends names tells them apart as well."""
+    """A text without its middle where it is too long: the ends of names differ as well."""
     half = longest // 2
     return text if len(text) <= longest else f"{text[: half - 1]}…{text[-half:]}"
 
 
 def safe(text: str, allowed: str = "A-Za-z0-9_.@+-", longest: int = 100) -> str:
-    """A name of allowed characters only, by default one that can be part of a path anywhere.
+    """A name of allowed characters only, by default one that can be part of any path.
 
-    A text that is one already stays as it is. Of another, what is not allowed becomes ``_``, what
-    is too long is cut off, and 64 bits of its hash make it different from all others.
+    A text that is one already stays as it is. In another, characters that are not allowed become
+    ``_``, the end is cut off where it is too long, and 64 bits of its hash keep names different.
 
     Args:
         text: Any text.
         allowed: The characters allowed, as a regular expression's set. A name neither begins nor
             ends with a dot in any case.
-        longest: How many characters a name may have.
+        longest: The most characters that a name has.
     """
     is_short = 0 < len(text) <= longest
     if is_short and re.fullmatch(rf"(?!\.)[{allowed}]*(?<!\.)", text) and not _HASHED.search(text):

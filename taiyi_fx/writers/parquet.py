@@ -1,4 +1,4 @@
-"""Runs as parts of Parquet: for those who read them with polars, DuckDB or Spark."""
+"""Runs as parts of Parquet, which polars, DuckDB and Spark read too."""
 
 from __future__ import annotations
 
@@ -14,10 +14,25 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.runs.parquet import parts, pyarrow, read_head, read_part, schema
-from taiyi_fx.runs.schema import OUTLINE, PARQUET, SESSIONS, VERSION, Session, Stored, as_bytes
+from taiyi_fx.runs.schema import (
+    OUTLINE,
+    PARQUET,
+    SESSIONS,
+    VERSION,
+    Session,
+    StoredSeries,
+    as_bytes,
+)
 from taiyi_fx.runs.source import FLAGS, flags
-from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
-from taiyi_fx.writers.folder import folder_of, of_rank, taken
+from taiyi_fx.writers.buffer import (
+    Buffer,
+    EpochEnded,
+    StepEvent,
+    StepNumbers,
+    StepTensor,
+    Transaction,
+)
+from taiyi_fx.writers.folder import folder_of, of_rank, run_exists
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
 
@@ -29,16 +44,16 @@ class Parquet:
     """Keeps a run in a folder of Parquet files, a part for each flush; needs pyarrow.
 
     ``polars.read_parquet("runs/exp1/points-*.parquet")`` is the long table of all numbers, in the
-    columns of the run store's view ``points``; `taiyi_fx.open_run` reads the folder as well. It is
-    resumed, locked and kept apart by ranks as `Store` does it. Integers beyond 64 bits become
-    floating point. A part appears under its name when it is complete.
+    columns of the run store's view ``points``; `taiyi_fx.open_run` reads the folder as well.
+    Resuming, locks and ranks are as in `Store`. Integers beyond 64 bits become floating
+    point. A part appears under its name when it is complete.
 
     Args:
         path: The run's folder; made if it is not there.
         overwrite: Replace a run that is there.
 
     Raises:
-        TypeError: The path is none.
+        TypeError: The path is not a path.
         ValueError: The path is empty.
     """
 
@@ -64,7 +79,7 @@ class Parquet:
             self._lock = Lock(self._folder / "parts.lock")
             undo.callback(self._lock.release)
             self._put_head(self._begun(run))
-            known = [Stored(*row) for row in self._head["series"]]
+            known = [StoredSeries(*row) for row in self._head["series"]]
             self._of_series = _OfSeries(known)
             used = [*map(_number, self._parts()), *(x[3] for x in self._head["epochs"])]
             self._first = 1 + max(used, default=-1)
@@ -73,20 +88,21 @@ class Parquet:
             undo.pop_all()
 
     def write(self, batch: Batch) -> None:
-        """Takes a batch into memory; writes when a million numbers wait there.
+        """Adds a batch in memory; writes when a million numbers wait there.
 
         Raises:
             ValueError: A step or an epoch has more than 64 bits, or a tensor has 10⁹ bytes; the
-                rest is taken.
+                rest is kept.
         """
         self._buffer.add(batch)
 
     def flush(self) -> None:
-        """Writes a part of what waits, in several where it is more than 250,000 numbers.
+        """Writes what waits as a part; as several where there are more than 250,000 numbers.
 
         Raises:
-            OSError: It cannot be written; what waits is tried again.
-            BufferError: That is so, and more than four million numbers wait: the oldest are lost.
+            OSError: It cannot be written; the next flush tries again.
+            BufferError: It cannot be written, and more than four million numbers wait: the oldest
+                are lost.
         """
         self._buffer.drain()
         self._keep_outline()
@@ -105,7 +121,7 @@ class Parquet:
             self._lock.release()
 
     def _keep_outline(self) -> None:
-        """Writes the outline, if it is another than the one that is there."""
+        """Writes the outline where it has changed."""
         outline = self._outline()
         if outline is self._outlined or self._buffer.is_fork:
             return
@@ -114,7 +130,7 @@ class Parquet:
         self._outlined = outline
 
     def _begun(self, run: RunInfo) -> dict[str, Any]:
-        """What the run says of itself, after what it drops of an earlier one is gone."""
+        """The head of the run, after steps of an earlier session that come again are dropped."""
         file, start = self._folder / PARQUET, run.start_step
         left = [*self._folder.glob("*.tmp"), *([file, *self._parts()] if self._overwrite else [])]
         for path in left:
@@ -134,11 +150,11 @@ class Parquet:
         """Raises if there are numbers, tensors or events."""
         steps = [step for part in self._parts() for step in self._steps(part)]
         if steps:
-            model = head[SESSIONS][-1]["model"] if head[SESSIONS] else "a model not known"
-            raise taken(self._folder, model, min(steps), max(steps), "Parquet")
+            model = head[SESSIONS][-1]["model"] if head[SESSIONS] else "an unknown model"
+            raise run_exists(self._folder, model, min(steps), max(steps), "Parquet")
 
     def _cut(self, part: Path, start: int) -> None:
-        """Drops what lies at a step or beyond."""
+        """Drops rows at a step and later ones."""
         keeps = np.array([step < start for step in self._steps(part)], np.bool_)
         if not keeps.any():
             part.unlink()
@@ -146,27 +162,27 @@ class Parquet:
             table = read_part(part)
             self._put_part(part, table.filter(self._arrow.array(keeps)))
 
-    def _commit(self, part: Part) -> None:
-        number = self._first + part.number
-        if part.series:
-            # By their ids: after a failure the same come again.
-            every = {s.id: s for s in [*map(Stored._make, self._head["series"]), *part.series]}
+    def _commit(self, new: Transaction) -> None:
+        number = self._first + new.number
+        if new.series:
+            # By id: after a failure the same series come again.
+            every = {s.id: s for s in [*map(StoredSeries._make, self._head["series"]), *new.series]}
             self._put_head({**self._head, "series": list(every.values())})
             self._of_series = _OfSeries(list(every.values()))
         for kind, (of, columns) in _COLUMNS.items():
-            found = [item for item in part.items if isinstance(item, of)]
+            found = [item for item in new.items if isinstance(item, of)]
             if found:
                 table = self._arrow.table(columns(found, self._of_series), schema=schema(kind))
-                # After a failure the same number comes again, and replaces what it had written.
+                # After a failure the same number comes again, and its file replaces the first.
                 self._put_part(self._folder / f"{kind}-{number:08}.parquet", table)
-        for item in part.items:
-            if isinstance(item, Ended):
+        for item in new.items:
+            if isinstance(item, EpochEnded):
                 self._end(item, number)
 
-    def _end(self, ended: Ended, number: int) -> None:
-        """Gives an epoch its number, which is known at its end, and its entry."""
+    def _end(self, ended: EpochEnded, number: int) -> None:
+        """Adds the entry of an epoch, and gives it its number, which is known only at its end."""
         steps: list[int] = []
-        epochs = [x for x in self._head["epochs"] if x[3] < number]  # it may come again
+        epochs = [x for x in self._head["epochs"] if x[3] < number]  # this end may come again
         start = epochs[-1][3] if epochs else 0
         for kind in ("points", "tensors"):
             for part in parts(self._folder, kind):
@@ -176,7 +192,7 @@ class Parquet:
         ends = (min(steps), max(steps)) if steps else (None, None)
         self._put_head({**self._head, "epochs": [*epochs, (ended.number, *ends, number)]})
 
-    def _renumber(self, part: Path, ended: Ended) -> None:
+    def _renumber(self, part: Path, ended: EpochEnded) -> None:
         if ended.number == ended.expected:
             return
         table = read_part(part)
@@ -211,7 +227,7 @@ def _number(part: Path) -> int:
 
 
 def _put(file: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Writes a file that is there under its name when it is complete."""
+    """Writes a file that takes its name when it is complete and on the disk."""
     made = file.with_name(f"{file.name}.tmp")
     try:
         with made.open("wb") as sink:
@@ -224,9 +240,9 @@ def _put(file: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 class _OfSeries:
-    """Columns of what is known of series, which their points repeat."""
+    """The columns that describe series, which each of their points repeats."""
 
-    def __init__(self, known: Sequence[Stored]) -> None:
+    def __init__(self, known: Sequence[StoredSeries]) -> None:
         self._calls = np.array([s.call for s in known], np.int64)
         self._texts: dict[str, tuple[list[str], NDArray[np.int32]]] = {}
         for name in _TEXTS:
@@ -235,14 +251,14 @@ class _OfSeries:
             self._texts[name] = list(places), np.array([places[t] for t in texts], np.int32)
 
     def columns(self, series: NDArray[np.int64]) -> dict[str, Any]:
-        """Their columns at points of these series, which are numbered from 1."""
+        """The columns for points of these series, whose ids begin at 1."""
         rows = series - 1
         made = pyarrow("pyarrow").DictionaryArray.from_arrays
         texts = {name: made(codes[rows], words) for name, (words, codes) in self._texts.items()}
         return {"series": series, "call": self._calls[rows], **texts}
 
 
-def _of_numbers(items: Sequence[Numbers], of_series: _OfSeries) -> dict[str, Any]:
+def _of_numbers(items: Sequence[StepNumbers], of_series: _OfSeries) -> dict[str, Any]:
     sizes = [x.size for x in items]
     # Most steps have the same series, in the same list.
     lists = {id(x.series): x.series for x in items}
@@ -265,8 +281,8 @@ def _flags(values: NDArray[np.float64]) -> Any:  # pyarrow's own
     return arrow.DictionaryArray.from_arrays(codes, FLAGS[1:])
 
 
-def _integers(items: Sequence[Numbers], count: int) -> Any:  # pyarrow's own
-    """The column of integers as such; null where a number is none, or has more than 64 bits."""
+def _integers(items: Sequence[StepNumbers], count: int) -> Any:  # pyarrow's own
+    """The column of exact integers; null for other numbers and for those beyond 64 bits."""
     if all(set(map(type, x.values)) == {float} for x in items):
         return pyarrow("pyarrow").nulls(count, "int64")
     return [
@@ -276,7 +292,7 @@ def _integers(items: Sequence[Numbers], count: int) -> Any:  # pyarrow's own
     ]
 
 
-def _of_arrays(items: Sequence[Array], of_series: _OfSeries) -> dict[str, Any]:
+def _of_arrays(items: Sequence[StepTensor], of_series: _OfSeries) -> dict[str, Any]:
     return {
         "step": [x.step for x in items],
         "epoch": [x.epoch for x in items],
@@ -287,13 +303,13 @@ def _of_arrays(items: Sequence[Array], of_series: _OfSeries) -> dict[str, Any]:
     }
 
 
-def _of_events(items: Sequence[Told], of_series: _OfSeries) -> dict[str, Any]:
-    del of_series  # they are of none
-    return {name: [getattr(x, name) for x in items] for name in Told._fields}
+def _of_events(items: Sequence[StepEvent], of_series: _OfSeries) -> dict[str, Any]:
+    del of_series  # events belong to no series
+    return {name: [getattr(x, name) for x in items] for name in StepEvent._fields}
 
 
 _COLUMNS: Mapping[str, tuple[type, Callable[[Any, _OfSeries], dict[str, Any]]]] = {
-    "points": (Numbers, _of_numbers),
-    "tensors": (Array, _of_arrays),
-    "events": (Told, _of_events),
+    "points": (StepNumbers, _of_numbers),
+    "tensors": (StepTensor, _of_arrays),
+    "events": (StepEvent, _of_events),
 }

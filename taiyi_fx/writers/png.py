@@ -24,7 +24,7 @@ def png(picture: Tensor) -> bytes:
 
 
 def pixels(picture: Tensor) -> Tensor:
-    """A picture's colours, H x W x 3 bytes: grey, and where something is NaN or Inf, orange.
+    """The pixels of a picture, H x W x 3 bytes: grey, and orange for NaN and Inf.
 
     Args:
         picture: H x W numbers from 0 (black) to 1 (white), clamped to these.

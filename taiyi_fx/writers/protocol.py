@@ -1,4 +1,4 @@
-"""What a writer is given, and what it has to do."""
+"""The protocol of writers, and the data that they are given."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from taiyi_fx.records.epochs import EpochSummary
 from taiyi_fx.records.record import Block, Event, Record, Series
 
 Direction = Literal["forward", "backward", "parameter", ""]
-"""Where a quantity reads; empty for numbers of the user's own."""
+"""The kind of values that a quantity reads; empty for the user's own numbers."""
 
 
 class SeriesInfo(NamedTuple):
-    """What is known of a series.
+    """The facts about a series.
 
     Attributes:
         module: The module's dotted name, without its call.
         call: Which call of the module in a forward, from 0.
         quantity: The quantity's name in records.
-        direction: Where it reads: values, gradients, or parameters.
-        unit: What its numbers are in; empty where that is the tensor's own affair.
+        direction: The kind of values that it reads.
+        unit: The unit of its numbers; empty where they have the tensor's own.
     """
 
     module: str
@@ -34,7 +34,7 @@ class SeriesInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What is known of a run before its first record.
+    """The facts about a run before its first record.
 
     Attributes:
         model: The model's class.
@@ -44,7 +44,7 @@ class RunInfo:
         start_step: The first step. Writers drop what an earlier session has of it
             and of later ones.
         rank: The rank that records.
-        describe: What a series is.
+        describe: Gives the facts about a series.
         outline: The model as boxes within boxes, for a picture; the same object as long as no
             forward has shown more of it.
     """
@@ -65,7 +65,7 @@ class EpochEnd(NamedTuple):
     Attributes:
         expected: The number that its batches were given with.
         number: The number that the user gave it.
-        summaries: What each scalar series did in it.
+        summaries: The statistics of each scalar series in it.
     """
 
     expected: int
@@ -75,13 +75,13 @@ class EpochEnd(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step brings.
+    """The data of one step.
 
     Attributes:
         epoch: The epoch under way: one more than the last that ended.
         blocks: Numbers of many series of a step.
         records: Further numbers, and tensors on the CPU.
-        events: What was told.
+        events: Warnings, and sites of NaN or Inf.
         ended: The end of an epoch, after all of these.
     """
 
@@ -100,10 +100,10 @@ class Batch:
 
 
 class Writer(Protocol):
-    """Takes records to where they are looked at.
+    """Takes records to a place where they are looked at.
 
-    All is called from the thread that calls `Monitor.track`. What a writer raises is warned of
-    once, with the writer's name, and never ends the run; it is called again with the next batch.
+    All is called from the thread that calls `Monitor.track`. An exception in a writer
+    becomes one warning with the writer's name and never ends the run; the next batch comes as ever.
     An import that fails, or a place that cannot be written to, belongs into `open`.
     """
 
@@ -112,11 +112,11 @@ class Writer(Protocol):
         ...
 
     def write(self, batch: Batch) -> None:
-        """Takes a batch; it may wait in memory until the next `flush`."""
+        """Adds a batch, which may wait in memory until the next `flush`."""
         ...
 
     def flush(self) -> None:
-        """Makes what was written durable. Called about every five seconds, and before `close`."""
+        """Makes all batches durable. Called about every five seconds, and before `close`."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a run before its first record."""
+"""The facts about a run and its series, as its writers are given them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run_info(
     rank: int,
     outline: Callable[[], Outline],
 ) -> RunInfo:
-    """Describes a run to its writers."""
+    """The facts about a run before its first record."""
     units = {s.label: s.quantity.unit for s in subscriptions}
     directions: dict[str, Direction] = {s.label: _direction(s) for s in subscriptions}
 
@@ -58,11 +58,11 @@ def _entry(s: Subscription) -> dict[str, object]:
         "module": s.module,
         "quantity": s.label,
         "schedule": " | ".join(map(str, s.schedules)),
-        "options": {name: _plain(value) for name, value in s.options},
+        "options": {name: _json_value(value) for name, value in s.options},
     }
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     is_plain = isinstance(value, (str, int, float, bool, type(None)))
     return value if is_plain else repr(value)
 
@@ -78,12 +78,12 @@ _CALL = re.compile(r"(.*)@([1-9][0-9]{0,8})", re.DOTALL)
 
 
 def _call(name: str, modules: Mapping[str, nn.Module]) -> tuple[str, int]:
-    """A module and its call, of their common name; a name of the user's may end like a call."""
+    """A module and its call, from the name that records have; a module's own name may end alike."""
     found = None if name in modules else _CALL.fullmatch(name)
     return (found[1], int(found[2])) if found else (name, 0)
 
 
 def _prefixes(quantity: str) -> list[str]:
-    """The name, and what it may be a part of: ``A.b.c``, ``A.b``, ``A``."""
+    """The name and the quantities that it may belong to: ``A.b.c``, ``A.b``, ``A``."""
     parts = quantity.split(".")
     return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]

@@ -1,4 +1,4 @@
-"""A step as one dictionary, as dashboards take it."""
+"""The values of a step as one dictionary, as dashboards take them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPOCH = f"{OWN}/epoch"
 
 
 class StepValues:
-    """Makes what a dashboard logs of batches.
+    """Batches as the values that a dashboard logs.
 
     Args:
         run: The run.
@@ -31,7 +31,7 @@ class StepValues:
         self._images = frozenset(images)
 
     def of(self, batch: Batch) -> dict[int, dict[str, Any]]:
-        """All values of each step by tag, what was told among them."""
+        """All values of each step by tag, with its events as texts."""
         steps: dict[int, dict[str, Any]] = {}
         for record in batch:
             steps.setdefault(record.step, {}).update(self._of_record(record))

@@ -1,4 +1,4 @@
-"""The run store: all that a run records in one SQLite file, without a server."""
+"""The run store: all records of a run in one SQLite file, without a server."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from typing import Any
 from taiyi_fx.outline import Outline
 from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
 from taiyi_fx.runs.sqlite import damaged, is_new, stored_series, verify
-from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
-from taiyi_fx.writers.folder import folder_of, of_rank, taken
+from taiyi_fx.writers.buffer import (
+    Buffer,
+    EpochEnded,
+    StepEvent,
+    StepNumbers,
+    StepTensor,
+    Transaction,
+)
+from taiyi_fx.writers.folder import folder_of, of_rank, run_exists
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
 
@@ -23,17 +30,17 @@ from taiyi_fx.writers.protocol import Batch, RunInfo
 class Store:
     """Keeps a run in ``run.sqlite`` in a folder of its own; `taiyi_fx.open_run` reads it.
 
-    A run that begins at a step above 0 goes on with what is there: that step and later ones are
-    dropped. What was flushed outlives the process, however it ends. Forks of the process write
-    nothing. What a rank above 0 records, as a stage of a pipeline does, is a run of its own in
-    the folder ``rank<r>`` inside.
+    A run that begins at a step above 0 resumes the one that is there, whose data of that step and
+    of later ones are dropped. Flushed data outlive the process, however it ends. Forks of the
+    process write nothing. The records of a rank above 0, as a stage of a pipeline makes them, are
+    a run of their own in the folder ``rank<r>`` inside.
 
     Args:
         path: The run's folder; made if it is not there.
         overwrite: Replace a run that is there.
 
     Raises:
-        TypeError: The path is none.
+        TypeError: The path is not a path.
         ValueError: The path is empty.
     """
 
@@ -44,7 +51,7 @@ class Store:
         self._outlined: Outline | None = None
 
     def open(self, run: RunInfo) -> None:
-        """Makes the file, or goes on with the one that is there.
+        """Makes the file, or opens the one that is there to add to it.
 
         Raises:
             FileExistsError: It holds a run, and this one begins at step 0.
@@ -65,27 +72,28 @@ class Store:
             undo.pop_all()
 
     def write(self, batch: Batch) -> None:
-        """Takes a batch into memory; commits when a million numbers wait there.
+        """Adds a batch in memory; commits when a million numbers wait there.
 
         Raises:
             ValueError: A step or an epoch has more than 64 bits, or a tensor has 10⁹ bytes; the
-                rest is taken.
+                rest is kept.
         """
         self._buffer.add(batch)
 
     def flush(self) -> None:
-        """Commits what waits, by one transaction for 250,000 numbers.
+        """Commits what waits, in transactions of 250,000 numbers.
 
         Raises:
             FileNotFoundError: The file was deleted.
-            sqlite3.Error: It cannot be written to; what waits is tried again.
-            BufferError: That is so, and more than four million numbers wait: the oldest are lost.
+            sqlite3.Error: It cannot be written to; the next flush tries again.
+            BufferError: It cannot be written to, and more than four million numbers wait: the
+                oldest are lost.
         """
         self._buffer.drain()
         self._keep_outline()
 
     def close(self) -> None:
-        """Commits the rest, and makes the index by which curves are read fast.
+        """Commits the rest, and makes the index by which curves are read.
 
         Raises:
             BufferError: The rest cannot be written, and is lost.
@@ -98,7 +106,7 @@ class Store:
             self._db.execute(INDEX)
             self._db.execute("PRAGMA busy_timeout = 0")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            # One file that read-only media can hold; where someone reads it stays in WAL mode.
+            # Read-only media can then hold it as one file; while others read, it stays in WAL mode.
             with suppress(sqlite3.OperationalError):
                 self._db.execute("PRAGMA journal_mode = DELETE")
         finally:
@@ -106,7 +114,7 @@ class Store:
             self._lock.release()
 
     def _keep_outline(self) -> None:
-        """Commits the outline, if it is another than the one that is there."""
+        """Commits the outline where it has changed."""
         outline = self._outline()
         if outline is self._outlined or self._buffer.is_fork:
             return
@@ -115,16 +123,16 @@ class Store:
             self._db.execute("INSERT INTO outline VALUES (?)", (json.dumps(outline.to_json()),))
         self._outlined = outline
 
-    def _commit(self, part: Part) -> None:
+    def _commit(self, new: Transaction) -> None:
         if not self._file.exists():
-            raise FileNotFoundError(f"{str(self._file)!r} was deleted: what was in it is lost")
+            raise FileNotFoundError(f"{str(self._file)!r} was deleted, and its content is lost")
         extent = _extent(self._db)
-        if self._begun[0] == part.number and self._begun[1] != extent:
-            return  # an interrupt came after it was committed
-        self._begun = part.number, extent
+        if self._begun[0] == new.number and self._begun[1] != extent:
+            return  # it was committed already, and an interrupt came right after
+        self._begun = new.number, extent
         with _transaction(self._db):
-            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", part.series)
-            for kind, group in itertools.groupby(part.items, type):
+            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", new.series)
+            for kind, group in itertools.groupby(new.items, type):
                 _WRITE[kind](self._db, group)
 
 
@@ -172,15 +180,15 @@ def _refuse(db: sqlite3.Connection, folder: Path) -> None:
     first, last = db.execute(f"SELECT min(step), max(step) FROM ({every})").fetchone()
     if first is not None:
         (model,) = db.execute("SELECT model FROM run ORDER BY rowid DESC").fetchone()
-        raise taken(folder, model, first, last, "Store")
+        raise run_exists(folder, model, first, last, "Store")
 
 
 def _cut(db: sqlite3.Connection, start: int) -> None:
-    """Drops what lies at a step or beyond, and what cannot be kept up while writing."""
+    """Drops rows at a step and later ones, and the index, which would slow down writing."""
     for table in ("point", "tensor", "event"):
         db.execute(f"DELETE FROM {table} WHERE step >= ?", (start,))
     db.execute("DELETE FROM epoch WHERE last >= ?", (start,))
-    # An epoch without numbers is kept; the rows that were before its end may be gone.
+    # An epoch without numbers stays; its last rows may be among those that were dropped.
     for table in ("point", "tensor"):
         last = f"(SELECT coalesce(max(rowid), 0) FROM {table})"
         db.execute(f"UPDATE epoch SET last_{table} = min(last_{table}, {last})")
@@ -189,7 +197,7 @@ def _cut(db: sqlite3.Connection, start: int) -> None:
 
 
 def _extent(db: sqlite3.Connection) -> tuple[int, ...]:
-    """The last row of each table: a run that is written to only grows."""
+    """The last row of each table. While a run is written, tables only grow."""
     tables = "series", "point", "tensor", "event", "epoch"
     lasts = ", ".join(f"(SELECT coalesce(max(rowid), 0) FROM {table})" for table in tables)
     return db.execute(f"SELECT {lasts}").fetchone()
@@ -202,16 +210,16 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         yield
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # where the disk is full SQLite has ended it already
+        if db.in_transaction:  # on a full disk SQLite has rolled back by itself
             db.execute("ROLLBACK")
         raise
 
 
 _ROWS = 200
-"""How many points go into a statement: one at a time takes three times as long."""
+"""Points in one statement: one at a time takes three times as long."""
 
 
-def _write_numbers(db: sqlite3.Connection, items: Iterable[Numbers]) -> None:
+def _write_numbers(db: sqlite3.Connection, items: Iterable[StepNumbers]) -> None:
     flat = itertools.chain.from_iterable
     cells = flat(flat(map(_rows, items)))
     while group := list(itertools.islice(cells, 4 * _ROWS)):
@@ -219,7 +227,7 @@ def _write_numbers(db: sqlite3.Connection, items: Iterable[Numbers]) -> None:
         db.execute(f"INSERT INTO point VALUES {rows}", group)
 
 
-def _rows(x: Numbers) -> Iterator[tuple[Any, ...]]:
+def _rows(x: StepNumbers) -> Iterator[tuple[Any, ...]]:
     values = x.values
     if set(map(type, values)) != {float}:
         values = [v if -(2**63) <= v < 2**63 or isinstance(v, float) else str(v) for v in values]
@@ -227,7 +235,7 @@ def _rows(x: Numbers) -> Iterator[tuple[Any, ...]]:
     return zip(step, epoch, x.series, values)  # noqa: B905 - two of them have no end
 
 
-def _write_arrays(db: sqlite3.Connection, items: Iterable[Array]) -> None:
+def _write_arrays(db: sqlite3.Connection, items: Iterable[StepTensor]) -> None:
     rows = (
         (step, epoch, series, x.dtype.name, json.dumps(x.shape), as_bytes(x))
         for step, epoch, series, x in items
@@ -235,12 +243,12 @@ def _write_arrays(db: sqlite3.Connection, items: Iterable[Array]) -> None:
     db.executemany("INSERT INTO tensor VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
-def _write_events(db: sqlite3.Connection, items: Iterable[Told]) -> None:
+def _write_events(db: sqlite3.Connection, items: Iterable[StepEvent]) -> None:
     db.executemany("INSERT INTO event VALUES (?, ?, ?, ?)", items)
 
 
-def _write_epochs(db: sqlite3.Connection, items: Iterable[Ended]) -> None:
-    """Gives an epoch its number, which is known at its end, and its row."""
+def _write_epochs(db: sqlite3.Connection, items: Iterable[EpochEnded]) -> None:
+    """Adds the row of an epoch, and gives it its number, which is known only at its end."""
     for expected, number in items:
         (point, tensor) = db.execute(
             "SELECT coalesce(max(last_point), 0), coalesce(max(last_tensor), 0) FROM epoch"
@@ -259,8 +267,8 @@ def _write_epochs(db: sqlite3.Connection, items: Iterable[Ended]) -> None:
 
 
 _WRITE: Mapping[type, Callable[[sqlite3.Connection, Any], None]] = {
-    Numbers: _write_numbers,
-    Array: _write_arrays,
-    Told: _write_events,
-    Ended: _write_epochs,
+    StepNumbers: _write_numbers,
+    StepTensor: _write_arrays,
+    StepEvent: _write_events,
+    EpochEnded: _write_epochs,
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.writers.grids import Source, vectors_of
+from taiyi_fx.writers.grids import PictureSource, vectors_of
 from taiyi_fx.writers.import_optional import import_optional
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def surface(
-    records: Source, module: str, quantity: str, *, log: bool = False, mode: Mode = "train"
+    records: PictureSource, module: str, quantity: str, *, log: bool = False, mode: Mode = "train"
 ) -> Figure:
-    """A surface of steps x indices x values, such as all eigenvalues of a spectrum over time.
+    """A picture of a vector over the steps, as a surface of steps x indices x values.
 
-    Vectors of different lengths end where they end, and what is not finite is a hole. With
-    ``log``, so is what is not positive.
+    Vectors of different lengths end where they end; NaN and Inf are holes, and with ``log``
+    so are numbers that are not positive.
 
     Args:
-        records: What was recorded.
+        records: The records, or a run.
         module: The module, with its call.
         quantity: The quantity's name.
-        log: Whether values are on a logarithmic scale.
+        log: True for a logarithmic scale of values.
         mode: Of the forwards, where `Records` hold both.
 
     Raises:

@@ -28,14 +28,14 @@ class TensorBoard:
     Tags are ``quantity/module``, so that TensorBoard shows a quantity's modules together. Numbers
     become scalars (float32, as TensorBoard keeps them), tensors histograms of their finite
     elements with the count of the others as the scalar ``quantity/module/not finite``, pictures
-    images, and what was told texts. What is recorded in evaluation mode is a run of its own,
-    ``evaluation``, whose curves TensorBoard draws into the same charts.
+    images, and events texts. Records of evaluation mode are a run of their own,
+    ``evaluation``, whose curves TensorBoard draws in the same charts.
 
     A run that starts at step n tells TensorBoard to forget what it has of later steps.
 
     Args:
         path: The run's folder.
-        epochs: Whether the mean, smallest and largest value of each epoch are written too, by
+        epochs: True to write the mean, smallest and largest value of each epoch as well, by
             the epoch's number, in a run ``epochs``.
         images: The quantities whose tensors of two axes are pictures.
     """
@@ -66,8 +66,8 @@ class TensorBoard:
         ).EventFileWriter
         self._tags = Tags(run)
         self._start = run.start_step
-        told = {"model": run.model, "versions": run.versions, "seed": run.seed}
-        config = json.dumps({**told, "config": run.config}, indent=1)
+        facts = {"model": run.model, "versions": run.versions, "seed": run.seed}
+        config = json.dumps({**facts, "config": run.config}, indent=1)
         values = self._text(f"{OWN}/run", f"```\n{config}\n```").value
         self._add(self._opened("", self._start), self._start, values)
         if (self._path / EVALUATION).exists():
@@ -81,7 +81,7 @@ class TensorBoard:
         for (mode, step), of_step in values.items():
             run = EVALUATION if mode == "eval" else ""
             self._add(self._opened(run, self._start), step, of_step)
-        self._tell(batch.events)
+        self._add_events(batch.events)
         if batch.ended and self._epochs:
             self._add_epoch(batch.ended)
 
@@ -96,10 +96,10 @@ class TensorBoard:
             file.close()
 
     def _opened(self, run: str, start: int) -> Any:
-        """The event file of a run, in which what came before ends at a step."""
+        """The event file of a run, opened at its first step; later steps of before are hidden."""
         if run not in self._files:
             self._files[run] = file = self._file(str(self._path / run))
-            if start:  # from step 0 on it would hide all that others have written there
+            if start:  # at step 0 this would hide all runs that others have written there
                 status = self._events.SessionLog(status=self._events.SessionLog.START)
                 file.add_event(
                     self._events.Event(wall_time=time.time(), step=start, session_log=status)
@@ -142,11 +142,11 @@ class TensorBoard:
             bucket=bins.counts,
         )
 
-    def _tell(self, events: Iterable[Event]) -> None:
-        told: dict[tuple[str, int], list[str]] = {}
+    def _add_events(self, events: Iterable[Event]) -> None:
+        lines: dict[tuple[str, int], list[str]] = {}
         for step, kind, module, text in events:
-            told.setdefault((kind, step), []).append(f"{module or 'the model'}: {text}")
-        for (kind, step), texts in told.items():
+            lines.setdefault((kind, step), []).append(f"{module or 'the model'}: {text}")
+        for (kind, step), texts in lines.items():
             values = self._text(f"{OWN}/{kind}", "\n\n".join(texts)).value
             self._add(self._opened("", self._start), step, values)
 

@@ -20,10 +20,10 @@ class Trackio:
         run: A run; by default the one that ``trackio.init`` gives when the writer is opened, which
             `close` then finishes.
         images: The quantities whose tensors of two axes are pictures.
-        **init: What ``trackio.init`` is called with, such as ``project="name"``.
+        **init: The arguments of ``trackio.init``, such as ``project="name"``.
 
     Raises:
-        TypeError: A run is given, and how to make one too; or neither.
+        TypeError: Both a run and arguments to make one are given, or neither.
     """
 
     def __init__(self, run: Any = None, *, images: Collection[str] = IMAGES, **init: Any) -> None:
@@ -37,7 +37,7 @@ class Trackio:
         self._init = init
 
     def open(self, run: RunInfo) -> None:
-        """Takes or makes the run.
+        """Finds or makes the run.
 
         Raises:
             ImportError: trackio is not installed.
@@ -53,9 +53,9 @@ class Trackio:
             self._run.log({**values, EPOCH: batch.epoch}, step=step)
 
     def flush(self) -> None:
-        """Nothing: trackio writes by itself."""
+        """Does nothing: trackio writes by itself."""
 
     def close(self) -> None:
-        """Finishes the run, if it is not one that was given."""
+        """Finishes the run, unless it was given."""
         if not self._is_given:
             self._run.finish()

@@ -1,36 +1,32 @@
-"""What a record holds: a number, a picture, a tensor; and all of them as text takes them."""
+"""The value of a record as a number, as a picture, as float64, and as JSON takes it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from taiyi_fx.records.json_number import json_number
 from taiyi_fx.records.record import Record, Value
 
-_WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
+def json_value(value: Any) -> Any:  # what json.loads may return
+    """A value for JSON: a number, or a nested list of numbers.
 
-def plain(value: Any) -> Any:  # what json.loads may return
-    """A value as JSON takes it: numbers, and lists of them.
-
-    JSON has no NaN and no Inf: they are the texts ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``,
-    which ``float`` and JavaScript's ``Number`` take. A complex tensor has a further axis, of real
-    and imaginary part.
+    JSON has neither NaN nor Inf: they become the texts ``"NaN"``, ``"Infinity"`` and
+    ``"-Infinity"``, which ``float`` and JavaScript's ``Number`` take. A complex tensor gets a
+    further axis, of real and imaginary part.
     """
     if isinstance(value, Tensor):
         x = torch.view_as_real(value.resolve_conj()) if value.is_complex() else value
         x = x.to(torch.float64) if x.is_floating_point() else x
         values = x.tolist()
-        return values if _is_finite(x) else plain(values)
+        return values if _is_finite(x) else json_value(values)
     if isinstance(value, list):
-        return [plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return _WORDS.get(value, "NaN")
-    return value
+        return [json_value(part) for part in value]
+    return json_number(value) if isinstance(value, float) else value
 
 
 def _is_finite(x: Tensor) -> bool:
@@ -38,7 +34,7 @@ def _is_finite(x: Tensor) -> bool:
 
 
 def number(value: Value) -> float | int | None:
-    """The number that a value is, also as a tensor without axes; None for a tensor with axes."""
+    """A value as a number, also one of a tensor without axes; None for a tensor with axes."""
     if not isinstance(value, Tensor):
         return value
     if value.ndim:
@@ -47,12 +43,12 @@ def number(value: Value) -> float | int | None:
 
 
 def doubles(x: Tensor) -> Tensor:
-    """A tensor's elements in float64, complex ones by their absolute value."""
+    """The elements of a tensor in float64; complex ones become their absolute values."""
     return (x.abs() if x.is_complex() else x).to(torch.float64)
 
 
 def as_image(record: Record, images: Collection[str]) -> Tensor | None:
-    """The picture that a record holds, if its quantity is one of those that give pictures."""
+    """The tensor of a record as a picture; None where its quantity gives no pictures."""
     value = record.value
     if isinstance(value, Tensor) and value.ndim == 2 and record.quantity in images:
         return doubles(value) if value.numel() else None

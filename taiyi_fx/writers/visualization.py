@@ -1,4 +1,4 @@
-"""Taiyi's way to W&B: what a step recorded is logged when it is asked for."""
+"""Taiyi's way to W&B: a step is logged when it is asked for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Recording(Protocol):
     """The part of a `taiyi_fx.Monitor` that its records come from."""
 
     def add_writer(self, writer: Writer) -> None:
-        """Hands on what it records from here on."""
+        """Adds a writer, which gets all records from here on."""
         ...
 
     def flush(self) -> None:
@@ -29,7 +29,7 @@ class Visualization:
     which needs no call a step.
 
     Args:
-        monitor: The monitor; what it records from here on can be shown.
+        monitor: The monitor, whose records from here on can be shown.
         wandb: The package ``wandb``, after ``wandb.init``, or a run of it.
 
     Raises:
@@ -43,9 +43,9 @@ class Visualization:
         monitor.add_writer(self._waiting)
 
     def show(self, step: int, ext: Mapping[str, Any] | None = None) -> None:
-        """Logs what was recorded at a step, and waits for what of it is still being computed.
+        """Logs the records of a step, and waits for those that are still being computed.
 
-        What earlier steps recorded and was not shown by then is forgotten.
+        Records of earlier steps that were not shown by then are dropped.
 
         Args:
             step: The step.
@@ -67,36 +67,36 @@ class Visualization:
 
 
 class _Waiting:
-    """A writer that hands a step on when told to."""
+    """A writer that keeps steps, and hands one on when it is shown."""
 
     def __init__(self, inner: WandB) -> None:
         self._inner = inner
         self._steps: dict[int, list[Record | Event]] = {}
         self._epoch = 0
-        self._is_over = False
+        self._has_ended = False
 
     def open(self, run: RunInfo) -> None:
         self._inner.open(run)
 
     def write(self, batch: Batch) -> None:
-        if self._is_over:
+        if self._has_ended:
             return
         self._epoch = batch.epoch
-        for told in (*batch, *batch.events):
-            self._steps.setdefault(told.step, []).append(told)
+        for entry in (*batch, *batch.events):
+            self._steps.setdefault(entry.step, []).append(entry)
 
     def flush(self) -> None: ...
 
     def close(self) -> None: ...
 
     def show(self, step: int) -> None:
-        told = self._steps.pop(step, [])
-        records = [part for part in told if isinstance(part, Record)]
-        events = [part for part in told if isinstance(part, Event)]
-        if told:
+        entries = self._steps.pop(step, [])
+        records = [part for part in entries if isinstance(part, Record)]
+        events = [part for part in entries if isinstance(part, Event)]
+        if entries:
             self._inner.write(Batch(self._epoch, records=records, events=events))
         self._steps = {later: of for later, of in self._steps.items() if later > step}
 
     def end(self) -> None:
-        self._is_over = True
+        self._has_ended = True
         self._steps.clear()

@@ -14,22 +14,22 @@ from taiyi_fx.writers.step_values import EPOCH, STEP, StepValues
 class WandB:
     """Logs each step's values to a run of W&B.
 
-    Keys are ``quantity/module``, so that each quantity is a section; what is recorded in
-    evaluation mode is in the section ``evaluation``. They are drawn over ``taiyi_fx/step``, the
+    Keys are ``quantity/module``, so that each quantity is a section; records of
+    evaluation mode are in the section ``evaluation``. They are drawn over ``taiyi_fx/step``, the
     step that was tracked, and not over W&B's own counter of rows, so that numbers that come late
-    are where they belong. What your own ``wandb.log`` sends is left as it is.
+    stand at their step. Rows of your own ``wandb.log`` stay as they are.
 
     Args:
         run: A run; by default the one that ``wandb.init`` gives when the writer is opened, which
             `close` then finishes.
-        commit: Whether a step's values make a row of their own. With ``False`` they are added to
+        commit: True to make a row of each step's values. With ``False`` they are added to
             the row that your next ``wandb.log`` ends: so it has to be where each step calls
             ``wandb.log(..., step=...)``, whose steps must not be behind the counter of rows.
         images: The quantities whose tensors of two axes are pictures.
-        **init: What ``wandb.init`` is called with.
+        **init: The arguments of ``wandb.init``.
 
     Raises:
-        TypeError: A run is given, and how to make one too.
+        TypeError: Both a run and arguments to make one are given.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class WandB:
         self._groups: set[str] = set()
 
     def open(self, run: RunInfo) -> None:
-        """Takes or makes the run.
+        """Finds or makes the run.
 
         Raises:
             ImportError: wandb is not installed.
@@ -65,22 +65,22 @@ class WandB:
     def write(self, batch: Batch) -> None:
         """Logs a row for each step."""
         for step, values in self._values.of(batch).items():
-            # A star would be a pattern, and no name is refused.
+            # In a key a star would be a pattern; names may hold any character.
             row = {tag.replace("*", "%2A") or "%": value for tag, value in values.items()}
             for key in row:
                 self._define(key)
             self._run.log({**row, STEP: step, EPOCH: batch.epoch}, commit=self._commit)
 
     def flush(self) -> None:
-        """Nothing: W&B writes by itself."""
+        """Does nothing: W&B writes by itself."""
 
     def close(self) -> None:
-        """Finishes the run, if it is not one that was given."""
+        """Finishes the run, unless it was given."""
         if not self._is_given:
             self._run.finish()
 
     def _define(self, key: str) -> None:
-        """Has a key's group drawn over the step."""
+        """Sets the step as the axis of a key's group."""
         head, slash, _ = key.partition("/")
         group = f"{head}/*" if slash else key
         if group not in self._groups:

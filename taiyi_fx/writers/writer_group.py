@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable
 from taiyi_fx.writers.protocol import Batch, RunInfo, Writer
 
 FLUSH_SECONDS = 5.0
-"""How long a batch waits until the next `track` makes it durable."""
+"""The age of a batch from which the next `track` makes it durable."""
 
 
 class WriterGroup:
     """The writers of one run.
 
     Args:
-        strict: Raise what a writer raises.
+        strict: Let exceptions of writers through.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -25,7 +25,7 @@ class WriterGroup:
         self._process = os.getpid()
         self._waiting: list[Writer] = []
         self._open: list[Writer] = []
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
         self._failures: list[str] = []
         self._flushed = time.monotonic()
 
@@ -34,11 +34,11 @@ class WriterGroup:
 
     @property
     def are_open(self) -> bool:
-        """Whether any were opened."""
+        """True if any were opened."""
         return bool(self._open)
 
     def add(self, writers: Iterable[Writer]) -> None:
-        """Takes writers, which wait to be opened.
+        """Adds writers, which wait to be opened.
 
         Raises:
             TypeError: One is no writer.
@@ -55,7 +55,7 @@ class WriterGroup:
                 self._waiting.append(writer)
 
     def open(self, run: RunInfo, *, may_fail: bool = False) -> None:
-        """Opens those that wait; one that cannot be opened is left out, and raises unless told."""
+        """Opens the waiting writers; one that fails is left out, and raises unless it may fail."""
         while self._waiting:
             writer = self._waiting.pop(0)
             if may_fail and not self._do(writer, lambda writer=writer: writer.open(run)):
@@ -65,17 +65,17 @@ class WriterGroup:
             self._open.append(writer)
 
     def drop(self) -> None:
-        """Forgets the writers: another rank records."""
+        """Closes and drops the writers, where another rank records."""
         self._is_elsewhere = True
         self._waiting.clear()
         self.close()
 
     def write(self, batch: Batch) -> None:
-        """Gives a batch to all."""
+        """Writes a batch to all."""
         self._each(self._open, lambda writer: writer.write(batch))
 
     def flush(self, *, at_once: bool = False) -> None:
-        """Flushes all, if it is time."""
+        """Flushes all, where the last time is long enough ago."""
         now = time.monotonic()
         if not at_once and now - self._flushed < FLUSH_SECONDS:
             return
@@ -91,25 +91,25 @@ class WriterGroup:
             self._each(open_ones, lambda writer: writer.close())
 
     def pop_errors(self) -> list[str]:
-        """What went wrong since last asked, each thing once."""
+        """The errors since the last call, each kind of each writer once, which are then dropped."""
         failures, self._failures = self._failures, []
         return failures
 
     def _each(self, writers: Iterable[Writer], action: Callable[[Writer], None]) -> None:
-        """Does something with each, whatever one of them raises; that is raised at the end."""
+        """Runs an action on each, also after one failed; raises the first error at the end."""
         if os.getpid() != self._process:
             return  # a fork has no part in the run
         raised: BaseException | None = None
         for writer in writers:
             try:
                 self._do(writer, lambda writer=writer: action(writer))
-            except BaseException as error:  # noqa: BLE001 - an interrupt, or strict: told below
+            except BaseException as error:  # noqa: BLE001 - an interrupt, or strict: raised below
                 raised = raised or error
         if raised is not None:
             raise raised
 
     def _do(self, writer: Writer, action: Callable[[], None]) -> bool:
-        """Whether an action of a writer went well."""
+        """True if an action of a writer succeeded."""
         try:
             action()
             return True
@@ -117,8 +117,8 @@ class WriterGroup:
             if self._strict:
                 raise
             kind = type(error).__name__
-            if (id(writer), kind) not in self._told:
-                self._told.add((id(writer), kind))
+            if (id(writer), kind) not in self._reported:
+                self._reported.add((id(writer), kind))
                 name = type(writer).__name__
                 self._failures.append(f"the writer {name} failed: {kind}: {error}")
             return False

@@ -194,5 +194,8 @@ def test_a_run_of_no_one_is_damaged(tmp_path):
     written(Store, tmp_path, [numbers(0, [0.0])])
     with closing(sqlite3.connect(tmp_path / "run.sqlite")) as db, db:
         db.execute("DELETE FROM run")
-    with taiyi_fx.open_run(tmp_path) as run, pytest.raises(ValueError, match="is damaged: nothing"):
+    with (
+        taiyi_fx.open_run(tmp_path) as run,
+        pytest.raises(ValueError, match="is damaged: it has no session"),
+    ):
         run.model  # noqa: B018 - it raises
