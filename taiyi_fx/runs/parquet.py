@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
+from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, reading
 from taiyi_fx.runs.schema import (
     OUTLINE,
     PARQUET,
@@ -25,6 +26,7 @@ from taiyi_fx.runs.schema import (
     Session,
     StoredSeries,
     as_array,
+    as_shape,
     from_text,
     newer,
 )
@@ -48,14 +50,22 @@ class ParquetSource:
         pyarrow("pyarrow.parquet")
         read_head(folder)
 
+    @property
+    def place(self) -> Path:
+        """The folder."""
+        return self._folder
+
+    @names_the_file
     def sessions(self) -> list[Session]:
         """The sessions that wrote the run, in their order."""
-        return [Session(**session) for session in read_head(self._folder)[SESSIONS]]
+        return [checked_session(Session(**x)) for x in read_head(self._folder)[SESSIONS]]
 
+    @names_the_file
     def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
-        return [StoredSeries(*row) for row in read_head(self._folder)["series"]]
+        return [checked(StoredSeries(*row)) for row in read_head(self._folder)["series"]]
 
+    @names_the_file
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
         names = ["step", "epoch", "series", "value"]
@@ -75,10 +85,11 @@ class ParquetSource:
         for part in parts(self._folder, "points"):
             if not mark or part.name > mark[0]:
                 ends = _mark(part)
-                table = read_part(part, columns=names)
+                table = self._part(part, "points", names)
                 series, step, value = (table.column(name).to_numpy() for name in names)
                 yield Slice(series, step, value, ends)
 
+    @names_the_file
     def curve(self, series: int) -> Curve:
         """The numbers of a series by step; several at one step in the order they were made."""
         table = self._read("points", ["step", "value", "integer"], [("series", "==", series)])
@@ -88,6 +99,7 @@ class ParquetSource:
         found = (integers if is_whole else values).to_numpy()
         return Curve(steps.to_numpy()[order], found[order])
 
+    @names_the_file
     def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
         """The tensors of a series at some steps, or at all; of several at one step the last."""
         names = ["step", "dtype", "shape", "data"]
@@ -96,13 +108,15 @@ class ParquetSource:
         rows = self._read("tensors", names, which).to_pylist()
         return {r["step"]: as_array(r["data"], r["dtype"], r["shape"]) for r in rows}
 
+    @names_the_file
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
         """The shapes of tensors by step, for each series that has some."""
         found: dict[int, dict[int, tuple[int, ...]]] = {}
         for row in self._read("tensors", ["series", "step", "shape"]).to_pylist():
-            found.setdefault(row["series"], {})[row["step"]] = tuple(row["shape"])
+            found.setdefault(row["series"], {})[row["step"]] = as_shape(row["shape"])
         return found
 
+    @names_the_file
     def spans(self) -> dict[int, Span]:
         """The count of values of each series, with their first and last step."""
         found: list[tuple[int, Span]] = []
@@ -119,33 +133,49 @@ class ParquetSource:
             found += [(i, Span(*rest)) for i, *rest in zip(*columns, strict=True)]
         return merge_spans(found)
 
+    @names_the_file
     def events(self) -> list[Event]:
         """Warnings, and sites of NaN or Inf."""
         rows = self._read("events", ["step", "kind", "module", "text"]).to_pylist()
         return [
-            Event(r["step"], r["kind"], from_text(r["module"]), from_text(r["text"])) for r in rows
+            checked(Event(r["step"], r["kind"], from_text(r["module"]), from_text(r["text"])))
+            for r in rows
         ]
 
+    @names_the_file
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended."""
-        return [EpochSpan(*row[:3]) for row in read_head(self._folder)["epochs"]]
+        return [checked(EpochSpan(*row[:3])) for row in read_head(self._folder)["epochs"]]
 
+    @names_the_file
     def outline(self) -> Outline | None:
         """The model as boxes within boxes; None if it was not written yet."""
         file = self._folder / OUTLINE
         if not file.exists():
             return None
-        return Outline.from_json(json.loads(file.read_text(encoding="utf-8")))
+        with reading(file):
+            return Outline.from_json(json.loads(file.read_text(encoding="utf-8")))
 
     def close(self) -> None:
         """Does nothing: no file is held open."""
 
     def _read(self, kind: str, names: list[str], filters: Any = None) -> Any:  # pyarrow's own
         none = schema(kind).empty_table().select(names)
-        found = [
-            read_part(part, columns=names, filters=filters) for part in parts(self._folder, kind)
-        ]
+        found = [self._part(part, kind, names, filters) for part in parts(self._folder, kind)]
         return pyarrow("pyarrow").concat_tables([none, *found])
+
+    def _part(self, part: Path, kind: str, names: list[str], filters: Any = None) -> Any:
+        """Columns of a part, once they are of their types and have no gaps."""
+        table = read_part(part, columns=names, filters=filters)
+        for name in names:
+            known = schema(kind).field(name)
+            if name not in table.column_names or table.schema.field(name).type != known.type:
+                raise ValueError(
+                    f"{str(part)!r} is damaged: it has no column {name} of {known.type}"
+                )
+            if table.column(name).null_count and name != "integer":
+                raise ValueError(f"{str(part)!r} is damaged: the column {name} has gaps")
+        return table
 
 
 def read_head(folder: Path) -> dict[str, Any]:
@@ -156,10 +186,8 @@ def read_head(folder: Path) -> dict[str, Any]:
         ValueError: It is damaged, or of a newer taiyi_fx.
     """
     file = folder / PARQUET
-    try:
+    with reading(file):
         head = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{str(file)!r} is damaged, or no run: {error}") from error
     if not isinstance(head, dict) or not isinstance(head.get("version"), int):
         raise ValueError(f"{str(file)!r} is no run of taiyi_fx")
     if head["version"] > VERSION:
@@ -178,8 +206,10 @@ def read_part(part: Path, **options: Any) -> Any:  # pyarrow's own
     """
     try:
         return pyarrow("pyarrow.parquet").read_table(part, **options)
-    except pyarrow("pyarrow").ArrowInvalid as error:
-        raise ValueError(f"{str(part)!r} is damaged: {error}") from error
+    except FileNotFoundError:
+        raise
+    except (pyarrow("pyarrow").ArrowException, OSError) as error:
+        raise damaged(part, error) from error
 
 
 def parts(folder: Path, kind: str) -> list[Path]:

@@ -178,12 +178,10 @@ class Run:
             known = dict.fromkeys(from_text(s.quantity) for s in every if s.id not in asked)
             hint = suggestion(quantity, list(known))
             raise LookupError(f"no number of {quantity!r} in {mode}.{hint}")
-        ids, first = np.unique(points.series, return_index=True)
-        order = ids[np.argsort(first)]
-        rows = np.empty(int(ids[-1]) + 1, np.intp)
-        rows[order] = np.arange(len(order))
-        names = [asked[i].name for i in order.tolist()]
-        return grid(names, rows[points.series], points.step, points.value)
+        ids, first, place = np.unique(points.series, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        names = [asked[i].name for i in ids[order].tolist()]
+        return grid(names, np.argsort(order)[place], points.step, points.value)
 
     def to_numpy(self) -> dict[str, NDArray[Any]]:
         """All numbers as columns of equal length, in the order in which they were made.
@@ -252,7 +250,10 @@ class Run:
     def _columns(self, texts: Callable[[list[str], NDArray[np.intp]], Any]) -> dict[str, Any]:
         points = self.source.points()  # first: each of their series is there after it
         series = self.source.series()
-        rows = np.searchsorted([s.id for s in series], points.series)
+        ids = np.array([s.id for s in series], np.int64)
+        if not np.isin(points.series, ids).all():
+            raise ValueError(f"{str(self.path)!r} is damaged: it has numbers of unknown series")
+        rows = np.searchsorted(ids, points.series)
         return {
             "step": points.step,
             "epoch": points.epoch,

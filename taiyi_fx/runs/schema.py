@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -138,7 +139,22 @@ def as_bytes(x: NDArray[Any]) -> bytes:
 def as_array(data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
     """The tensor that `as_bytes` was given, in memory of its own."""
     kind = np.dtype(dtype).newbyteorder("<")
-    return np.frombuffer(data, kind).astype(dtype).reshape(shape)
+    if kind.kind not in "biufc":
+        raise ValueError(f"{dtype!r} is no type of a tensor")
+    return np.frombuffer(data, kind).astype(dtype).reshape(as_shape(shape))
+
+
+def as_shape(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The shape of a tensor, of whole numbers from 0.
+
+    Raises:
+        TypeError: A size is no whole number.
+        ValueError: A size is negative.
+    """
+    shape = tuple(map(operator.index, sizes))
+    if min(shape, default=0) < 0:
+        raise ValueError(f"{shape} is no shape of a tensor")
+    return shape
 
 
 def to_text(name: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 import shutil
 import sqlite3
+import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,12 +18,14 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
+from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, reading
 from taiyi_fx.runs.schema import (
     APPLICATION,
     VERSION,
     Session,
     StoredSeries,
     as_array,
+    as_shape,
     from_text,
     newer,
 )
@@ -40,6 +44,13 @@ _SLICE_ROW = [("step", np.int64), ("series", np.int64), ("value", np.float64)]
 _SLICE = 500_000
 """Numbers in a slice: some 20 MB."""
 
+_LIMIT_SECONDS = 300.0
+"""The time after which a query is stopped: in a file of someone else's it may have no end."""
+_STEPS_BETWEEN_CHECKS = 1_000_000
+"""Instructions of SQLite's machine between two looks at the clock: some ten milliseconds."""
+
+_TABLES = ("run", "series", "point", "tensor", "event", "epoch", "outline")
+
 
 class SqliteSource:
     """A run's SQLite file, opened for reading.
@@ -55,33 +66,44 @@ class SqliteSource:
     def __init__(self, file: Path) -> None:
         file.open("rb").close()  # its error names the reason, SQLite's would not
         self._file = file
+        self._deadline = math.inf
         self._copies: TemporaryDirectory[str] | None = None
         self._db = self._connect()
         try:
-            if is_new(self._db, file):
-                raise ValueError(f"{str(file)!r} is empty: its run ended before it began")
-            verify(self._db, file)
+            with reading(file):
+                if is_new(self._db, file):
+                    raise ValueError(f"{str(file)!r} is empty: its run ended before it began")
+                verify(self._db, file)
         except BaseException:
             self.close()
             raise
 
+    @property
+    def place(self) -> Path:
+        """The file."""
+        return self._file
+
+    @names_the_file
     def sessions(self) -> list[Session]:
         """The sessions that wrote the run, in their order."""
         rows = self._rows("SELECT start_step, model, config, versions, seed FROM run")
-        return [Session(at, m, json.loads(c), json.loads(v), int(s)) for at, m, c, v, s in rows]
+        return [
+            checked_session(Session(at, m, json.loads(c), json.loads(v), int(s)))
+            for at, m, c, v, s in rows
+        ]
 
+    @names_the_file
     def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
-        with self._telling():
-            return stored_series(self._db)
+        return stored_series(self._db)
 
+    @names_the_file
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
         which = "" if series is None else f"WHERE series IN ({', '.join(map(str, series))})"
         text = "SELECT rowid, step, epoch, series, value IS NULL, ifnull(CAST(value AS REAL), 0.0)"
-        with self._telling():
-            # Straight from the cursor: tuples that are kept are gone through by garbage collection.
-            table = np.fromiter(self._db.execute(f"{text} FROM point {which}"), _POINT)
+        # Straight from the cursor: garbage collection goes through tuples that are kept.
+        table = np.fromiter(self._cursor(f"{text} FROM point {which}"), _POINT)
         table = table[np.argsort(table["rowid"], kind="stable")]
         values = np.where(table["is_nan"], np.nan, table["value"])
         return Points(table["step"], table["epoch"], table["series"], values)
@@ -97,8 +119,8 @@ class SqliteSource:
         done = self._verified(mark)
         while done < (last := self._last_point()):
             until = min(done + _SLICE, last)
-            with self._telling():
-                table = np.fromiter(self._db.execute(text, (done, until)), _SLICE_ROW)
+            with reading(self._file):
+                table = np.fromiter(self._cursor(text, (done, until)), _SLICE_ROW)
             done = until
             names = ("series", "step", "value")
             series, step, value = (np.ascontiguousarray(table[name]) for name in names)
@@ -120,6 +142,7 @@ class SqliteSource:
     def _last_point(self) -> int:
         return self._rows("SELECT coalesce(max(rowid), 0) FROM point")[0][0]
 
+    @names_the_file
     def curve(self, series: int) -> Curve:
         """The numbers of a series by step; several at one step in the order they were made."""
         text = "SELECT step, value FROM point WHERE series = ? ORDER BY step, rowid"
@@ -127,36 +150,50 @@ class SqliteSource:
         steps = np.array([step for step, _ in rows], np.int64)
         return Curve(steps, _numbers([value for _, value in rows]))
 
+    @names_the_file
     def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
         """The tensors of a series at some steps, or at all; of several at one step the last."""
         text = "SELECT step, dtype, shape, data FROM tensor WHERE series = ?"
         text += "" if steps is None else f" AND step IN ({', '.join(map(str, steps))})"
         rows = self._rows(f"{text} ORDER BY rowid", (series,))
-        return {step: as_array(data, dtype, json.loads(shape)) for step, dtype, shape, data in rows}
+        return {
+            operator.index(step): as_array(data, dtype, json.loads(shape))
+            for step, dtype, shape, data in rows
+        }
 
+    @names_the_file
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
         """The shapes of tensors by step, for each series that has some."""
         found: dict[int, dict[int, tuple[int, ...]]] = {}
         for series, step, shape in self._rows("SELECT series, step, shape FROM tensor"):
-            found.setdefault(series, {})[step] = tuple(json.loads(shape))
+            found.setdefault(operator.index(series), {})[operator.index(step)] = as_shape(
+                json.loads(shape)
+            )
         return found
 
+    @names_the_file
     def spans(self) -> dict[int, Span]:
         """The count of values of each series, with their first and last step."""
         text = "SELECT series, count(*), min(step), max(step) FROM {} GROUP BY series"
         rows = [row for table in ("point", "tensor") for row in self._rows(text.format(table))]
-        return merge_spans((series, Span(*rest)) for series, *rest in rows)
+        return merge_spans((series, checked(Span(*rest))) for series, *rest in rows)
 
+    @names_the_file
     def events(self) -> list[Event]:
         """Warnings, and sites of NaN or Inf."""
         rows = self._rows("SELECT step, kind, module, text FROM event ORDER BY rowid")
-        return [Event(step, kind, from_text(m), from_text(text)) for step, kind, m, text in rows]
+        return [
+            checked(Event(step, kind, from_text(m), from_text(text)))
+            for step, kind, m, text in rows
+        ]
 
+    @names_the_file
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended."""
         rows = self._rows("SELECT number, first, last FROM epoch ORDER BY rowid")
-        return [EpochSpan(*row) for row in rows]
+        return [checked(EpochSpan(*row)) for row in rows]
 
+    @names_the_file
     def outline(self) -> Outline | None:
         """The model as boxes within boxes; None if it was not written yet."""
         rows = self._rows("SELECT data FROM outline")
@@ -172,7 +209,10 @@ class SqliteSource:
         db = _opened(f"{self._file.as_uri()}?mode=ro")
         try:
             db.execute("SELECT 1 FROM sqlite_master").fetchone()
-        except sqlite3.DatabaseError as error:
+        except (
+            sqlite3.DatabaseError,
+            UnicodeDecodeError,
+        ) as error:  # SQLite's messages quote the file
             db.close()
             if "unable to open" in str(error) or "readonly" in str(error):
                 return self._connect_read_only()
@@ -190,16 +230,17 @@ class SqliteSource:
         shutil.copyfile(log, copy.with_name(log.name))
         return _opened(copy.as_uri())
 
+    @names_the_file
     def _rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._telling():
-            return self._db.execute(text, values).fetchall()
+        return self._cursor(text, values).fetchall()
 
-    @contextmanager
-    def _telling(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            raise damaged(self._file, error) from error
+    def _cursor(self, text: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        self._deadline = time.monotonic() + _LIMIT_SECONDS
+        self._db.set_progress_handler(self._stop_when_late, _STEPS_BETWEEN_CHECKS)
+        return self._db.execute(text, values)
+
+    def _stop_when_late(self) -> bool:
+        return time.monotonic() > self._deadline
 
 
 def is_new(db: sqlite3.Connection, file: Path) -> bool:
@@ -210,7 +251,7 @@ def is_new(db: sqlite3.Connection, file: Path) -> bool:
     """
     try:
         return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         raise damaged(file, error) from error
 
 
@@ -226,21 +267,25 @@ def verify(db: sqlite3.Connection, file: Path) -> None:
         raise ValueError(f"{str(file)!r} is a SQLite file, but no run of taiyi_fx")
     if version > VERSION:
         raise ValueError(newer(file, version))
+    kinds = dict(db.execute("SELECT name, type FROM sqlite_master"))
+    for name in _TABLES:
+        if kinds.get(name) != "table":
+            raise ValueError(f"{str(file)!r} is damaged: {name!r} is no table")
 
 
 def stored_series(db: sqlite3.Connection) -> list[StoredSeries]:
     """All series of a file, by their ids."""
     columns = ", ".join(StoredSeries._fields)
-    return [StoredSeries(*row) for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")]
+    return [
+        checked(StoredSeries(*row))
+        for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")
+    ]
 
 
 def _opened(address: str) -> sqlite3.Connection:
-    return sqlite3.connect(address, uri=True, check_same_thread=False)
-
-
-def damaged(file: Path, error: Exception) -> ValueError:
-    """The error for a file that is damaged."""
-    return ValueError(f"{str(file)!r} is damaged, or no run: {error}")
+    db = sqlite3.connect(address, uri=True, check_same_thread=False)
+    db.execute("PRAGMA trusted_schema = OFF")  # what a file says must not call functions
+    return db
 
 
 def _numbers(values: list[Any]) -> NDArray[Any]:
