@@ -15,6 +15,7 @@ from taiyi_fx.passes.capture.calls import call
 from taiyi_fx.passes.capture.containers import Lazy, item, items
 from taiyi_fx.passes.capture.frame import Frame
 from taiyi_fx.passes.capture.lookup import attribute, in_class, variable
+from taiyi_fx.passes.capture.operators import BINARY, COMPARISON, UNARY
 from taiyi_fx.passes.capture.pure import binary, computed, truth
 from taiyi_fx.passes.capture.unpacking import bind
 from taiyi_fx.passes.capture.values import (
@@ -28,19 +29,6 @@ from taiyi_fx.passes.capture.values import (
     known,
     known_simple,
 )
-
-_BINARY: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}  # fmt: skip
-_UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
-_COMPARED = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
@@ -141,7 +129,7 @@ def _either(frame: Frame, node: ast.BoolOp) -> Value:
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         return Known(not is_true(frame, node.operand))
-    value, function = evaluate(frame, node.operand), _UNARY[type(node.op)]
+    value, function = evaluate(frame, node.operand), UNARY[type(node.op)]
     if isinstance(value, Flow):
         return frame.recorder.record("call_function", function, (value,))
     return computed(function, value)
@@ -151,12 +139,7 @@ def _binary(frame: Frame, node: ast.BinOp) -> Value:
     left = evaluate(frame, node.left)
     right = evaluate(frame, node.right)
     frame.line = node.lineno
-    return binary(frame.recorder, _BINARY[type(node.op)], left, right)
-
-
-def in_place_operator(op: ast.operator) -> Callable[..., Any]:
-    """The function of ``x += y`` and the like."""
-    return getattr(operator, f"i{_BINARY[type(op)].__name__.rstrip('_')}")
+    return binary(frame.recorder, BINARY[type(node.op)], left, right)
 
 
 def _comparison(frame: Frame, node: ast.Compare) -> Value:
@@ -175,7 +158,7 @@ def _compared(frame: Frame, op: ast.cmpop, a: Value, b: Value, node: ast.Compare
         return Known(_are_one(a, b, node) == isinstance(op, ast.Is))
     if isinstance(op, (ast.In, ast.NotIn)):
         return Known(_is_in(a, b, node) == isinstance(op, ast.In))
-    function = _COMPARED[type(op)]
+    function = COMPARISON[type(op)]
     if isinstance(a, Flow) or isinstance(b, Flow):
         return frame.recorder.record("call_function", function, (a, b))
     return computed(function, a, b)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from taiyi_fx.passes.capture.containers import items
-from taiyi_fx.passes.capture.expressions import evaluate, in_place_operator, is_true, taken
+from taiyi_fx.passes.capture.expressions import evaluate, is_true, taken
 from taiyi_fx.passes.capture.frame import Frame
+from taiyi_fx.passes.capture.operators import IN_PLACE
 from taiyi_fx.passes.capture.pure import binary
 from taiyi_fx.passes.capture.unpacking import bind
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, known_simple
@@ -82,7 +83,7 @@ def _put(frame: Frame, owner: Value, key: Value, value: Value, target: ast.expr)
 
 
 def _augment(frame: Frame, statement: ast.AugAssign) -> None:
-    target, function = statement.target, in_place_operator(statement.op)
+    target, function = statement.target, IN_PLACE[type(statement.op)]
     if isinstance(target, ast.Name):
         before = evaluate(frame, ast.copy_location(ast.Name(target.id, ast.Load()), target))
         value = evaluate(frame, statement.value)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch.overrides import get_overridable_functions
 
 from taiyi_fx.passes.capture.lookup import TENSOR_METHODS
+from taiyi_fx.passes.capture.operators import BINARY, COMPARISON, UNARY
 from taiyi_fx.passes.capture.source import is_torchs_file
 
 _ASKS = frozenset("equal allclose get_device is_tensor is_storage is_nonzero result_type".split())
@@ -26,10 +27,6 @@ _MAKERS = (
     *("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "scalar_tensor", "tensor"),
     *("tril_indices", "triu_indices", "zeros", "hann_window", "hamming_window"),
 )
-_OPERATORS = """
-    add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift neg pos invert eq ne lt
-    le gt ge getitem abs
-""".split()
 
 
 def by_identity(functions: Iterable[Any]) -> dict[int, Any]:
@@ -66,7 +63,9 @@ def _computes(function: Any) -> bool:
 
 
 _MAKING = by_identity(getattr(torch, name) for name in _MAKERS)
-_OPERATING = by_identity(getattr(operator, name) for name in _OPERATORS)
+_OPERATING = by_identity(
+    (*BINARY.values(), *UNARY.values(), *COMPARISON.values(), operator.getitem, operator.abs)
+)
 MATH = by_identity(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 NUMERIC = MATH | by_identity((int, float, len, abs, round, min, max))
 """Functions of numbers, which may flow: what they give flows in turn."""

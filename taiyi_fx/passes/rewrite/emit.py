@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from torch import fx
 
-from taiyi_fx.passes.rewrite.in_place import IN_PLACE_OPERATORS
+from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 
 OWN = ""
 """The name, in a graph of a module's own call, of the module itself.
