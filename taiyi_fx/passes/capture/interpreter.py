@@ -35,13 +35,24 @@ def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value
         run(frame, body_of(function))
     except Return as done:
         return done.value
-    except Refused as refused:
-        filename = function.__code__.co_filename
-        if not refused.place or (refused.is_torchs and not is_torchs_file(filename)):
-            refused.place = f"{Path(filename).name}:{frame.line}"
-            refused.is_torchs = is_torchs_file(filename)
+    except RecursionError:
         raise
+    except Refused as refused:
+        _place(refused, frame)
+        raise
+    except Exception as error:
+        refused = Refused.because_of(error)
+        _place(refused, frame)
+        raise refused from error
     return NONE
+
+
+def _place(refused: Refused, frame: Frame) -> None:
+    """Says where that is: the innermost place that is not in a file of torch's, if there is one."""
+    filename = frame.function.__code__.co_filename
+    if not refused.place or (refused.is_torchs and not is_torchs_file(filename)):
+        refused.place = f"{Path(filename).name}:{frame.line}"
+        refused.is_torchs = is_torchs_file(filename)
 
 
 def rely_on(recorder: Recorder, function: FunctionType) -> None:

@@ -47,10 +47,7 @@ def truth(recorder: Recorder, value: Value) -> bool:
 def computed(function: Callable[..., Any], *values: Value) -> Known:
     """What an operator or function of Python's gives of what is known."""
     given = [known_simple(v, f"computes `{function.__name__}` of") for v in values]
-    try:
-        return Known(function(*given))
-    except Exception as error:
-        raise Refused(f"computes `{function.__name__}`, which fails: {error}") from error
+    return Known(function(*given))
 
 
 def is_instance(value: Value, kinds: Value) -> bool:

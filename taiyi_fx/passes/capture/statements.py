@@ -76,10 +76,7 @@ def _put(frame: Frame, owner: Value, key: Value, value: Value, target: ast.expr)
     if not isinstance(owner, (list, dict)):
         raise Refused(f"changes `{ast.unparse(target)}`")
     index = known_simple(key, "indexes by")
-    try:
-        owner[index] = list(items(frame.recorder, value)) if type(index) is slice else value
-    except (LookupError, TypeError, ValueError) as error:
-        raise Refused(f"changes `{ast.unparse(target)}`, which fails") from error
+    owner[index] = list(items(frame.recorder, value)) if type(index) is slice else value
 
 
 def _augment(frame: Frame, statement: ast.AugAssign) -> None:

@@ -101,7 +101,7 @@ class _Parts:
             raise
         except Exception as error:
             # No model is refused for what a rule of ours did not think of.
-            raise Refused(f"cannot be followed: {type(error).__name__}: {error}") from error
+            raise Refused.because_of(error) from error
         if part in self.wanted.modules:
             recorder.seen.calls[part] += 1
             mark_root(recorder.graph, part)

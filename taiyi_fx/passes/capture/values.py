@@ -44,6 +44,11 @@ class Refused(Exception):
         self.place = ""
         self.is_torchs = False
 
+    @classmethod
+    def because_of(cls, error: Exception) -> Refused:
+        """For what would fail when it runs, too, and for what no rule thought of."""
+        return cls(f"cannot be followed: {type(error).__name__}: {error}")
+
     def __str__(self) -> str:
         return f"{self.reason} ({self.place})" if self.place else self.reason
 
