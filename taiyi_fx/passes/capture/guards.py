@@ -8,7 +8,7 @@ cell. While all guards hold, the forward would read what the graph was made of.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.capture.values import SIMPLE
-from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.override import entry_of
 
 MISSING: Any = object()
 """The value of a guard on a name that is not there."""
@@ -126,7 +126,7 @@ class BoundGuards:
         ]
         self.kinds = [(modules[name], kind) for name, kind in guards.modules.items()]
         # Whoever has wrapped the part's own forward has called this one.
-        self.own = [vars(modules[name]) for name in guards.modules if name != part]
+        self.own = [modules[name] for name in guards.modules if name != part]
         self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in HOOKS)]
         self.asked = list(guards.asked.items())
 
@@ -144,11 +144,9 @@ class BoundGuards:
             found = owner.get(name, MISSING)
             if found is not value and not _agrees(found, value):
                 return False
-        for owner, name, value in self.settings:
-            found = getattr(owner, name, MISSING)
-            if found is not value and not _agrees(found, value):
-                return False
-        return all(list(kept.values()) == expected for kept, expected, _ in self.children)
+        return _answer(self.settings) and all(
+            list(kept.values()) == expected for kept, expected, _ in self.children
+        )
 
     def runs_the_same(self) -> bool:
         """Whether there are no hooks, and classes and functions are what was captured."""
@@ -158,21 +156,21 @@ class BoundGuards:
             return False
         if any(list(kept) != keys for kept, _, keys in self.children):
             return False
-        if not all(map(has_own_forward, self.own)):
+        return all(map(_runs_its_class, self.own)) and _answer(self.answered)
+
+
+def _answer(rows: list[Row]) -> bool:
+    """Whether attributes are what they were."""
+    for owner, name, value in rows:
+        found = getattr(owner, name, MISSING)
+        if found is not value and not _agrees(found, value):
             return False
-        for owner, name, value in self.answered:
-            found = getattr(owner, name, MISSING)
-            if found is not value and not _agrees(found, value):
-                return False
-        return True
+    return True
 
 
-def has_own_forward(attributes: Mapping[str, Any]) -> bool:
-    """Whether a module with these attributes runs its class's forward, or a probed one of ours."""
-    forward = attributes.get("forward")
-    while isinstance(forward, ForwardOverride):
-        forward = forward.below
-    return forward is None and attributes.get("_compiled_call_impl") is None
+def _runs_its_class(module: nn.Module) -> bool:
+    """Whether a module runs its class's forward, or a probed one of ours."""
+    return entry_of(module) is None and vars(module).get("_compiled_call_impl") is None
 
 
 def same(found: Any, expected: Any) -> bool:

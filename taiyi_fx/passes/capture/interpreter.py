@@ -72,18 +72,16 @@ def arguments(function: FunctionType, args: Any, kwargs: Any) -> dict[str, Value
         Refused: The arguments do not fit.
     """
     code, given = function.__code__, dict(kwargs)
-    count, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    names = code.co_varnames[:end]
-    local: dict[str, Value] = dict(zip(names[:count], args, strict=False))
-    rest = tuple(args[count:])
-    if code.co_flags & inspect.CO_VARARGS:
-        local[code.co_varnames[end]] = rest
-        rest, end = (), end + 1
+    names, star, stars = inspect.getargs(code)
+    local: dict[str, Value] = dict(zip(names[: code.co_argcount], args, strict=False))
+    rest = tuple(args[code.co_argcount :])
+    if star:
+        local[star], rest = rest, ()
     for name in names[code.co_posonlyargcount :]:
         if name in given and name not in local:
             local[name] = given.pop(name)
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        local[code.co_varnames[end]], given = given, {}
+    if stars:
+        local[stars], given = given, {}
     defaults = defaults_of(function)
     missing = [name for name in names if name not in local and name not in defaults]
     if rest or given or missing:

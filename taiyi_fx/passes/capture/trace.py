@@ -128,20 +128,17 @@ def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
 def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dict[str, Value]:
     """Placeholders for the parameters of a forward, with defaults."""
     code, defaults = forward.__code__, defaults_of(forward)
-    count = code.co_argcount + code.co_kwonlyargcount
+    names, star, stars = inspect.getargs(code)
     if not code.co_argcount:
         raise Refused(f"is wrapped by `{code.co_name}`, which takes any number of arguments")
-    first, *names = code.co_varnames[:count]
-    inputs = {name: _input(recorder, name, defaults) for name in names}
-    stars = [star for star, flag in _STARS if code.co_flags & flag]
-    if code.co_kwonlyargcount and "*" in stars:
+    if code.co_kwonlyargcount and star:
         raise Refused("takes keywords behind any number of arguments")
-    for star, name in zip(stars, code.co_varnames[count:], strict=False):
-        inputs[name] = Flow(recorder.graph.placeholder(f"{star}{name}"))
+    first, *others = names
+    inputs = {name: _input(recorder, name, defaults) for name in others}
+    for sign, name in (("*", star), ("**", stars)):
+        if name is not None:
+            inputs[name] = Flow(recorder.graph.placeholder(f"{sign}{name}"))
     return {first: Known(module), **inputs}
-
-
-_STARS = (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS))
 
 
 def _input(recorder: Recorder, name: str, defaults: Mapping[str, Any]) -> Flow:

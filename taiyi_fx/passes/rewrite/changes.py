@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.marks import pack, unpack
+from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.rewrite.fresh import is_torchs
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.passes.override import entry_of
 
@@ -28,12 +27,7 @@ def is_fresh(module: nn.Module) -> bool:
     Only torch's own classes are taken for this, with the forward they came with, not what others
     derive from them.
     """
-    return entry_of(module) is None and _FORWARDS.get(type(module)) is type(module).forward
-
-
-def is_torchs(module: nn.Module) -> bool:
-    """Whether a module is of one of torch's own classes."""
-    return type(module) in _OWN
+    return entry_of(module) is None and is_torchs(module) and isinstance(module, _FRESH)
 
 
 def is_torchs_call(node: fx.Node) -> bool:
@@ -47,7 +41,3 @@ def is_torchs_call(node: fx.Node) -> bool:
         or node.target is items_of
         or owner in ("_operator", "torch", "torch.nn.functional")
     )
-
-
-_OWN = frozenset(c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Module))
-_FORWARDS: dict[type, Any] = {c: c.forward for c in _OWN if issubclass(c, _FRESH)}

@@ -6,9 +6,10 @@ import copy
 
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.rewrite.context import Context
-from taiyi_fx.passes.rewrite.fresh import is_torchs, is_torchs_call
+from taiyi_fx.passes.rewrite.fresh import is_torchs_call
 from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
 
 
