@@ -28,7 +28,7 @@ def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -
     name = recorder.name_of(module)
     if name not in recorder.wanted.modules or recorder.is_silent:
         return _called(recorder, module, name, args, kwargs)
-    if any(map(_holds_container, (*args, *kwargs.values()))):
+    if _holds_container((*args, *kwargs.values())):
         # Behind a mark it would be another container than the one that is handed in.
         raise Refused(f"hands a list or dictionary to {name!r}")
     call = recorder.count_call(name)
@@ -46,7 +46,7 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
         _check_leaf(recorder, module)
         return _as_it_is(recorder, module, args, kwargs)
     has_parts = next(module.children(), None) is not None
-    takes_container = any(map(_holds_container, (*args, *kwargs.values())))
+    takes_container = _holds_container((*args, *kwargs.values()))
     if has_parts or takes_container or recorder.wanted.functions or recorder.is_silent:
         return _inlined(recorder, module, name, args, kwargs)
     # It is called as it is, but may run nothing that this would not have let pass.
@@ -56,7 +56,7 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
 
 
 def _as_it_is(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
-    if any(map(_holds_container, (*args, *kwargs.values()))):
+    if _holds_container((*args, *kwargs.values())):
         raise Refused(f"hands a list or dictionary to {recorder.name_of(module)!r}")
     with recorder.inside(module, recorder.current):
         return recorder.record("call_module", recorder.paths[module], args, kwargs)
