@@ -53,7 +53,7 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
     if called is torch._assert and len(args) == 2 and pure.truth(recorder, args[0]):
         return Known(None)
     if key in pure.RULES:
-        return pure.RULES[key][1](recorder, *args, **kwargs)
+        return pure.RULES[key](recorder, *args, **kwargs)
     if key in pure.COMPUTED:
         if kwargs:
             raise Refused(f"calls `{called.__name__}` with keywords")

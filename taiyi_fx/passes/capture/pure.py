@@ -116,8 +116,8 @@ def _any(recorder: Recorder, value: Value) -> Value:
     return Known(any(truth(recorder, each) for each in items(recorder, value)))
 
 
-RULES: dict[int, tuple[Any, Rule]] = {
-    id(function): (function, rule)
+RULES: dict[int, Rule] = {
+    id(function): rule
     for function, rule in {
         len: lambda r, v: Known(length(r, v)),
         list: lambda r, v=(): list(items(r, v)),
@@ -133,7 +133,7 @@ RULES: dict[int, tuple[Any, Rule]] = {
         getattr: _get,
     }.items()
 }
-"""By the identity of a function of Python's, the function, and what it gives."""
+"""By the identity of a function of Python's, what it gives."""
 
 COMPUTED = MATH | by_identity(
     (range, int, float, str, complex, min, max, abs, round, divmod, pow, sorted, bytes)
