@@ -93,11 +93,11 @@ def _compiles(
 ) -> bool:
     # An outer function makes its free variables what they are.
     imports = "".join(f"import {name}\n" for name in imported)
-    module = ast.parse(f"{imports}def outer({', '.join(code.co_freevars)}): pass")
-    cast(ast.FunctionDef, module.body[-1]).body = [_nameless(node)]
     try:
+        module = ast.parse(f"{imports}def outer({', '.join(code.co_freevars)}): pass")
+        cast(ast.FunctionDef, module.body[-1]).body = [_nameless(node)]
         made = compile(module, code.co_filename, "exec", dont_inherit=True)
-    except SyntaxError:
+    except SyntaxError:  # names that only compiled code can have are none of this source's
         return False
     (compiled,) = _codes_in(made)
     return any(_are_alike(found, code) for found in _codes_in(compiled))

@@ -57,9 +57,10 @@ def _computes(function: Any) -> bool:
         is_torchs = is_torchs_file(function.__code__.co_filename)
     else:
         is_torchs = True
-    # Of tensors, what is not written as a method.
-    is_of_tensor = hasattr(function, "__objclass__") and name not in TENSOR_METHODS
-    return is_torchs and not is_of_tensor and not name.startswith("is_") and name not in _ASKS
+    # Of tensors, what a graph may call as a method, too.
+    is_method = hasattr(function, "__objclass__") or vars(torch.Tensor).get(name) is function
+    may_be_called = name in TENSOR_METHODS or not is_method
+    return is_torchs and may_be_called and not name.startswith("is_") and name not in _ASKS
 
 
 _MAKING = by_identity(getattr(torch, name) for name in _MAKERS)
