@@ -24,7 +24,7 @@ _LOG_USE = torch._C._log_api_usage_once  # counts a use by a name, wherever it i
 
 
 def call(recorder: Recorder, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What a call gives.
+    """The result of a call.
 
     Raises:
         Refused: No rule says what the call does.

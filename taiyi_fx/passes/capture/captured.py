@@ -1,4 +1,4 @@
-"""What became of a model: its graphs, what they rely on, and what stayed Python and why."""
+"""The result of a capture: a model's graphs, their guards, and what stayed Python and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taiyi_fx.passes.capture.guards import Guards
 
 @dataclass(frozen=True)
 class TraceTargets:
-    """What gets marks.
+    """The targets of a trace: the calls that get marks.
 
     Attributes:
         modules: Names of the modules whose calls are marked.
@@ -30,7 +30,7 @@ class TraceTargets:
 
 @dataclass(frozen=True)
 class InlinedCall:
-    """What a call that went into a graph was given and returned, as the graph has it.
+    """The inputs and outputs of a call that went into a graph, by the names of nodes.
 
     Attributes:
         module: The module's name.
@@ -45,7 +45,7 @@ class InlinedCall:
 
 @dataclass
 class TraceLog:
-    """What one graph holds.
+    """The calls that one graph holds.
 
     Attributes:
         inlined: Modules whose forwards went into the graph.
@@ -83,7 +83,7 @@ class CapturedGraph:
 
 @dataclass
 class Capture:
-    """What became of a model.
+    """The graphs of a model, and the forwards that stayed Python.
 
     Attributes:
         graphs: Graphs by the name of the module whose forward they stand in for: one, or where
@@ -104,7 +104,7 @@ class Capture:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the model is one graph."""
+        """True if the model is one graph."""
         return not self.python
 
     def __str__(self) -> str:

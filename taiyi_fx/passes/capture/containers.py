@@ -1,4 +1,4 @@
-"""What is in lists, dictionaries and containers of modules, where that is known."""
+"""The contents of lists, dictionaries and containers of modules, where they are known."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def items(recorder: Recorder, value: Value) -> Iterable[Value]:
 
 
 class Lazy:
-    """What a generator expression gives, computed as it is asked for."""
+    """The values of a generator expression, computed as they are asked for."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = values
@@ -81,7 +81,7 @@ def parameter(recorder: Recorder, module: nn.Module, key: str) -> Value:
 
 
 def length(recorder: Recorder, value: Value) -> int:
-    """How many values there are in one."""
+    """The length of a value."""
     if isinstance(value, Known) and isinstance(value.value, nn.Module):
         kind = type(value.value)
         size = in_class(kind, "__len__")
@@ -152,7 +152,7 @@ _GOES_THROUGH = {
 
 
 def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
-    """What a method of a list, dictionary or text gives."""
+    """The result of a method of a list, dictionary or text."""
     owner, name = method.owner, method.name
     if isinstance(owner, Known):
         owner = owner.value

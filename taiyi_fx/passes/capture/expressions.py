@@ -45,7 +45,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
 
 
 def is_true(frame: Frame, node: ast.expr) -> bool:
-    """Whether an expression is true."""
+    """True if an expression is true."""
     value = evaluate(frame, node)
     frame.line = node.lineno
     return truth(frame.recorder, value)
@@ -176,7 +176,7 @@ def _are_one(a: Value, b: Value, node: ast.Compare) -> bool:
 
 
 def _is_fixed(value: Value) -> bool:
-    """Whether identity tells one such object from another."""
+    """True if identity tells one such object from another."""
     fixed = (bool, type(None), nn.Module, torch.dtype, type(...), *FIXED)
     return isinstance(value, Known) and isinstance(value.value, fixed)
 
@@ -245,7 +245,7 @@ def _is_super(node: ast.expr) -> bool:
 
 
 def _parents(frame: Frame, node: ast.Attribute) -> Value:
-    """What ``super()`` has by a name: the next class's, behind that which the function is in."""
+    """The method of ``super()`` by a name: that of the next class behind the function's own."""
     assert isinstance(node.value, ast.Call)
     if known(evaluate(frame, node.value.func), "calls") is not super:
         raise Refused("uses another `super`")

@@ -1,4 +1,4 @@
-"""What a captured graph relies on, and whether it is still so.
+"""Guards: all that a captured graph relies on, and the check that it still holds.
 
 Each step of each path that a forward reads by is a guard: an entry of a dictionary (a module's
 attributes, a function's globals), or an attribute of a class, a Python module, a function or a
@@ -131,11 +131,11 @@ class BoundGuards:
         self.asked = list(guards.asked.items())
 
     def hold(self) -> bool:
-        """Whether all is as it was."""
+        """True if all is as it was."""
         return self.values_hold() and self.runs_the_same()
 
     def values_hold(self) -> bool:
-        """Whether what is read is as it was; asks in a way that torch.compile guards on."""
+        """True if what is read is as it was; asks in a way that torch.compile guards on."""
         for function, value in self.asked:
             if function() is not value:
                 return False
@@ -149,7 +149,7 @@ class BoundGuards:
         )
 
     def runs_the_same(self) -> bool:
-        """Whether there are no hooks, and classes and functions are what was captured."""
+        """True if there are no hooks, and classes and functions are what was captured."""
         if any(self.hooks):
             return False
         if any(type(module) is not kind for module, kind in self.kinds):
@@ -160,7 +160,7 @@ class BoundGuards:
 
 
 def _answer(rows: list[Row]) -> bool:
-    """Whether attributes are what they were."""
+    """True if attributes are what they were."""
     for owner, name, value in rows:
         found = getattr(owner, name, MISSING)
         if found is not value and not _agrees(found, value):
@@ -169,12 +169,12 @@ def _answer(rows: list[Row]) -> bool:
 
 
 def _runs_its_class(module: nn.Module) -> bool:
-    """Whether a module runs its class's forward, or a probed one of ours."""
+    """True if a module runs its class's forward, or a probed one of ours."""
     return entry_of(module) is None and vars(module).get("_compiled_call_impl") is None
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Whether two plain values are the same to the bit: 0.0 is not -0.0, and True is not 1."""
+    """True if two plain values are the same to the bit: 0.0 is not -0.0, and True is not 1."""
     if type(found) is not type(expected):
         return False
     if found is expected and not isinstance(found, (tuple, list, dict)):
@@ -200,7 +200,7 @@ _COMPARED = (*SIMPLE, tuple, list, dict)
 
 
 def _is_setting(guard: Guard) -> bool:
-    """Whether torch.compile is to ask for it: the rest it asks of its own accord, or once."""
+    """True if torch.compile is to ask for it: the rest it asks of its own accord, or once."""
     is_named = isinstance(guard.owner, (type, type(torch))) and not guard.name.startswith("__")
     return is_named and guard.name != "forward" and guard.value is not MISSING
 

@@ -15,7 +15,7 @@ from taiyi_fx.passes.capture.values import FIXED, NONE, Known, Refused, Value, i
 
 
 def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -> Value:
-    """What a call of a function gives, whose operations become part of the graph.
+    """The result of a function's call, whose operations become part of the graph.
 
     Raises:
         Refused: The function does what a graph would lose.
@@ -24,7 +24,7 @@ def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -
 
 
 def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value]) -> Value:
-    """What a function gives that begins with some variables.
+    """The result of a function that begins with some variables.
 
     Raises:
         Refused: The function does what a graph would lose.

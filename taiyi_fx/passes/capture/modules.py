@@ -24,7 +24,7 @@ _SPELLED = (type(None), bool, int, float, complex, str)
 
 
 def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
-    """What a call of a module gives, between marks if it is a target."""
+    """The result of a module's call, between marks if it is a target."""
     name = recorder.name_of(module)
     if name not in recorder.wanted.modules or recorder.is_silent:
         return _called(recorder, module, name, args, kwargs)
@@ -76,7 +76,7 @@ def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs
 
 
 def enter_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
-    """What a module's forward gives, whose operations become part of the graph."""
+    """The result of a module's forward, whose operations become part of the graph."""
     forward = plain_forward(recorder, module)
     return recorder.inline(forward, [Known(module), *args], kwargs)
 
@@ -119,7 +119,7 @@ def _refuse_special(module: nn.Module) -> None:
 
 
 def is_torchs(module: nn.Module) -> bool:
-    """Whether a module is of a class of torch's own, with the forward that it came with."""
+    """True if a module is of a class of torch's own, with the forward that it came with."""
     kind = type(module)
     code = getattr(in_class(kind, "forward"), "__code__", None)
     is_own = kind.__module__.startswith(("torch.nn.modules.", "torch.ao.nn."))
@@ -127,12 +127,12 @@ def is_torchs(module: nn.Module) -> bool:
 
 
 def is_torch_leaf(module: nn.Module) -> bool:
-    """Whether a module of torch's own is called as it is."""
+    """True if a module of torch's own is called as it is."""
     return is_torchs(module) and not isinstance(module, _CONTAINERS)
 
 
 def is_torch_composite(module: nn.Module) -> bool:
-    """Whether a module of torch's own has parts, which it may call in ways of its own."""
+    """True if a module of torch's own has parts, which it may call in ways of its own."""
     return is_torch_leaf(module) and next(module.children(), None) is not None
 
 

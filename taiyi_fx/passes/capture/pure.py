@@ -29,7 +29,7 @@ _ZERO, _FALSE = Known(0), Known(False)
 
 
 def truth(recorder: Recorder, value: Value) -> bool:
-    """Whether a value is true.
+    """The truth of a value.
 
     Raises:
         Refused: It flows.
@@ -45,13 +45,13 @@ def truth(recorder: Recorder, value: Value) -> bool:
 
 
 def computed(function: Callable[..., Any], *values: Value) -> Known:
-    """What an operator or function of Python's gives of what is known."""
+    """The result of an operator or function of Python's, of what is known."""
     given = [known_simple(v, f"computes `{function.__name__}` of") for v in values]
     return Known(function(*given))
 
 
 def is_instance(value: Value, kinds: Value) -> bool:
-    """Whether a value is of one of some classes."""
+    """True if a value is of one of some classes."""
     found = known(kinds, "asks for")
     every = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(kind, type) and _is_plain_class(kind) for kind in every):
@@ -142,7 +142,7 @@ COMPUTED = MATH | by_identity(
 
 
 def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    """What an operator gives of two values."""
+    """The result of an operator of two values."""
     held = a.value if isinstance(a, Known) else a
     if function in _IN_PLACE and isinstance(held, (list, dict)):
         return _extended(recorder, function, a, b)

@@ -65,7 +65,7 @@ class Recorder:
         self._steps = 0
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Value:
-        """What a call of a function gives, whose operations become part of the graph."""
+        """The result of a function's call, whose operations become part of the graph."""
         return self._inline(self, function, args, kwargs)
 
     def count_step(self) -> None:

@@ -80,7 +80,7 @@ def _whole_file(filename: str) -> ast.Module:
 
 
 def _compiles_to(node: ast.FunctionDef | ast.Lambda, function: FunctionType) -> bool:
-    """Whether the source is that of the code: a file may have changed since it was read."""
+    """True if the source is that of the code: a file may have changed since it was read."""
     code, scope = function.__code__, function.__globals__
     used = [name for name in code.co_names if name in scope]
     modules = [name for name in used if isinstance(scope[name], ModuleType)]
@@ -134,5 +134,5 @@ def _constants(code: CodeType) -> list[object]:
 
 @functools.cache
 def is_torchs_file(filename: str) -> bool:
-    """Whether a file is torch's own."""
+    """True if a file is torch's own."""
     return filename.startswith(_TORCH)

@@ -73,13 +73,13 @@ NUMERIC = MATH | by_identity((int, float, len, abs, round, min, max))
 
 
 def takes_what_flows(function: Any) -> bool:
-    """Whether a graph may call a function with what flows in."""
+    """True if a graph may call a function with what flows in."""
     number = id(function)
     return any(number in found for found in (_computing(), _MAKING, _OPERATING, NUMERIC))
 
 
 def makes_new_tensor(function: Any) -> bool:
-    """Whether a function makes the same new tensor at each call, of nothing that flows in."""
+    """True if a function makes the same new tensor at each call, of nothing that flows in."""
     return id(function) in _MAKING
 
 

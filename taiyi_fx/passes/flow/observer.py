@@ -1,4 +1,4 @@
-"""What one forward shows: who feeds whom in forwards that stayed Python, and of what shapes."""
+"""Follows one forward: who feeds whom in forwards that stayed Python, and of which shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compiled code brings: of each graph that the compiler made, how its numbers lie.
+"""The results of compiled code: for each graph that the compiler made, where its numbers lie.
 
 The values that a graph reads leave it as one vector; what it reads of gradients leaves its backward
 as the gradient of one extra input, the carrier. Nothing is written to, and nothing of ours is asked
@@ -53,11 +53,11 @@ TRACES: weakref.WeakValueDictionary[str, Trace] = weakref.WeakValueDictionary()
 """By the texts that compiled code has for them: constants, of which nothing has to be checked."""
 
 Part = tuple[str, list[Tensor]]
-"""What a reader read: one vector of what is packed, and all tensors of what is not."""
+"""The states of one reader: a vector of what is packed, and all tensors of what is not."""
 
 
 class Reader:
-    """What is read of one tensor in compiled code.
+    """The reductions of one tensor in compiled code.
 
     Args:
         groups: The reductions, with their slots.
@@ -85,7 +85,7 @@ class Entry(NamedTuple):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """What it is folded into."""
+        """The slots that it is folded into."""
         return READERS[self.reader].groups[self.group][1]
 
 
@@ -146,13 +146,13 @@ class Trace:
         self.kinds.pop(entry, None)
 
     def packed(self, states: Mapping[Entry, State], device: torch.device) -> list[Tensor]:
-        """What a reader read, in the form that is handed over."""
+        """The states of a reader in the form that is handed over."""
         small = [s for entry, s in states.items() if self._is_packed(entry)]
         own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
         return [pack(small, device), *own]
 
     def arranged(self, parts: Sequence[Part]) -> tuple[list[Tensor], dict[Entry, Room]]:
-        """What readers read in as few tensors as it takes, and where each state lies in them."""
+        """The states of readers in as few tensors as it takes, and where each lies in them."""
         vectors: dict[torch.device, list[Tensor]] = {}
         sizes: dict[torch.device, int] = {}
         for _, (vector, *_) in parts:
@@ -176,7 +176,7 @@ class Trace:
         return tensors, rooms
 
     def merged(self, before: Sequence[Tensor], left: Sequence[Tensor]) -> list[Tensor]:
-        """What two forwards left, as one."""
+        """The results of two forwards as one."""
         packed: dict[int, list[State]] = {}
         made = list(left)
         for entry, room in self.values.items():

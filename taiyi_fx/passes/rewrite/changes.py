@@ -21,7 +21,7 @@ def called_modules(graph: fx.Graph, part: nn.Module) -> dict[str, nn.Module]:
 
 
 def may_change_inputs(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
-    """Whether what a node is given may be another afterwards.
+    """True if the node may mutate its inputs.
 
     Args:
         node: The node.

@@ -71,7 +71,7 @@ def _function_of(
 
 
 def _is_bound(target: Any) -> bool:
-    """Whether code has to call this very object, not what goes by its name when it runs."""
+    """True if code has to call this very object, not what goes by its name when it runs."""
     if getattr(target, "__module__", None) == "_operator":
         # Written as `a += b`, it would change what `a` stands for where that is a number.
         return target in IN_PLACE_OPERATORS

@@ -22,7 +22,7 @@ _FRESH = (
 
 
 def is_fresh(module: nn.Module) -> bool:
-    """Whether what a module returns was made by it, and is known to nobody else.
+    """True if what a module returns was made by it, and is known to nobody else.
 
     Only torch's own classes are taken for this, with the forward they came with, not what others
     derive from them.
@@ -31,7 +31,7 @@ def is_fresh(module: nn.Module) -> bool:
 
 
 def is_torchs_call(node: fx.Node) -> bool:
-    """Whether a node is a method of a tensor, or Python's or torch's own operation."""
+    """True if a node is a method of a tensor, or Python's or torch's own operation."""
     if node.op == "call_method":
         return "hook" not in str(node.target)
     owner = getattr(node.target, "__module__", None) or ""

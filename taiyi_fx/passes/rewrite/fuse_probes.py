@@ -76,11 +76,11 @@ class _Memory:
         self._returned = {self._shared[node] for node in graph.nodes if node.op == "output"}
 
     def is_known_outside(self, node: fx.Node) -> bool:
-        """Whether its value may share memory with what is there before or after the graph."""
+        """True if its value may share memory with what is there before or after the graph."""
         return self._shared[node] in self._outside
 
     def is_returned(self, node: fx.Node) -> bool:
-        """Whether its value may be, or share memory with, what the graph returns."""
+        """True if its value may be, or share memory with, what the graph returns."""
         return self._shared[node] in self._returned
 
     def changes_of(self, node: fx.Node) -> list[int]:

@@ -83,7 +83,7 @@ def _place(mark: fx.Node) -> str:
 
 
 class Check:
-    """What has to hold of the graph that a pass makes of another, taken before it is made.
+    """The conditions on the graph that a pass makes of another, taken before it is made.
 
     Args:
         graph: The graph before the pass.

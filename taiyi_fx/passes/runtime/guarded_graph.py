@@ -61,7 +61,7 @@ class GuardedGraph(ProbedGraph):
 
     @property
     def follows_mode(self) -> bool:
-        """Whether the model's code asks whether it trains."""
+        """True if the model's code asks whether it trains."""
         return self.training is not None
 
     def rewrite(self, graph: fx.Graph) -> None:
@@ -72,7 +72,7 @@ class GuardedGraph(ProbedGraph):
         self.is_edited = True
 
     def guards_pass(self) -> bool:
-        """Whether running the graph is, now, the same as running the model's Python."""
+        """True if running the graph is, now, the same as running the model's Python."""
         if torch.compiler.is_compiling():
             # The compiler itself asks the rest while it traces, and not at each call.
             return self.guards.values_hold() and _ran_the_same(self.key)

@@ -165,7 +165,7 @@ class Installation:
             self._put_parts()
 
     def _is_called_as_usual(self) -> bool:
-        """Whether nothing runs at a call of the model but a forward that puts parts if needed."""
+        """True if nothing runs at a call of the model but a forward that puts parts if needed."""
         root = self.root
         return (
             self.dispatchers[""].before_python is not None
