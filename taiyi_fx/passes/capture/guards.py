@@ -87,6 +87,15 @@ class Guards:
         return BoundGuards(self, root, part)
 
 
+# Guards are asked at every forward that is read, so they are bound once to the dictionaries and
+# objects that hold the values, and compared there by identity; only what is not the same object is
+# compared by value. Entries of dictionaries are asked with `get`, as a plain attribute look-up
+# might run code of the model.
+#
+# Two halves, for torch.compile: `values_hold` reads in a way that the compiler turns into guards of
+# its own (entries, attributes, lengths), so that compiled code is made anew when one changes.
+# `runs_the_same` asks what the compiler guards anyway (classes, hooks, code objects) or cannot
+# express; it runs once, as ordinary Python, while the compiler traces.
 Row = tuple[Any, str, Any]
 
 

@@ -1,5 +1,13 @@
 """Finds what a name or an attribute stands for, by a path of guards: nothing is run for it."""
 
+# How a look-up can be safe without running anything: `getattr(module, name)` may run a property, a
+# descriptor or a `__getattr__`, so it is never called here on an object of the model. Instead each
+# step that Python and torch would take is taken by hand: the class and its bases, the instance's
+# `__dict__`, then `_parameters`, `_buffers` and `_modules`. What is found there, and also what is
+# *not* found in an earlier place, becomes a guard: a name that comes later in an earlier place
+# would hide this one. Only types that cannot answer in their own way are read any further. A tensor
+# is never a constant of the graph: it becomes a node that reads it anew at each run, and the guard
+# asks only that a tensor is there.
 from __future__ import annotations
 
 import builtins

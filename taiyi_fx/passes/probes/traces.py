@@ -3,6 +3,14 @@
 The values that a graph reads leave it as one vector; what it reads of gradients leaves its backward
 as the gradient of one extra input, the carrier. Nothing is written to, and nothing of ours is asked
 when the code is called but whether the carrier is still a tensor of its kind.
+
+The carrier is a tensor of zeros that no computation needs. Its gradient, which the graph's backward
+makes as it makes that of any input, is the vector of statistics: ``[1, state, state, ...]``. Each
+state has its room, given once while the compiler traces, so the order in which gradients come does
+not matter. The first number counts: it is 1 after one backward, and another number where autograd
+has added up the gradients of several calls, which nobody could take apart again. A hook on the
+carrier keeps the gradient until somebody looks; then all scalars of one reduction are taken out of
+the vector at once (`_Arrangement`) and wait as vectors, as what `held` measures does.
 """
 
 from __future__ import annotations
