@@ -49,7 +49,7 @@ class TraceLog:
 
     Attributes:
         inlined: Modules whose forwards went into the graph.
-        passed: The calls of these, but for the first and those that pass unknown structures.
+        inlined_calls: The calls of these, but for the first and those that pass unknown structures.
         calls: How often each target was called.
         functions: The function of each call of one, by the name of its site.
         sites: The names of these sites, by that of the module whose forward makes the call.
@@ -57,7 +57,7 @@ class TraceLog:
     """
 
     inlined: list[str] = field(default_factory=list)
-    passed: list[InlinedCall] = field(default_factory=list)
+    inlined_calls: list[InlinedCall] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     sites: dict[str, list[str]] = field(default_factory=dict)
@@ -72,13 +72,13 @@ class CapturedGraph:
         part: The part's name; the nodes of its graph name modules and parameters from there.
         graph: The graph, with `enter` and `leave` marks around each call of a target.
         guards: What the forwards in it rely on.
-        seen: What it holds.
+        log: The calls that it holds.
     """
 
     part: str
     graph: fx.Graph
     guards: Guards
-    seen: TraceLog
+    log: TraceLog
 
 
 @dataclass
@@ -110,7 +110,7 @@ class Capture:
     def __str__(self) -> str:
         if self.is_whole:
             return "one graph"
-        held = {name for graphs in self.graphs.values() for g in graphs for name in g.seen.inlined}
+        held = {name for graphs in self.graphs.values() for g in graphs for name in g.log.inlined}
         many = "1 graph" if len(self.graphs) == 1 else f"{len(self.graphs)} graphs"
         forwards = "1 forward" if len(held) == 1 else f"{len(held)} forwards"
         head = f"{many} of {forwards}" if self.graphs else "no graph"

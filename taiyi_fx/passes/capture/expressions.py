@@ -7,7 +7,8 @@
 # - a list, tuple, dictionary or slice that the forward makes: the same Python object here, with
 #   values in it, so that appending to it or taking an item of it is just done.
 # - `Flow`: what comes in, and all that is computed of it. Nothing is known of it, it is only
-#   written into the graph. A question about it that Python would answer (truth, identity, type) is refused.
+#   written into the graph. A question about it that Python would answer (truth, identity, type)
+#   is refused.
 #
 # The rules follow Python's order of evaluation exactly, because nodes with effects (in-place
 # operations, random numbers) have to be in the graph in the order in which Python runs them. A form

@@ -26,7 +26,7 @@ _SPELLED = (type(None), bool, int, float, complex, str)
 def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
     """The result of a module's call, between marks if it is a target."""
     name = recorder.name_of(module)
-    if name not in recorder.wanted.modules or recorder.is_silent:
+    if name not in recorder.targets.modules or recorder.is_silent:
         return _called(recorder, module, name, args, kwargs)
     if _holds_container((*args, *kwargs.values())):
         # Behind a mark it would be another container than the one that is handed in.
@@ -47,7 +47,7 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
         return _as_it_is(recorder, module, args, kwargs)
     has_parts = next(module.children(), None) is not None
     takes_container = _holds_container((*args, *kwargs.values()))
-    if has_parts or takes_container or recorder.wanted.functions or recorder.is_silent:
+    if has_parts or takes_container or recorder.targets.functions or recorder.is_silent:
         return _inlined(recorder, module, name, args, kwargs)
     # It is called as it is, but may run nothing that this would not have let pass.
     with recorder.silent():
@@ -67,11 +67,11 @@ def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs
         value = enter_module(recorder, module, args, kwargs)
     if recorder.is_silent:
         return value
-    if name not in recorder.seen.inlined:
-        recorder.seen.inlined.append(name)
+    if name not in recorder.log.inlined:
+        recorder.log.inlined.append(name)
     given, made = _nodes_in((args, kwargs)), _nodes_in(value)
     if given is not None and made is not None:
-        recorder.seen.passed.append(InlinedCall(name, given, made))
+        recorder.log.inlined_calls.append(InlinedCall(name, given, made))
     return value
 
 
@@ -139,7 +139,7 @@ def is_torch_composite(module: nn.Module) -> bool:
 def _check_leaf(recorder: Recorder, module: nn.Module) -> None:
     """Takes down what has to hold of a module of torch's own, and of all its parts."""
     for inside in module.modules():
-        if inside is not module and recorder.names[inside] in recorder.wanted.modules:
+        if inside is not module and recorder.names[inside] in recorder.targets.modules:
             kind = type(module).__name__
             raise Refused(f"{kind} is torch's own and calls its parts itself")
         if not is_torchs(inside) or any(map(_is_users, vars(inside).values())):

@@ -208,9 +208,9 @@ class _Box:
 
 
 # Autograd runs nodes in the order of their numbers, the latest first, and gives a node its turn
-# when all that feeds it has come. The node of the carrier has to come last: only then have all hooks
-# found their gradients. It gets the number 0, and its output, the ticket, leaves the graph so that
-# its backward is run at all. The ticket's own gradient is of no account.
+# when all that feeds it has come. The node of the carrier has to come last: only then have all
+# hooks found their gradients. It gets the number 0, and its output, the ticket, leaves the graph so
+# that its backward is run at all. The ticket's own gradient is of no account.
 class _Last(torch.autograd.Function):
     """A number that nobody needs; its backward gives the carrier its gradient."""
 

@@ -3,9 +3,9 @@
 # A reading may move from one probe to another only if nothing writes into the tensor in between.
 # The answer has to be right for any model, so a node may write unless it is known not to: it is
 # harmless if it is one of torch's own modules or functions and nothing about it says that it works
-# in place. Torch says so by convention: a trailing underscore, `inplace=True` (also as a positional True, as in
-# `F.relu(x, True)`), or `out=`. Views are not looked at here: `fuse_probes` puts all nodes that may
-# share memory into one set, and a write to one of them counts for the whole set.
+# in place. Torch says so by convention: a trailing underscore, `inplace=True` (also as a positional
+# True, as in `F.relu(x, True)`), or `out=`. Views are not looked at here: `fuse_probes` puts all
+# nodes that may share memory into one set, and a write to one of them counts for the whole set.
 from __future__ import annotations
 
 import operator

@@ -50,7 +50,7 @@ class GuardedGraph(ProbedGraph):
         part = root.get_submodule(captured.part)
         self.modules = called_modules(captured.graph, part)
         forwards = {name: forward_of(module) for name, module in self.modules.items()}
-        made = captured.seen.calls.items()
+        made = captured.log.calls.items()
         counted = {name: (calls[name], count) for name, count in made if name in calls}
         super().__init__(captured.graph, part, forwards, table, run, counted)
         self.guards = captured.guards.bind(root, captured.part)

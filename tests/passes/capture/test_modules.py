@@ -58,8 +58,8 @@ def test_a_module_with_parts_is_gone_into_and_one_without_is_called():
         "0.part",
         "1",
     ]
-    assert captured.seen.inlined == ["", "0"]
-    passed = {p.module: (p.inputs, p.outputs) for p in captured.seen.passed}
+    assert captured.log.inlined == ["", "0"]
+    passed = {p.module: (p.inputs, p.outputs) for p in captured.log.inlined_calls}
     assert passed == {"0": (("input_1",), ("_0_part",))}
 
 

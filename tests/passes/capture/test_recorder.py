@@ -29,16 +29,16 @@ def test_a_call_of_a_function_that_is_asked_for_stands_between_marks():
         recorder.record("call_function", F.gelu, (x,))
     marks = [(n.target, n.args[1:]) for n in recorder.graph.nodes if n.target in (enter, leave)]
     assert marks == [(mark, ("gelu()", call)) for call in (0, 1) for mark in (enter, leave)]
-    assert recorder.seen.functions == {"gelu()": F.gelu}
-    assert recorder.seen.sites == {"": ["gelu()"]}
-    assert recorder.seen.calls == {"gelu()": 2}
+    assert recorder.log.functions == {"gelu()": F.gelu}
+    assert recorder.log.sites == {"": ["gelu()"]}
+    assert recorder.log.calls == {"gelu()": 2}
 
 
 def test_a_call_that_is_told_to_work_in_place_is_noted():
     recorder = recorder_of(nn.Sequential(), functions=[F.relu])
     x = Flow(recorder.graph.placeholder("x"))
     recorder.record("call_function", F.relu, (x,), {"inplace": Known(True)})
-    assert recorder.seen.in_place == {"relu()"}
+    assert recorder.log.in_place == {"relu()"}
 
 
 def test_what_is_only_judged_is_not_written():
@@ -47,7 +47,7 @@ def test_what_is_only_judged_is_not_written():
     with recorder.silent():
         assert recorder.record("call_function", F.relu, (x,)).node is None
     assert len(recorder.graph.nodes) == 1
-    assert not recorder.seen.calls
+    assert not recorder.log.calls
 
 
 def test_nodes_know_the_calls_of_modules_that_they_are_in():
