@@ -26,7 +26,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave, without_frames
-from taiyi_fx.passes.probes.held import Alike, Measured
+from taiyi_fx.passes.probes.held import NOT_REACHED, Alike, Measured
 from taiyi_fx.passes.probes.packing import (
     Kind,
     Room,
@@ -41,7 +41,6 @@ from taiyi_fx.passes.probes.packing import (
 if TYPE_CHECKING:
     from taiyi_fx.passes.probes.slots import Board, Slot
 
-NOT_REACHED = "no gradient reached it"
 _BROKEN = (
     "the code around the model was compiled with it, in several pieces: compile the model itself, "
     "or mend what fullgraph=True complains of"

@@ -26,6 +26,9 @@ FORWARDS = {
     "zipped": lambda self, x: [
         layer(x) * n for layer, n in zip(self.layers, self.sizes, strict=False)
     ],
+    "a dictionary it made": lambda self, x: [key * 2 for key in {"a": x, "b": x}],
+    "copies and more": lambda self, x: [self.seen.copy(), [x].extend([x, 2])],
+    "a list it found": lambda self, x: x.sum(list(self.sizes[:1])),
     "a text": lambda self, x: [c + "!" for c in "ab"],
 }
 

@@ -9,7 +9,7 @@ from torch import nn
 from taiyi_fx.passes.capture.guards import MISSING, TENSOR, Guard, Submodule
 from taiyi_fx.passes.capture.lookup import FLOWING_ATTRIBUTES, TENSOR_METHODS, in_class, of_module
 from taiyi_fx.passes.capture.values import Known, Method
-from tests.passes.capture.given import Base, assert_same, graph_of, reason, recorder_of
+from tests.passes.capture.given import Base, Point, assert_same, graph_of, reason, recorder_of
 
 FACTOR, TENSORS = 3.0, torch.ones(4)
 space = types.SimpleNamespace(factor=2.0)
@@ -32,6 +32,8 @@ FORWARDS = {
     "own method": lambda self, x: self.helper(x),
     "parameter": lambda self, x: x @ self.fc.weight,
     "tensor's": lambda self, x: x.T * x.ndim,
+    "field of a named tuple": lambda self, x: Point(x, 2).x * Point(x, 2).y,
+    "name of a class": lambda self, x: {self.fc.__class__.__name__: x},
 }
 FORWARDS["class's"] = lambda self, x: x * self.level * self.__class__.level
 

@@ -106,6 +106,34 @@ def test_a_call_that_does_something_besides_is_refused(change, why):
         plain_forward(recorder_of(model), model.part)
 
 
+class Takes(nn.Module):
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def forward(self, x):
+        return self.part([x])
+
+
+def test_a_list_that_is_handed_to_a_part_shows_what_the_part_does_to_it():
+    class Adds(nn.Module):
+        def forward(self, found):
+            found.append(found[0] * 2)
+            return found
+
+    capture = trace(Takes(Adds()), TraceTargets([]))
+    assert capture.is_whole
+    handed_on = trace(Takes(nn.Identity()), TraceTargets([]))
+    assert "hands a list or dictionary to 'part'" in handed_on.python[""]
+
+
+def test_a_method_of_a_class_that_is_no_function_is_no_forward():
+    class Held(nn.Module):
+        forward = torch.relu
+
+    assert "has no forward of its own" in trace(Block(Held()), TraceTargets([])).python[""]
+
+
 class Strange(Leaf):
     def __getattr__(self, name):
         return super().__getattr__(name)
