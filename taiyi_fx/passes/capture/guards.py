@@ -179,7 +179,9 @@ def _answer(rows: list[Row]) -> bool:
 
 def _runs_its_class(module: nn.Module) -> bool:
     """True if a module runs its class's forward, or a probed one of ours."""
-    return entry_of(module) is None and vars(module).get("_compiled_call_impl") is None
+    own = module.__dict__
+    has_entry = "forward" in own and entry_of(module) is not None
+    return not has_entry and own.get("_compiled_call_impl") is None
 
 
 def same(found: Any, expected: Any) -> bool:
