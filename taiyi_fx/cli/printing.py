@@ -19,7 +19,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def as_json(value: object) -> str:
-    """A value as JSON, which has no NaN and no Inf: see `taiyi_fx.plain`."""
+    """A value as JSON, which has no NaN and no Inf: see `taiyi_fx.records.json_number`."""
     return json.dumps(value, indent=2, allow_nan=False)
 
 

@@ -58,7 +58,7 @@ def _measured(reduction: Any, x: Tensor) -> State | Numbers:
 
 
 def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
-    """What this rank reduces of a tensor that may be spread over several."""
+    """The part of a tensor, perhaps spread over several ranks, that this rank reduces."""
     if not is_spread(x):
         return _plain(x)
     for slot in slots:

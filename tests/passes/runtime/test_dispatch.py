@@ -46,7 +46,7 @@ def test_the_largest_parts_become_graphs_and_the_rest_says_why():
     assert not capture.is_whole
     assert str(capture) == (
         "3 graphs of 3 forwards; Python stays in\n"
-        "  the model itself, parts.1, parts.1.1: uses `with torch.enable_grad()` (test_parts.py:26)"
+        "  the model itself, parts.1, parts.1.1: uses `with torch.enable_grad()` (test_dispatch.py:26)"
     )
 
 

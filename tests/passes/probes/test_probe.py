@@ -1,59 +1,12 @@
 """Probes on values of any structure, and the autograd Functions behind them."""
 
-import dataclasses
-from collections import OrderedDict, namedtuple
-
 import pytest
 import torch
-from torch import nn
 
 from taiyi_fx.passes.ir import Reading, Site
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.probes.slots import Slot
-from taiyi_fx.passes.structure import Call, find_tensor, replace_tensor
 from taiyi_fx.reductions import Norm
-
-Pair = namedtuple("Pair", "a b")
-
-
-@dataclasses.dataclass
-class Output:
-    loss: object
-    logits: torch.Tensor
-
-
-@dataclasses.dataclass(frozen=True)
-class Frozen:
-    x: torch.Tensor
-
-
-T, U = torch.ones(2), torch.zeros(3)
-STRUCTURES = [
-    T, (T, U), [1, T], {"n": 1, "x": T}, Pair(None, T), Output(None, T), Frozen(T),
-    (1, {"x": [Pair("s", T)]}), OrderedDict(x=T), Call((None,), {"x": T}),
-    torch.return_types.max((T, U)),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("value", STRUCTURES, ids=lambda v: type(v).__name__)
-def test_the_first_tensor_is_found_and_replaced_in_any_structure(value):
-    assert find_tensor(value, None) is T
-    new = torch.full((2,), 5.0)
-    replaced = replace_tensor(value, T, new)
-    assert type(replaced) is type(value)
-    assert find_tensor(replaced, None) is new
-    assert find_tensor(value, None) is T
-
-
-def test_picks_are_positions_keys_and_arguments():
-    assert find_tensor((T, U), 1) is U
-    assert find_tensor({"a": T, "b": (None, U)}, "b") is U
-    assert find_tensor(Output(T, U), "logits") is U
-    assert find_tensor(Call((T, U), {}), (1, "mask")) is U
-    assert find_tensor(Call((T,), {"mask": U}), (1, "mask")) is U
-    assert find_tensor(Call((T,), {}), (1, "mask")) is None
-    assert find_tensor((T,), 3) is None
-    assert find_tensor("text", None) is None
 
 
 def tap(*ports):
@@ -116,22 +69,3 @@ def test_double_backward_goes_through():
     (g,) = torch.autograd.grad(probe(x**3).sum(), x, create_graph=True)
     (h,) = torch.autograd.grad(g.sum(), x)
     assert h == 12
-
-
-def test_a_copy_of_a_part_gets_its_own_forward():
-    """Exponential averages and momentum encoders copy parts of an instrumented model."""
-    import copy
-    import pickle
-
-    import taiyi_fx
-
-    model = taiyi_fx.instrument(
-        nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.ReLU())), {nn.Linear: ["InputSndNorm"]}
-    )
-    for part in (copy.deepcopy(model[0]), pickle.loads(pickle.dumps(model[0]))):
-        with torch.no_grad():
-            part[0].weight.fill_(7)
-        x = torch.ones(1, 2)
-        assert torch.allclose(part(x), part[0].bias + 14)
-        assert not torch.equal(model(x), part(x))
-        assert part[0].weight is not model[0][0].weight
