@@ -24,9 +24,9 @@ CLOCK = itertools.count()
 
 def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     """Folds a tensor into slots."""
-    x = x.detach() if x.requires_grad else x
     for reduction, slots in groups:
         try:
+            x = x.detach() if x.requires_grad else x
             part = x if type(x) is Tensor else part_of(x, reduction, slots)
             if part is None:
                 continue
@@ -42,6 +42,12 @@ def fail(slots: tuple[Slot, ...], error: Exception) -> None:
     """Has slots say at `track` what went wrong."""
     for slot in slots:
         slot.fail(error)
+
+
+def fail_all(groups: tuple[SlotGroup, ...], error: Exception) -> None:
+    """The same for all slots of a tensor."""
+    for _, slots in groups:
+        fail(slots, error)
 
 
 def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:

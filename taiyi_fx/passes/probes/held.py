@@ -21,7 +21,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedte
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.ir import States, capabilities, fast_path
-from taiyi_fx.passes.probes.folds import SlotGroup, fail, fold, leave
+from taiyi_fx.passes.probes.folds import SlotGroup, fail, fail_all, fold, leave
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.probes.eager_taps import Watch
@@ -121,7 +121,8 @@ class Held:
         if x.is_inference():  # which has no version
             return False
         # Its graph, which may hold much more than a megabyte, is not held with it.
-        self.tensors.append(x.detach() if x.requires_grad else x)
+        held = x.detach() if x.requires_grad else x
+        self.tensors.append(held)
         self.versions.append(x._version)
         self.groups.append(groups)
         if len(self.tensors) >= MOST:
@@ -152,8 +153,16 @@ class Held:
         self._ends_with = _NONE
         self.hung.clear()
         tensors, versions, groups = self._taken()
-        if not tensors:
-            return
+        if tensors:
+            try:
+                self._measure_all(tensors, versions, groups)
+            except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+                for its_groups in groups:
+                    fail_all(its_groups, error)
+
+    def _measure_all(
+        self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
+    ) -> None:
         with torch.no_grad():
             if [x._version for x in tensors] != versions or _has_batch(tensors):
                 tensors, groups = self._sound(tensors, versions, groups)
