@@ -164,6 +164,7 @@ def quotient(outline, is_open):
     return graph
 
 
+@pytest.mark.slow
 @given(models(), st.data())
 def test_every_outline_is_whole_and_no_choice_of_open_items_makes_a_cycle(model, data):
     outline = outlined(model.make(), None, torch.randn(3, *model.shape))

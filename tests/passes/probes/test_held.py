@@ -325,6 +325,7 @@ def test_a_hook_comes_first_on_an_output_that_is_handed_through(model, name, cha
     assert recorded(probed.monitor)[name, "OutputGradSndNorm"] == pytest.approx(norm)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of the compiler, about what it goes through
 def test_compiled_autograd():
     probed, x = taiyi_fx.instrument(deep(), CFG), torch.randn(5, 8)
