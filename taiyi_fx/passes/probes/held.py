@@ -12,6 +12,7 @@ the vectors as they are, and no slot is looked at.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -79,6 +80,25 @@ class Measured(NamedTuple):
                 fail(slots, error)
 
 
+class Arrangement(NamedTuple):
+    """Which of the tensors that are held are measured by one call.
+
+    Attributes:
+        groups: What each is to be folded into.
+        shapes: Of each, if it depends on them.
+        alike: Those that are measured together.
+    """
+
+    groups: list[tuple[SlotGroup, ...]]
+    shapes: list[torch.Size] | None
+    alike: list[Alike]
+
+    def fits(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> bool:
+        """Whether other tensors are arranged in the same way."""
+        is_same = groups == self.groups
+        return is_same and (self.shapes is None or [x.shape for x in tensors] == self.shapes)
+
+
 class Held:
     """Small tensors of a forward or a backward that is under way.
 
@@ -106,9 +126,8 @@ class Held:
         self.latest: Node | None = None
         self._ends_with = _NONE
         self._ending = with_hook(self._end_with_this_backward)
-        # The last arrangements, which are nearly always the next ones too; their shapes if they
-        # depend on them.
-        self._arranged: dict[int, tuple[list[Any], list[torch.Size] | None, list[Alike]]] = {}
+        # The last arrangements, which are nearly always the next ones too.
+        self._arranged: dict[int, Arrangement] = {}
 
     def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """Holds a tensor if it is small and of the kind that is measured together."""
@@ -158,12 +177,12 @@ class Held:
             if [x._version for x in tensors] != versions or _has_batch(tensors):
                 tensors, groups = self._sound(tensors, versions, groups)
             try:
-                shapes = [x.shape for x in tensors]
-            except RuntimeError:  # a nested tensor has none
+                arranged = self._arrange(tensors, groups)
+            except RuntimeError:  # a nested tensor has no shape
                 for x, its_groups in zip(tensors, groups, strict=True):
                     fold(x, its_groups)
                 return
-            for alike in self._arrange(shapes, groups):
+            for alike in arranged:
                 is_all = len(alike.places) == len(tensors)
                 self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
 
@@ -188,13 +207,12 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        watches = [watch for watch in {**self.earlier, **self.watches} if watch.gradients]
-        if watches:
-            tensors += [g for watch in watches for g in watch.gradients]
-            versions += [watch.version for watch in watches for _ in watch.gradients]
-            groups += [watch.groups for watch in watches for _ in watch.gradients]
-            for watch in watches:
-                watch.gradients.clear()
+        for watch in itertools.chain(self.watches, self.earlier):
+            for g in watch.gradients:
+                tensors.append(g)
+                versions.append(watch.version)
+                groups.append(watch.groups)
+            watch.gradients.clear()
         return tensors, versions, groups
 
     def _sound(
@@ -237,25 +255,27 @@ class Held:
         self.earlier, self.watches = self.watches, {}
 
     def _arrange(
-        self, shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]
+        self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]
     ) -> list[Alike]:
-        last_groups, last_shapes, arranged = self._arranged.get(len(groups), ([], [], []))
-        if groups != last_groups or (last_shapes is not None and shapes != last_shapes):
-            found: dict[Any, Alike] = {}
-            is_of_any_shapes = True
-            for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
-                for reduction, slots in its_groups:
-                    is_of_any = capabilities(reduction).is_over_elements
-                    is_of_any_shapes &= is_of_any
-                    key = id(reduction), None if is_of_any else shape
-                    alike = found.setdefault(key, Alike(reduction, [], [], []))
-                    alike.places.append(i)
-                    alike.slots.append(slots)
-                    alike.shapes.append(shape)
-            arranged = list(found.values())
-            kept = None if is_of_any_shapes else shapes
-            self._arranged[len(groups)] = [*groups], kept, arranged
-        return arranged
+        last = self._arranged.get(len(groups))
+        if last is None or not last.fits(tensors, groups):
+            last = self._arranged[len(groups)] = _arranged([x.shape for x in tensors], groups)
+        return last.alike
+
+
+def _arranged(shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]) -> Arrangement:
+    found: dict[Any, Alike] = {}
+    is_of_any_shapes = True
+    for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
+        for reduction, slots in its_groups:
+            is_of_any = capabilities(reduction).is_over_elements
+            is_of_any_shapes &= is_of_any
+            key = id(reduction), None if is_of_any else shape
+            alike = found.setdefault(key, Alike(reduction, [], [], []))
+            alike.places.append(i)
+            alike.slots.append(slots)
+            alike.shapes.append(shape)
+    return Arrangement(groups, None if is_of_any_shapes else shapes, list(found.values()))
 
 
 def _has_batch(tensors: list[Tensor]) -> bool:

@@ -195,7 +195,7 @@ def _holding(
         ):
             hold_version(value._version)
             hold_groups(groups)
-            hold(value.detach() if value.requires_grad else value)  # without its graph
+            hold(value.detach())  # without its graph
         else:
             careful(value)
 
