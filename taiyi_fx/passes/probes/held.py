@@ -109,7 +109,7 @@ class Held:
         versions: Of each, when it came.
         groups: What each is to be folded into.
         measured: What was measured and is in no slot yet.
-        watches: Those whose gradients a builtin holds, in this step.
+        watches: Those whose gradients a builtin holds, in this step, with the gradients.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
         latest: The node of the latest of them, which backward comes to first.
@@ -120,8 +120,8 @@ class Held:
         self.versions: list[int] = []
         self.groups: list[tuple[SlotGroup, ...]] = []
         self.measured: list[Measured] = []
-        self.watches: dict[Watch, None] = {}
-        self.earlier: dict[Watch, None] = {}
+        self.watches: dict[Watch, list[Tensor]] = {}
+        self.earlier: dict[Watch, list[Tensor]] = {}
         self.hung: list[None] = []
         self.latest: Node | None = None
         self._ends_with = _NONE
@@ -170,9 +170,9 @@ class Held:
         """Measures all that is held."""
         self._ends_with = _NONE
         self.hung.clear()
-        tensors, versions, groups = self._taken()
-        if not tensors:
+        if not (self.tensors or any(self.watches.values()) or any(self.earlier.values())):
             return
+        tensors, versions, groups = self._taken()
         with torch.no_grad():
             if [x._version for x in tensors] != versions or _has_batch(tensors):
                 tensors, groups = self._sound(tensors, versions, groups)
@@ -207,12 +207,12 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        for watch in itertools.chain(self.watches, self.earlier):
-            for g in watch.gradients:
+        for watch, gradients in itertools.chain(self.watches.items(), self.earlier.items()):
+            for g in gradients:
                 tensors.append(g)
                 versions.append(watch.version)
                 groups.append(watch.groups)
-            watch.gradients.clear()
+            gradients.clear()
         return tensors, versions, groups
 
     def _sound(
@@ -243,8 +243,8 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         self.measured.clear()
-        for watch in self.watches:
-            watch.gradients.clear()
+        for gradients in self.watches.values():
+            gradients.clear()
         self.hung.clear()
         self.latest = None
         self._ends_with = _NONE
