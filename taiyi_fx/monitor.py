@@ -164,7 +164,9 @@ class Monitor:
                 raise
             self._queue.drop(step)
             text = f"step {step} is dropped: {type(error).__name__}: {error}"
-            self._queue.report(step, {(s.module, s.label): text for s in due.asked})
+            self._queue.report(
+                step, {(s.module, s.label): text for s, is_emitted in due.asked if is_emitted}
+            )
         self._warn_of_threads()
 
     def log(

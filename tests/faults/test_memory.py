@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
+from taiyi_fx.step import evaluate, plan, queue
 
 CFG = {
     nn.Linear: ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "InputStd", "InputCovMaxEig"],
@@ -103,6 +104,30 @@ def test_training_goes_on_whichever_operation_of_ours_fails():
         losses += bool(lost)
     assert k > 100
     assert losses > 50
+
+
+@pytest.mark.parametrize("place", ["Planner.columns", "Evaluator.start", "StepQueue.put"])
+def test_a_step_that_fails_in_the_middle_is_dropped_whole_and_told_once(place, monkeypatch):
+    model = taiyi_fx.instrument(net(), CFG)
+    train(model, 0, model.monitor)
+    steps = {r.step for r in model.monitor.records}
+    owner, _, method = place.partition(".")
+    home = {"Planner": plan.Planner, "Evaluator": evaluate.Evaluator, "StepQueue": queue.StepQueue}
+
+    def fails(*_, **__):
+        raise MemoryError("none is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(home[owner], method, fails)
+        with pytest.warns(MonitorWarning, match="step 5 is dropped: MemoryError: none is left"):
+            step_of(model, 5)
+    step_of(model, 6)
+    assert {r.step for r in model.monitor.records} == {*steps, 6}
+
+
+def step_of(model, step):
+    model(torch.randn(4, 6)).square().mean().backward()
+    model.monitor.track(step)
 
 
 def test_strict_raises_it():

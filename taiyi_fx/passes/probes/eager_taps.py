@@ -95,10 +95,10 @@ class Watch:
             careful: Reads the gradient of what is not as usual.
             may_be_view: Whether a view is as usual.
         """
-        room, holding = self._room, with_hook(self.gradients.append)
+        room, gradients = self._room, self.gradients
         if room is None:
             return careful
-        hung = room.hung
+        hung, holding = room.hung, with_hook(gradients.append)
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
@@ -114,7 +114,7 @@ class Watch:
                 if node is not None and not value.output_nr:
                     node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
-                    room.watches[self] = None
+                    room.watches[self] = gradients
                     hung.append(None)
                     return value
             return careful(value, given)

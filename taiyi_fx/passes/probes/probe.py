@@ -200,7 +200,7 @@ def _holding(
             and len(tensors) < MOST
         ):
             try:
-                held = value.detach() if value.requires_grad else value  # without its graph
+                held = value.detach()  # without its graph
             except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
                 fail_all(groups, error)
                 return

@@ -37,7 +37,7 @@ def changes(op, target, *args, **kwargs):
      ("call_function", F.relu, True), ("call_function", operator.iadd, 1),
      ("call_function", operator.setitem, 0, 1), ("call_module", "relu_"),
      ("call_module", "mine"), ("call_module", "derived"), ("call_module", "parts")],
-    ids=str,
+    ids=lambda node: " ".join(getattr(part, "__name__", str(part)) for part in node),
 )  # fmt: skip
 def test_what_may_write_is_said_to(node):
     assert changes(*node)
@@ -48,7 +48,7 @@ def test_what_may_write_is_said_to(node):
     [("call_method", "add", 1), ("call_method", "__add__", 1), ("call_function", F.relu),
      ("call_function", operator.add, 1), ("call_function", getattr, "shape"),
      ("call_function", operator.getitem, 0), ("call_module", "linear"), ("call_module", "relu")],
-    ids=str,
+    ids=lambda node: " ".join(getattr(part, "__name__", str(part)) for part in node),
 )  # fmt: skip
 def test_what_leaves_its_inputs_alone_is_said_to(node):
     assert not changes(*node)
