@@ -83,7 +83,7 @@ def _numbers(curve: Curve) -> _Numbers:
 def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, str]:
     numbers = sum(span.numbers for span in spans.values())
     kinds = Counter(_KINDS.get(event.kind, event.kind) for event in run.events)
-    resumed = [str(life.start_step) for life in run.lives[1:]]
+    resumed = [str(session.start_step) for session in run.sessions[1:]]
     entries = {
         "run": path,
         "model": run.model,
@@ -119,7 +119,7 @@ def _told(
         "model": run.model,
         "versions": dict(run.versions),
         "seed": run.seed,
-        "start_steps": [life.start_step for life in run.lives],
+        "start_steps": [session.start_step for session in run.sessions],
         "epochs": [epoch._asdict() for epoch in run.epochs],
         "series": [
             {

@@ -93,7 +93,7 @@ class LiveRun:
     def _read(self) -> Iterator[tuple[Run, RunReadout]]:
         with open_run(self._path) as run:
             readout = RunReadout(run)
-            self._gathered.update(readout, (type(run.source), run.lives))
+            self._gathered.update(readout, (type(run.source), run.sessions))
             yield run, readout
 
     def _entry(self, run: Run, readout: RunReadout) -> tuple[dict[str, Any], Outline | None]:

@@ -96,7 +96,7 @@ class RunReadout:
     def about(self) -> About:
         """What is known besides numbers."""
         run = self._run
-        lives = [life.start_step for life in run.lives]
+        lives = [session.start_step for session in run.sessions]
         return About(run.model, run.versions, lives, run.epochs, run.events, run.outline)
 
     def series(self) -> dict[int, Described]:

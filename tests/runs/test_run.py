@@ -1,6 +1,5 @@
-"""Reading runs: what is asked for in other words, what is not there, what is of another kind."""
+"""A run read back: curves, grids, tensors and tables, and errors that name what there is."""
 
-import json
 import sqlite3
 import sys
 from contextlib import closing
@@ -12,7 +11,6 @@ import torch
 import taiyi_fx
 from taiyi_fx.records.record import Block, Record, Records
 from taiyi_fx.runs import SeriesName
-from taiyi_fx.runs.schema import from_text, to_text
 from taiyi_fx.writers import Batch, Store
 from tests.writers.runs import FORMATS, numbers, opened, written
 
@@ -66,26 +64,6 @@ def test_what_is_not_there_is_told_with_what_is(run, ask, text):
     with pytest.raises(LookupError) as error:
         ask(run)
     assert text in str(error.value)
-
-
-def test_a_grid_has_nan_and_no_presence_where_nothing_is():
-    records = Records(
-        [
-            Record(2, "b", "q", 1.0),
-            Record(0, "a", "q", float("nan")),
-            Record(2, "a", "q", 3),
-            Record(2, "a", "q", 4),
-            Record(9, "a", "q", 4, "eval"),
-            Record(9, "a", "q", torch.ones(2)),
-        ]
-    )
-    grid = records.grid("q")
-    assert grid.modules == ("b", "a")
-    assert grid.steps.tolist() == [0, 2]
-    np.testing.assert_array_equal(grid.values, [[np.nan, 1], [np.nan, 4]])
-    assert grid.present.tolist() == [[False, True], [True, True]]
-    with pytest.raises(LookupError, match="no number of 'Q' in train. Did you mean 'q'"):
-        records.grid("Q")
 
 
 @both
@@ -192,78 +170,6 @@ def test_what_is_recorded_after_opening_is_seen(kind, tmp_path):
     writer.close()
 
 
-def test_the_file_itself_may_be_named(tmp_path, monkeypatch):
-    written(Store, tmp_path / "é?%#", [numbers(0, [1.0])])
-    monkeypatch.chdir(tmp_path)
-    with taiyi_fx.open_run("é?%#/run.sqlite") as run:
-        assert run.path == tmp_path / "é?%#"
-
-
-@pytest.mark.parametrize("name", ["run.sqlite", "run.json"])
-def test_a_folder_may_have_the_name_of_a_runs_file(tmp_path, name):
-    written(Store, tmp_path / name, [numbers(0, [1.0])])
-    with taiyi_fx.open_run(tmp_path / name) as run:
-        assert run.path == tmp_path / name
-    with taiyi_fx.open_run(tmp_path / name / "run.sqlite") as run:
-        assert run.path == tmp_path / name
-
-
-def test_an_empty_path_is_not_the_working_directory(tmp_path, monkeypatch):
-    written(Store, tmp_path, [numbers(0, [1.0])])
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no run in '': give its folder"):
-        taiyi_fx.open_run("")
-
-
-def test_where_no_run_is_it_is_told_what_is(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no run in .*none': there is no such folder"):
-        taiyi_fx.open_run(tmp_path / "none")
-    with pytest.raises(FileNotFoundError, match="it has neither run.sqlite nor run.json"):
-        taiyi_fx.open_run(tmp_path)
-    for name in ("one", "two"):
-        written(Store, tmp_path / name, [])
-    with pytest.raises(FileNotFoundError, match="it holds the runs 'one', 'two'"):
-        taiyi_fx.open_run(tmp_path)
-
-
-def test_a_newer_schema_is_told(tmp_path):
-    written(Store, tmp_path / "s", [])
-    db = sqlite3.connect(tmp_path / "s" / "run.sqlite")
-    db.execute("PRAGMA user_version = 7")
-    db.close()
-    written(FORMATS[1], tmp_path / "p", [])
-    head = tmp_path / "p" / "run.json"
-    head.write_text(json.dumps({**json.loads(head.read_text()), "version": 7}))
-    for kind, folder in zip(FORMATS, ("s", "p"), strict=True):
-        text = r"newer taiyi_fx \(schema 7, this one reads up to 1\): pip install --upgrade"
-        with pytest.raises(ValueError, match=text):
-            taiyi_fx.open_run(tmp_path / folder)
-        with pytest.raises(ValueError, match=text):
-            opened(kind, tmp_path / folder, start_step=1)
-
-
-def test_files_of_others_are_told_and_left_alone(tmp_path):
-    db = sqlite3.connect(tmp_path / "run.sqlite")
-    db.execute("CREATE TABLE bank (money)")
-    db.close()
-    before = (tmp_path / "run.sqlite").read_bytes()
-    with pytest.raises(ValueError, match="is a SQLite file, but no run of taiyi_fx"):
-        taiyi_fx.open_run(tmp_path)
-    with pytest.raises(ValueError, match="is a SQLite file, but no run of taiyi_fx"):
-        opened(Store, tmp_path, start_step=1)
-    assert (tmp_path / "run.sqlite").read_bytes() == before
-    (tmp_path / "p").mkdir()
-    (tmp_path / "p" / "run.json").write_text("[1]")
-    with pytest.raises(ValueError, match="run.json' is no run of taiyi_fx"):
-        taiyi_fx.open_run(tmp_path / "p")
-
-
-def test_an_empty_file_is_a_run_that_did_not_begin(tmp_path):
-    (tmp_path / "run.sqlite").touch()
-    with pytest.raises(ValueError, match="is empty: its run ended before it began"):
-        taiyi_fx.open_run(tmp_path)
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_missing_library_names_the_extra(library, tmp_path, monkeypatch):
     written(Store, tmp_path, [numbers(0, [1.0])])
@@ -275,23 +181,6 @@ def test_a_missing_library_names_the_extra(library, tmp_path, monkeypatch):
         getattr(run, f"to_{library}")()
 
 
-@pytest.mark.parametrize(
-    "name", ["", "a.b", "\\", "\\\\x00", "\0", "\ud800\udfff", "\\ud800", "é🦜"]
-)
-def test_names_are_text_and_come_back(name):
-    text = to_text(name)
-    assert from_text(text) == name
-    assert "\0" not in text
-    assert text.encode().decode() == text
-    if name.isprintable() and "\\" not in name:
-        assert text == name
-
-
-def test_opening_a_run_takes_no_path_of_another_kind():
-    with pytest.raises(TypeError):
-        taiyi_fx.open_run(3)
-
-
 @both
 def test_a_series_of_numbers_and_tensors_has_one_span(kind, tmp_path):
     written(kind, tmp_path, [numbers(step, [0.0]) for step in range(3)])
@@ -299,20 +188,6 @@ def test_a_series_of_numbers_and_tensors_has_one_span(kind, tmp_path):
     written(kind, tmp_path, [Batch(0, records=tensors)], start_step=2)
     with taiyi_fx.open_run(tmp_path) as run:
         assert run.spans() == {SeriesName("a", "q", "train"): (4, 0, 5)}
-
-
-@pytest.mark.parametrize(
-    ("head", "text"),
-    [
-        ({"version": 1}, "is damaged: it has no lives"),
-        ({"version": 1, "lives": [], "series": 3}, "is damaged: it has no series"),
-        ({"version": "x"}, "is no run of taiyi_fx"),
-    ],
-)
-def test_a_damaged_head_is_told(head, text, tmp_path):
-    (tmp_path / "run.json").write_text(json.dumps(head))
-    with pytest.raises(ValueError, match=f"run.json' {text}"):
-        taiyi_fx.open_run(tmp_path)
 
 
 def test_a_run_of_no_one_is_damaged(tmp_path):
