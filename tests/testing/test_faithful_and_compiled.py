@@ -19,7 +19,7 @@ from taiyi_fx.testing import (
     models,
     modules,
 )
-from taiyi_fx.testing.program_of_parts import program_of_difference
+from taiyi_fx.testing.check_faithful import Example
 from tests.testing import wrong
 
 # The gradient of an input that is used several times changes the order of sums.
@@ -80,7 +80,7 @@ def test_a_program_of_drawn_models_is_complete(run_program):
     recipe = ModuleRecipe(Chain, ("Keywords", "Branch"), {"output": "dict"}, shape=(4, 6), seed=3)
     batches = tuple(recipe.input(n) for n in (2, 3))
     cfg = {is_leaf: ["InputMean"], nn.Linear: ["WeightNorm"], "stem": [wrong.right_mean]}
-    program = program_of_difference(recipe, batches, cfg, "nothing")
+    program = Example(recipe, batches, cfg).failure("nothing").program
     run_program(program)
     assert "Chain('Keywords', 'Branch', output='dict')" in program
 

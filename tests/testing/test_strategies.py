@@ -1,6 +1,7 @@
 """What the strategies draw: recipes whose text makes the same, modules that inputs fit."""
 
 import inspect
+import math
 
 import pytest
 import torch
@@ -18,7 +19,8 @@ from taiyi_fx.testing.tensor import KINDS, LAYOUTS
 @given(tensors())
 def test_the_text_of_a_recipe_is_code_that_makes_the_same_tensor(recipe):
     made = recipe.make()
-    again = eval(repr(recipe), {"torch": torch, "make_tensor": make_tensor})
+    names = {"torch": torch, "make_tensor": make_tensor, "nan": math.nan, "inf": math.inf}
+    again = eval(repr(recipe), names)
     assert torch.equal(made.nan_to_num(7.0), again.nan_to_num(7.0))
     assert made.stride() == again.stride()
     assert made.dtype == recipe.dtype

@@ -121,7 +121,7 @@ def test_the_smallest_example_is_a_few_lines_of_numbers():
     with pytest.raises(CheckFailure) as failure:
         check_quantity(wrong.invented_mean, wrong.mean, floor=wrong.mean_floor)
     body = failure.value.program.partition("layer = ")[2].splitlines()
-    assert len(body) == 9
+    assert len(body) == 8
     assert body[2].startswith("x = torch.tensor([[")
 
 
