@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
 _Example = TypeVar("_Example")
@@ -60,6 +60,7 @@ def _search(
         database=None,
         derandomize=False,
         print_blob=False,
+        verbosity=Verbosity.quiet,  # the failure has a program that shows the example
         report_multiple_bugs=False,
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=(

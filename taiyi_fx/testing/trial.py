@@ -60,9 +60,6 @@ class Trial:
     options: Mapping[str, Any] = field(default_factory=dict)
     overwrites: bool = False
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text("<what the program shows>")  # hypothesis asks for it
-
     @property
     def due(self) -> tuple[int, ...]:
         """The steps at which the quantity is due."""

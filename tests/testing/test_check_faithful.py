@@ -1,4 +1,4 @@
-"""The checks of models and of compiled code: what holds passes, what does not is shown."""
+"""Instrumented models are bit-equal to plain ones; what is not is shown."""
 
 import pytest
 import torch
@@ -12,14 +12,13 @@ from taiyi_fx.testing import (
     CheckFailure,
     ModuleRecipe,
     assert_faithful,
-    check_compiled,
     check_faithful,
     configs,
     is_leaf,
     models,
     modules,
 )
-from taiyi_fx.testing.program_of_parts import program_of_difference
+from taiyi_fx.testing.check_faithful import Example
 from tests.testing import wrong
 
 # The gradient of an input that is used several times changes the order of sums.
@@ -80,7 +79,7 @@ def test_a_program_of_drawn_models_is_complete(run_program):
     recipe = ModuleRecipe(Chain, ("Keywords", "Branch"), {"output": "dict"}, shape=(4, 6), seed=3)
     batches = tuple(recipe.input(n) for n in (2, 3))
     cfg = {is_leaf: ["InputMean"], nn.Linear: ["WeightNorm"], "stem": [wrong.right_mean]}
-    program = program_of_difference(recipe, batches, cfg, "nothing")
+    program = Example(recipe, batches, cfg).failure("nothing").program
     run_program(program)
     assert "Chain('Keywords', 'Branch', output='dict')" in program
 
@@ -104,22 +103,3 @@ def test_the_same_numbers_in_other_strides_are_a_difference():
     cfg = {"": [taiyi_fx.edit(value=torch.Tensor.contiguous)]}
     with pytest.raises(AssertionError, match=r"one has the strides \(12, 1, 4\), one \(12, 3, 1\)"):
         assert_faithful(Transposed(), batches, cfg)
-
-
-def test_a_quantity_is_the_same_in_compiled_code():
-    check_compiled(wrong.right_mean, floor=wrong.mean_floor, max_examples=3)
-
-
-def test_what_compiled_code_gets_wrong_is_caught_and_its_program_fails(run_program):
-    class Counting(wrong.Mean):
-        def measure(self, x):
-            return super().measure(x + (1 if torch.compiler.is_compiling() else 0))
-
-    @taiyi_fx.quantity("other_when_compiled", mean=taiyi_fx.output.reduce(Counting))
-    def other_when_compiled(mean):
-        return mean
-
-    with pytest.raises(CheckFailure, match="in compiled code: recorded") as failure:
-        check_compiled(other_when_compiled)
-    with pytest.raises(AssertionError):
-        run_program(failure.value.program)
