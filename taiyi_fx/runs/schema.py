@@ -22,8 +22,8 @@ PARQUET = "run.json"
 OUTLINE = "outline.json"
 """The file beside them that says what the model looks like."""
 
-VERSION = 1
-"""Of the schema; a file says which one it has."""
+VERSION = 2
+"""Of the schema; a file says which one it has. Version 1 had no ``health`` of series."""
 
 APPLICATION = 0x54414959
 """What a run's SQLite file says it is."""
@@ -33,6 +33,7 @@ CREATE TABLE run (start_step INTEGER, model TEXT, config TEXT, versions TEXT, se
 CREATE TABLE series (
     id INTEGER PRIMARY KEY,
     module TEXT, call INTEGER, quantity TEXT, mode TEXT, direction TEXT, unit TEXT,
+    health TEXT,
     UNIQUE (module, call, quantity, mode)
 );
 CREATE TABLE point (step INTEGER, epoch INTEGER, series INTEGER, value);
@@ -106,6 +107,7 @@ class Stored(NamedTuple):
     mode: str
     direction: str
     unit: str
+    health: str = ""
 
     @property
     def name(self) -> str:

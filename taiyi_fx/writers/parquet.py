@@ -128,7 +128,7 @@ class Parquet:
         life = Life(start, run.model, run.config, run.versions, run.seed)
         lives = [x for x in head["lives"] if x["start_step"] < start]
         epochs = [x for x in head["epochs"] if x[2] is None or x[2] < start]
-        return {**head, "lives": [*lives, life._asdict()], "epochs": epochs}
+        return {**head, "version": VERSION, "lives": [*lives, life._asdict()], "epochs": epochs}
 
     def _refuse(self, head: dict[str, Any]) -> None:
         """Raises if there are numbers, tensors or events."""
@@ -150,7 +150,8 @@ class Parquet:
         number = self._first + part.number
         if part.series:
             # By their ids: after a failure the same come again.
-            every = {s.id: s for s in [*map(Stored._make, self._head["series"]), *part.series]}
+            known = [Stored(*row) for row in self._head["series"]]
+            every = {s.id: s for s in [*known, *part.series]}
             self._put_head({**self._head, "series": list(every.values())})
             self._of_series = _OfSeries(list(every.values()))
         for kind, (of, columns) in _COLUMNS.items():
