@@ -45,7 +45,7 @@ docs: .venv/installed
 	@echo 'open build/docs/index.html'
 
 pages: .venv/installed
-	$(BIN)/python -c 'from taiyi_fx.catalogue import page; print(page(), end="")' > docs/reference/quantities.md
+	$(BIN)/python -c 'from taiyi_fx.quantities.catalogue import page; print(page(), end="")' > docs/reference/quantities.md
 
 pictures: .venv/installed
 	$(BIN)/python docs/make_architecture.py

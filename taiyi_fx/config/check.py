@@ -26,7 +26,6 @@ from taiyi_fx.passes.ir import (
 )
 from taiyi_fx.quantities.declare import Quantity, Request, find_quantity, quantity_names
 from taiyi_fx.quantities.places import Missing, Unobservable
-from taiyi_fx.reductions import NonFinites
 from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
 from taiyi_fx.suggestion import suggestion
 
@@ -88,9 +87,9 @@ class Subscription:
 
     @functools.cached_property
     def counts_non_finite(self) -> Reading | None:
-        """Its reading that counts NaN and Inf, if it has one."""
-        readings = self.readings.values()
-        return next((r for r in readings if isinstance(r.reduction, NonFinites)), None)
+        """The reading of which it counts NaN and Inf, if it does."""
+        counts = self.quantity.health == "counts_non_finite"
+        return next(iter(self.readings.values())) if counts else None
 
     @functools.cached_property
     def is_of_weight_gradients(self) -> bool:

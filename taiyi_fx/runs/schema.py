@@ -25,8 +25,8 @@ SESSIONS = "lives"
 OUTLINE = "outline.json"
 """The file beside them that says what the model looks like."""
 
-VERSION = 1
-"""Of the schema; a file says which one it has."""
+VERSION = 2
+"""Of the schema; a file says which one it has. Version 1 had no ``health`` of series."""
 
 APPLICATION = 0x54414959
 """What a run's SQLite file says it is."""
@@ -36,6 +36,7 @@ CREATE TABLE run (start_step INTEGER, model TEXT, config TEXT, versions TEXT, se
 CREATE TABLE series (
     id INTEGER PRIMARY KEY,
     module TEXT, call INTEGER, quantity TEXT, mode TEXT, direction TEXT, unit TEXT,
+    health TEXT,
     UNIQUE (module, call, quantity, mode)
 );
 CREATE TABLE point (step INTEGER, epoch INTEGER, series INTEGER, value);
@@ -109,6 +110,7 @@ class Stored(NamedTuple):
     mode: str
     direction: str
     unit: str
+    health: str = ""
 
     @property
     def name(self) -> str:

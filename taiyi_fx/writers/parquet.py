@@ -128,7 +128,8 @@ class Parquet:
         session = Session(start, run.model, run.config, run.versions, run.seed)
         sessions = [x for x in head[SESSIONS] if x["start_step"] < start]
         epochs = [x for x in head["epochs"] if x[2] is None or x[2] < start]
-        return {**head, SESSIONS: [*sessions, session._asdict()], "epochs": epochs}
+        every = [*sessions, session._asdict()]
+        return {**head, "version": VERSION, SESSIONS: every, "epochs": epochs}
 
     def _refuse(self, head: dict[str, Any]) -> None:
         """Raises if there are numbers, tensors or events."""
@@ -150,7 +151,8 @@ class Parquet:
         number = self._first + part.number
         if part.series:
             # By their ids: after a failure the same come again.
-            every = {s.id: s for s in [*map(Stored._make, self._head["series"]), *part.series]}
+            known = [Stored(*row) for row in self._head["series"]]
+            every = {s.id: s for s in [*known, *part.series]}
             self._put_head({**self._head, "series": list(every.values())})
             self._of_series = _OfSeries(list(every.values()))
         for kind, (of, columns) in _COLUMNS.items():

@@ -23,6 +23,7 @@ class SeriesInfo(NamedTuple):
         quantity: The quantity's name in records.
         direction: Where it reads: values, gradients, or parameters.
         unit: What its numbers are in; empty where that is the tensor's own affair.
+        health: The rule by which reports flag its numbers (`quantity(health=...)`).
     """
 
     module: str
@@ -30,6 +31,7 @@ class SeriesInfo(NamedTuple):
     quantity: str
     direction: Direction
     unit: str
+    health: str = ""
 
 
 @dataclass(frozen=True)

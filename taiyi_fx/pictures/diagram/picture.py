@@ -170,12 +170,14 @@ def diagram(
         known = ", ".join(map(repr, get_args(Direction)))
         raise ValueError(f"direction is one of {known}, not {direction!r}")
     made = _outline(instrumented, example_inputs)
-    read = readings(made, monitor_of(instrumented).records) if values else {}
-    faults = (site.module for site in monitor_of(instrumented).non_finite if not site.is_overflow)
+    monitor = monitor_of(instrumented)
+    health = {s.label: s.quantity.health for s in monitor.subscriptions}
+    read = readings(made, monitor.records, health) if values else {}
+    faults = (site.module for site in monitor.non_finite if not site.is_overflow)
     first = list(islice(faults, 1))
     urgent = first + [module for (module, _), one in read.items() if one.state == "alert"]
     graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
-    return Diagram(graph, monitor_of(instrumented), read if values else None)
+    return Diagram(graph, monitor, read if values else None)
 
 
 def _outline(instrumented: InstrumentedModule, example: Any) -> Outline:

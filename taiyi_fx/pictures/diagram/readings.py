@@ -34,7 +34,9 @@ Readings: TypeAlias = Mapping[Series, Reading]
 """Readings by the module, with its call, and the quantity of their mark."""
 
 
-def readings(outline: Outline, records: Iterable[Record]) -> dict[Series, Reading]:
+def readings(
+    outline: Outline, records: Iterable[Record], health: Mapping[str, str]
+) -> dict[Series, Reading]:
     """The latest value of each mark of an outline that has any.
 
     Values of training are taken; values of evaluation only if there are none.
@@ -42,11 +44,16 @@ def readings(outline: Outline, records: Iterable[Record]) -> dict[Series, Readin
     Args:
         outline: The model.
         records: All records, in order.
+        health: The rules by which quantities are flagged, by the names of their marks.
     """
     found = _grouped(outline, records)
     return {
-        mark: _reading(mark[1], of_mode["train"] if "train" in of_mode else of_mode["eval"])
-        for mark, of_mode in found.items()
+        (module, quantity): _reading(
+            quantity,
+            of_mode["train"] if "train" in of_mode else of_mode["eval"],
+            health.get(quantity, ""),
+        )
+        for (module, quantity), of_mode in found.items()
     }
 
 
@@ -102,8 +109,8 @@ def _mark_of(series: Series, marks: set[Series]) -> Series | None:
     return module, quantity
 
 
-def _reading(quantity: str, of_names: Mapping[str, Sequence[Value]]) -> Reading:
-    each = {name: _series(name, values) for name, values in of_names.items()}
+def _reading(quantity: str, of_names: Mapping[str, Sequence[Value]], health: str) -> Reading:
+    each = {name: _series(values, health) for name, values in of_names.items()}
     first = next(iter(each.values()))
     if len(each) == 1:
         return first
@@ -115,9 +122,9 @@ def _reading(quantity: str, of_names: Mapping[str, Sequence[Value]]) -> Reading:
 _RANK = {"ok": 0, "warn": 1, "alert": 2}
 
 
-def _series(name: str, values: Sequence[Value]) -> Reading:
+def _series(values: Sequence[Value], health: str) -> Reading:
     numbers = [value for value in values if isinstance(value, (float, int))]
     last = values[-1]
     if not isinstance(last, (float, int)):
         return Reading(" × ".join(map(str, last.shape)) or "a tensor")
-    return Reading(number(last), *state_of(name, numbers))
+    return Reading(number(last), *state_of(numbers, health))

@@ -125,7 +125,7 @@ def numbers_entries(
     entries: list[dict[str, Any]] = []
     for row, one in enumerate(described):
         values, steps = (x[ends[row] : ends[row + 1]] for x in (numbers.value, numbers.step))
-        state, trend = state_of(one.name.quantity, values)
+        state, trend = state_of(values, one.health)
         nan, inf = np.isnan(values).sum(), np.isinf(values).sum()
         told = {"first": steps[0], "last": steps[-1], "nan": nan, "inf": inf, "numbers": len(steps)}
         entries.append(
@@ -148,7 +148,8 @@ def tensors_entry(one: Described, steps: Sequence[int], chunk: int) -> dict[str,
 
 def _entry(one: Described, chunk: int, row: int) -> dict[str, Any]:
     direction = "parameters" if one.direction == "parameter" else one.direction
-    named = {**one.name._asdict(), "direction": direction, "unit": one.unit}
+    named = {**one.name._asdict(), "direction": direction}
+    named |= {"unit": one.unit, "health": one.health}
     return {**named, "chunk": chunk, "row": row}
 
 

@@ -48,11 +48,13 @@ class Described(NamedTuple):
         name: Its module, quantity and mode.
         direction: ``"forward"``, ``"backward"``, ``"parameter"``, or empty.
         unit: What its numbers are in.
+        health: The rule by which its numbers are flagged.
     """
 
     name: SeriesName
     direction: str
     unit: str
+    health: str = ""
 
 
 class Readout(Protocol):
@@ -102,7 +104,7 @@ class RunReadout:
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""
         return {
-            s.id: Described(s.series_name, s.direction, from_text(s.unit))
+            s.id: Described(s.series_name, s.direction, from_text(s.unit), s.health)
             for s in self._run.source.series()
         }
 
@@ -185,4 +187,4 @@ class MonitorReadout:
 
     def _described(self, name: SeriesName) -> Described:
         found = self._info.describe((name.module, name.quantity))
-        return Described(name, found.direction, found.unit)
+        return Described(name, found.direction, found.unit, found.health)

@@ -89,7 +89,7 @@ def check_entry(entry, made):
     assert entry["numbers"] == len(made)
     assert entry["nan"] == sum(map(math.isnan, values))
     assert entry["inf"] == sum(map(math.isinf, values))
-    assert (entry["state"], entry["trend"]) == state_of(entry["quantity"], values)
+    assert (entry["state"], entry["trend"]) == state_of(values, entry["health"])
     latest = float(entry["latest"])
     assert latest == values[-1] or (math.isnan(latest) and math.isnan(values[-1]))
 

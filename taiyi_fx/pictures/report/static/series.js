@@ -56,7 +56,7 @@
       run.series.filter((series) => series.state === state && isNumeric(run, series));
     const alerts = ofState("alert");
     const place = new Map(taiyi.quantities().map((quantity, k) => [quantity, k]));
-    const isCount = ({ quantity }) => (quantity.includes("NonFinite") ? 1 : 0);
+    const isCount = ({ health }) => (health === "counts_non_finite" ? 1 : 0);
     const isOther = ({ mode }) => (mode === taiyi.state.mode ? 0 : 1);
     return (alerts.length ? alerts : ofState("warn")).sort(
       (one, other) =>
