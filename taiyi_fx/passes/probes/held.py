@@ -254,9 +254,7 @@ class Held:
         self.let_go()
         self.earlier, self.watches = self.watches, {}
 
-    def _arrange(
-        self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]
-    ) -> list[Alike]:
+    def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[Alike]:
         last = self._arranged.get(len(groups))
         if last is None or not last.fits(tensors, groups):
             last = self._arranged[len(groups)] = _arranged([x.shape for x in tensors], groups)
