@@ -532,3 +532,33 @@ def test_gradients_that_come_after_their_step_belong_to_the_next():
     for key, value in recorded(probed.monitor, 3).items():
         assert value == pytest.approx(expected[key], rel=2e-6)
     assert len(recorded(probed.monitor, 3)) == 6
+
+
+class TwoDeepHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = deep(3), deep(3)
+
+    def forward(self, x):
+        return self.first(x), self.second(x)
+
+
+def test_gradients_are_those_of_the_head_whose_loss_it_was():
+    """As many gradients of the same shapes arrive each time, but not of the same layers."""
+    model, cfg = TwoDeepHeads(), {"Linear": ["OutputGradSndNorm"]}
+    probed = taiyi_fx.instrument(model, cfg)
+    for step in range(3):
+        sum(y.square().sum() for y in probed(torch.randn(5, 8))).backward()
+        probed.monitor.track(step)
+    for step, head in enumerate((0, 1, 0), start=3):
+        x, name = torch.randn(5, 8), ("first", "second")[head]
+        expected = seen(getattr(model, name), x)
+        probed(x)[head].square().sum().backward()
+        with pytest.warns(taiyi_fx.MonitorWarning, match="no gradient reached"):
+            probed.monitor.track(step)
+        found = recorded(probed.monitor, step)
+        assert {module.partition(".")[0] for module, _ in found} == {name}
+        for (module, quantity), value in found.items():
+            layer = module.partition(".")[2]
+            assert value == pytest.approx(expected[layer, quantity], rel=2e-6)
+        assert len(found) == 3
