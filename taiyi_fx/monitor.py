@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from taiyi_fx.config.check import Config, Subscription
+from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode

@@ -33,7 +33,7 @@ class CfgFile:
 
     def located(self, problem: str) -> str:
         """A problem of the configuration with its file, and its line if that is known."""
-        from taiyi_fx.config.check import place
+        from taiyi_fx.config.entries import place
 
         for key, line in self.lines.items():
             if re.match(re.escape(place(key)) + r"[\[:]", problem):

@@ -17,7 +17,7 @@ from taiyi_fx.cli.verifying import verified
 
 if TYPE_CHECKING:
     from taiyi_fx import InstrumentedModule
-    from taiyi_fx.config.check import Subscription
+    from taiyi_fx.config.subscriptions import Subscription
     from taiyi_fx.schedule import Schedule
 
 _EXAMPLES = """

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import networkx as nx
 from torch import nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.containers import with_containers
 from taiyi_fx.outline.drawing import Drawing
 from taiyi_fx.outline.folds import collapse_repeats

@@ -11,7 +11,7 @@ from typing import Any, cast
 import networkx as nx
 from torch import fx, nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.families import family_of
 from taiyi_fx.outline.items import Item, Kind
 from taiyi_fx.outline.marks import MarksOfModules

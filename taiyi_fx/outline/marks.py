@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.items import SIDES, Mark, Marks, Side
 from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS, Change, Plan
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.quantities.declare import find_quantity
 from taiyi_fx.verification.calls import Side
 

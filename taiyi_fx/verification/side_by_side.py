@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from taiyi_fx.config.check import Cfg, Config, Subscription, rescheduled
+from taiyi_fx.config.check import Cfg, rescheduled
+from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.instrumented import monitor_of
 from taiyi_fx.monitor import Monitor
@@ -196,7 +197,7 @@ def _kinds(expected: Sequence[Phase]) -> dict[str, int]:
 
 
 def _not_compared(config: Config) -> tuple[str, ...]:
-    asked = [request for of in config.wanted for _, request in of.requests]
+    asked = [request for of in config.of_functions for _, request in of.requests]
     of_functions = [f"{r.quantity.name} of functions" for r in asked if isinstance(r, Request)]
     others = [_named(s) for s in config.subscriptions if not is_compared(s)]
     return tuple(dict.fromkeys([*others, *of_functions]))

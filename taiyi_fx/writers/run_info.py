@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.passes.ir import GRADIENT_PORTS
 from taiyi_fx.records.record import Series
