@@ -136,7 +136,7 @@ def test_all_ways_of_keeping_a_run_give_the_same_page(tmp_path):
             found, expected = (page.vectors(name, "InputMean")[0] for page in (other, first))
             assert found.keys() == expected.keys()
             assert all((found[step] == expected[step]).all() for step in expected)
-        for part in ("model", "versions", "lives", "left_out"):
+        for part in ("model", "versions", "sessions", "left_out"):
             assert other.header["runs"][0][part] == first.header["runs"][0][part]
     assert first.header["runs"][0]["left_out"] == {"tensors": 1, "events": 0}
 
@@ -161,7 +161,7 @@ def test_what_is_known_of_a_run_is_in_the_header(tmp_path):
     assert (head["version"], head["title"], head["live"]) == (1, "exp1", False)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", head["made"])
     assert (run["name"], run["model"]) == ("exp1", "torch.nn.modules.container.Sequential")
-    assert run["lives"] == [0, 9]
+    assert run["sessions"] == [0, 9]
     assert run["epochs"] == [[4, 0, 5]]
     assert [event["step"] for event in run["events"]] == [1, 3]
     assert run["events"][0] == {"step": 1, "kind": "non_finite", "module": "b", "text": "early"}
