@@ -1,4 +1,4 @@
-"""Shapes on the edges: of what passes there, or none."""
+"""Shapes on edges: of the tensor that passes there, or none."""
 
 import warnings
 
