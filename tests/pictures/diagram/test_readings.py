@@ -91,10 +91,5 @@ def test_many_records_are_walked_through_once():
     items = [Item("module", "model")]
     items += [Item("module", f"m{i}", module=f"m{i}", parent=0, marks=Marks(forward=(Mark("Q", ""),))) for i in range(1200)]  # fmt: skip
     records = Once(Record(step, f"m{i}", "Q", 1.0) for step in range(100) for i in range(1200))
-<<<<<<< HEAD
-    began = time.process_time()
     assert len(readings(Outline(tuple(items), ()), records, {})) == 1200
-=======
-    assert len(readings(Outline(tuple(items), ()), records)) == 1200
->>>>>>> pictures
     assert records.walks == 1
