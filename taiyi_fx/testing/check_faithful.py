@@ -115,7 +115,7 @@ def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_L
 
 
 def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None:
-    """What differs between an instrumented model and a plain one; None if nothing does."""
+    """The first difference between an instrumented model and a plain one; None if there is none."""
     plain = copy.deepcopy(model)
     state = torch.get_rng_state()
     try:

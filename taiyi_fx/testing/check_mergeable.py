@@ -44,7 +44,7 @@ def check_mergeable(
     any_order: bool = True,
     max_examples: int = 100,
 ) -> None:
-    """Checks that a quantity is that of all rows together, however they are split.
+    """Checks that a quantity does not depend on how its rows are split.
 
     First end to end: a step in micro-batches records what the same step as a whole does. Then
     each of its reductions of inputs, outputs and their gradients, as ranks merge them: states of
@@ -98,7 +98,7 @@ def check_mergeable(
 
 
 def _merged(quantity: Quantity) -> list[str]:
-    """The parameters of a quantity whose states are merged of any tensor's parts.
+    """The parameters of a quantity whose reductions can be merged over parts of any tensor.
 
     Parameters and buffers are whole; pairs need the layer that they are of.
     """
@@ -218,7 +218,7 @@ def _scaling_problem(
 
 
 def _allowed(reduction: Reduction, x: Tensor, whole: Any, rel: float) -> Mapping[str, float]:
-    """What rounding may leave, relative to what ordinary values of this size would give."""
+    """The error that rounding may leave, relative to the result for ordinary values."""
     generator = torch.Generator().manual_seed(0)
     ordinary = torch.rand(x.shape, generator=generator, dtype=x.dtype) * x.abs().max()
     sizes, natural = largest(whole), largest(reduction.finish(reduction.measure(ordinary)))

@@ -83,7 +83,7 @@ def check_quantity(
 
 
 def resolve(quantity: Quantity | str) -> Quantity:
-    """The quantity, or that of a name.
+    """The quantity itself, or the one with this name.
 
     Raises:
         LookupError: There is none.
@@ -96,7 +96,7 @@ def resolve(quantity: Quantity | str) -> Quantity:
 
 
 def attempt(quantity: Quantity, trial: Trial, **how: Any) -> dict[int, Recorded]:
-    """What is recorded at each step that is due.
+    """The recorded values at each step that is due.
 
     Raises:
         CheckFailure: The quantity raised an error.

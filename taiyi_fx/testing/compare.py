@@ -1,4 +1,4 @@
-"""Whether what was recorded is what a reference says."""
+"""A recorded value compared with that of a reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floor = Any  # a number, an array, or a dictionary of suffix to these: whatever 
 
 
 def disagreement(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -> str | None:
-    """What is wrong with a recorded value, in words; None if nothing is.
+    """A sentence on how a recorded value is wrong; None if it is right.
 
     Args:
         found: A value, a dictionary of suffix to value, or None for no record.
@@ -36,10 +36,10 @@ def disagreement(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -
 
 
 def assert_agrees(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -> None:
-    """Fails where `disagreement` has something to say.
+    """Fails if a recorded value is wrong; see `disagreement`.
 
     Raises:
-        AssertionError: With what it says.
+        AssertionError: The value is wrong; says how.
     """
     problem = disagreement(found, expected, rel=rel, floor=floor)
     if problem:
@@ -47,7 +47,7 @@ def assert_agrees(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) 
 
 
 def by_suffix(value: Any) -> Mapping[str, Any]:
-    """The parts of a value, by suffix; none of None."""
+    """The parts of a value, by suffix; empty for None."""
     if value is None:
         return {}
     if isinstance(value, tuple):  # what a reduction finishes as

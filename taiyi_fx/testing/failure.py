@@ -1,4 +1,4 @@
-"""Running examples, and what a check raises for the smallest one that fails."""
+"""Running a check on examples, and the error for the smallest one that fails."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CheckFailure(AssertionError):
 def run_examples(
     test: Callable[[_Example], None], examples: st.SearchStrategy[_Example], max_examples: int
 ) -> None:
-    """Tries a test on drawn examples; the failure that is raised is that of the smallest.
+    """Runs a test on drawn examples; raises the failure of the smallest one.
 
     Each example is a search of its own, of the simplest one and one at random: within a search
     hypothesis draws variations of what it drew before, and few of our kinds of tensors would come.

@@ -94,7 +94,7 @@ def _fill_running_statistics(
 
 @dataclass(frozen=True)
 class ModuleRecipe:
-    """How a module is made, and what fits it; the text of a recipe is the code that makes it.
+    """A way to make a module, and its fitting input; its repr is the code that makes it.
 
     Attributes:
         kind: The module's class, or a function that returns one.
@@ -115,7 +115,7 @@ class ModuleRecipe:
     dtype: torch.dtype = torch.float32
 
     def make(self) -> nn.Module:
-        """The module, a new and equal one at each call; the random state stays as it was."""
+        """A new and equal module at each call; the random state stays as it was."""
         generator = torch.default_generator  # torch.manual_seed takes a millisecond
         before = generator.get_state()
         generator.manual_seed(self.seed)
@@ -128,7 +128,7 @@ class ModuleRecipe:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the module was told to change its input."""
+        """True if the module was asked to change its input in place."""
         return bool(self.options.get("inplace"))
 
     def input(self, rows: int, **values: Any) -> TensorRecipe:

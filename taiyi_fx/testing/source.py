@@ -20,7 +20,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What a program needs to use a function or a class.
+    """The imports and definitions that a program needs to use a function or a class.
 
     Attributes:
         name: What it is called there.
@@ -92,7 +92,7 @@ def _first(statement: ast.stmt) -> int:
 
 
 def _slice(visible: list[ast.stmt], own: ast.stmt) -> tuple[list[ast.stmt], set[str]]:
-    """The statements that one needs, itself included, and the names that these use."""
+    """The statements that a statement needs, itself included, and all names in them."""
     names = {"*", "annotations"}  # imports whose names stand nowhere
     taken, new = set(), {own}
     while new:

@@ -1,4 +1,4 @@
-"""Tensors that break statistics, as recipes whose text is the code that makes them."""
+"""Tensors that break statistics, as recipes whose repr is code that makes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LITERAL = 12
 
 @dataclass(frozen=True)
 class TensorRecipe:
-    """How a tensor is made; the text of a recipe is code that makes it.
+    """A way to make a tensor; its repr is code that makes it.
 
     That is its numbers if they are few, else the call of `make_tensor`.
 
@@ -54,7 +54,7 @@ class TensorRecipe:
     below: int = 2
 
     def make(self) -> Tensor:
-        """The tensor, a new one at each call, on the CPU, without a gradient."""
+        """A new and equal tensor at each call, on the CPU, without a gradient."""
         return make_tensor(**{f.name: getattr(self, f.name) for f in fields(self)})
 
     def __repr__(self) -> str:

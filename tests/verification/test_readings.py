@@ -20,12 +20,12 @@ def test_a_missed_call_is_named(monkeypatch, net, x):
     assert not found.ok
     assert found.differences == ()
     assert found.calls == {"fc": (2, 2), "head": (0, 2)}
-    first = "OutputRMS of 'head' (nothing is said of it) in the first step"
+    first = "OutputRMS of 'head' (no reason is known) in the first step"
     assert found.first_difference == first
     assert "seen 2 of 4, of 2 modules" in str(found)
 
 
-def test_a_reading_that_cannot_be_had_is_named_with_its_reason():
+def test_a_reading_that_is_not_available_is_named_with_its_reason():
     class Token(nn.Module):
         def __init__(self):
             super().__init__()

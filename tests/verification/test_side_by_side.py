@@ -52,7 +52,7 @@ def test_an_error_of_the_instrumented_model_alone_is_a_difference(monkeypatch, n
     assert_as_before(net, before)
 
 
-def test_a_model_that_is_not_itself_twice_is_told_to_be_so(x):
+def test_a_model_that_is_not_itself_twice_is_reported(x):
     class Entropy(nn.Module):
         def __init__(self):
             super().__init__()
@@ -89,7 +89,7 @@ def test_what_comes_before_the_unstable_is_judged(monkeypatch, x):
     assert found.unstable[0].startswith("attribute 'noise' of the model after the first step")
 
 
-def test_functions_are_said_not_to_be_compared():
+def test_functions_are_listed_as_not_compared():
     class Adding(nn.Module):
         def __init__(self):
             super().__init__()

@@ -63,7 +63,7 @@ def of_gradient_doing(found):
     return found
 
 
-def test_a_healthy_model_passes_and_all_is_told(net, x):
+def test_a_healthy_model_passes_and_all_is_reported(net, x):
     cfg = {**NORMS, "fc": ["WeightNorm", "WeightGradNorm", "InputCovCondition", "InputAbsMax"]}
     found = taiyi_fx.verify(net, cfg, x)
     assert found.ok
@@ -249,7 +249,7 @@ def test_a_model_without_a_gradient_is_compared_as_far_as_it_goes(x):
     assert found.calls == {"0": (2, 2)}
 
 
-def test_what_is_asked_wrongly_is_told(net, x):
+def test_wrong_arguments_are_refused(net, x):
     with pytest.raises(TypeError, match=r"verify takes a torch\.nn\.Module, not a int"):
         taiyi_fx.verify(3, NORMS, x)
     with pytest.raises(TypeError, match="instrumented already"):
