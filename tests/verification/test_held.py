@@ -48,7 +48,9 @@ def test_what_is_changed_is_put_back(kind):
         assert list(access.read(held).items()) == list(saved.items())
 
 
-@pytest.mark.parametrize("value", [1, "text", None, torch.ones(1), int, threading.Lock()], ids=str)
+@pytest.mark.parametrize(
+    "value", [1, "text", None, torch.ones(1), int, threading.Lock()], ids=lambda x: type(x).__name__
+)
 def test_what_holds_nothing_of_the_models_is_not_looked_into(value):
     assert accesses(value) == []
 
