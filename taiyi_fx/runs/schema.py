@@ -19,11 +19,14 @@ SQLITE = "run.sqlite"
 PARQUET = "run.json"
 """The file that a run in Parquet begins with; its parts lie beside it."""
 
+SESSIONS = "lives"
+"""The key of the sessions in that file: the word of schema 1, so that runs of it stay readable."""
+
 OUTLINE = "outline.json"
 """The file beside them that says what the model looks like."""
 
-VERSION = 1
-"""Of the schema; a file says which one it has."""
+VERSION = 2
+"""Of the schema; a file says which one it has. Version 1 had no ``health`` of series."""
 
 APPLICATION = 0x54414959
 """What a run's SQLite file says it is."""
@@ -33,6 +36,7 @@ CREATE TABLE run (start_step INTEGER, model TEXT, config TEXT, versions TEXT, se
 CREATE TABLE series (
     id INTEGER PRIMARY KEY,
     module TEXT, call INTEGER, quantity TEXT, mode TEXT, direction TEXT, unit TEXT,
+    health TEXT,
     UNIQUE (module, call, quantity, mode)
 );
 CREATE TABLE point (step INTEGER, epoch INTEGER, series INTEGER, value);
@@ -57,7 +61,7 @@ INDEX = "CREATE INDEX point_of_series ON point (series, step, epoch, value)"
 """Made at the end: it holds all of a curve in one place."""
 
 
-class Life(NamedTuple):
+class Session(NamedTuple):
     """One process that wrote to a run: the first, or one that resumed it.
 
     Attributes:
@@ -77,7 +81,7 @@ class Life(NamedTuple):
     def __repr__(self) -> str:
         """All but the configuration, of which it tells the length: that may be very long."""
         return (
-            f"Life(start_step={self.start_step}, model={self.model!r}, "
+            f"Session(start_step={self.start_step}, model={self.model!r}, "
             f"config=<{len(self.config)} quantities>, versions={self.versions!r}, seed={self.seed})"
         )
 
@@ -106,6 +110,7 @@ class Stored(NamedTuple):
     mode: str
     direction: str
     unit: str
+    health: str = ""
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.schema import APPLICATION, VERSION, Life, Stored, as_array, from_text, newer
+from taiyi_fx.runs.schema import APPLICATION, VERSION, Session, Stored, as_array, from_text, newer
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 
 _POINT = [
@@ -57,10 +57,10 @@ class SqliteSource:
             self.close()
             raise
 
-    def lives(self) -> list[Life]:
+    def sessions(self) -> list[Session]:
         """The processes that wrote, in their order."""
         rows = self._rows("SELECT start_step, model, config, versions, seed FROM run")
-        return [Life(at, m, json.loads(c), json.loads(v), int(s)) for at, m, c, v, s in rows]
+        return [Session(at, m, json.loads(c), json.loads(v), int(s)) for at, m, c, v, s in rows]
 
     def series(self) -> list[Stored]:
         """All series, by their ids."""
@@ -222,8 +222,13 @@ def verify(db: sqlite3.Connection, file: Path) -> None:
 
 def stored_series(db: sqlite3.Connection) -> list[Stored]:
     """All series of a file, by their ids."""
-    columns = ", ".join(Stored._fields)
+    columns = ", ".join(Stored._fields[:-1] if is_without_health(db) else Stored._fields)
     return [Stored(*row) for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")]
+
+
+def is_without_health(db: sqlite3.Connection) -> bool:
+    """True if a file's series have no column ``health`` yet: that of a run of schema 1."""
+    return db.execute("PRAGMA user_version").fetchone() == (1,)
 
 
 def _opened(address: str) -> sqlite3.Connection:

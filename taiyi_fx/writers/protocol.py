@@ -23,6 +23,7 @@ class SeriesInfo(NamedTuple):
         quantity: The quantity's name in records.
         direction: Where it reads: values, gradients, or parameters.
         unit: What its numbers are in; empty where that is the tensor's own affair.
+        health: The rule by which reports flag its numbers (`quantity(health=...)`).
     """
 
     module: str
@@ -30,6 +31,7 @@ class SeriesInfo(NamedTuple):
     quantity: str
     direction: Direction
     unit: str
+    health: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class RunInfo:
         config: Each quantity of each module, with its schedule and options, as JSON takes it.
         versions: Of Python, torch and taiyi_fx.
         seed: torch's initial seed.
-        start_step: The first step: what a writer has of it and of later ones is another life's.
+        start_step: The first step. Writers drop what an earlier session has of it
+            and of later ones.
         rank: The rank that records.
         describe: What a series is.
         outline: The model as boxes within boxes, for a picture; the same object as long as no
