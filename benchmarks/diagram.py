@@ -78,7 +78,7 @@ def stages(
     compiled, monitor = model._instrumentation.compiled, model.monitor
     made = timed(lambda: outline(compiled, monitor.subscriptions, None), spent)
     view = timed(lambda: shown(made, opened(made, depth)), spent)
-    read = timed(lambda: readings(made, monitor.records), spent)
+    read = timed(lambda: readings(made, monitor.records, {}), spent)
     source = timed(lambda: to_dot(view, faces(made, view, read)), spent)
     engine = engines.find_engine()
     if engine is not None:

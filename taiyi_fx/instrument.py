@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
-from taiyi_fx.config.check import Cfg, check
+from taiyi_fx.config.check import Cfg, check, with_functions
 from taiyi_fx.instrumented import Instrumentation, InstrumentedModule, Options, face_of
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
@@ -136,7 +136,7 @@ def _instrument(
     captured = trace(model, config.targets(evaluation=options.record_eval or is_rewritten))
     if options.capture == "whole" and not captured.is_whole:
         raise ValueError(f"the model does not become one graph: {captured}")
-    config = config.with_functions(model, captured)
+    config = with_functions(config, model, captured)
     if is_rewritten:
         captured = _rewritten(captured, model, options.passes)
     compiled = compile_probes(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from taiyi_fx.cli.models import told
+from taiyi_fx.cli.models import failure_text
 from taiyi_fx.cli.refused import Refused
 
 
@@ -33,7 +33,7 @@ class CfgFile:
 
     def located(self, problem: str) -> str:
         """A problem of the configuration with its file, and its line if that is known."""
-        from taiyi_fx.config.check import place
+        from taiyi_fx.config.entries import place
 
         for key, line in self.lines.items():
             if re.match(re.escape(place(key)) + r"[\[:]", problem):
@@ -78,7 +78,7 @@ def _python(path: Path, text: str) -> CfgFile:
     except SyntaxError as error:
         raise Refused(f"{error.filename}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:  # the user's own code
-        raise Refused(told(f"running {path}", error)) from error
+        raise Refused(failure_text(f"running {path}", error)) from error
     if "cfg" not in names:
         raise Refused(f"{path}: it sets no `cfg`")
     cfg = names["cfg"]

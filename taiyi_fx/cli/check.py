@@ -1,4 +1,4 @@
-"""``taiyi-fx check``: whether a configuration fits a model, and what comes of it."""
+"""``taiyi-fx check``: a configuration checked on a model, with its probes and due steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taiyi_fx.cli.verifying import verified
 
 if TYPE_CHECKING:
     from taiyi_fx import InstrumentedModule
-    from taiyi_fx.config.check import Subscription
+    from taiyi_fx.config.subscriptions import Subscription
     from taiyi_fx.schedule import Schedule
 
 _EXAMPLES = """

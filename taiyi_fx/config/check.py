@@ -1,36 +1,25 @@
-"""Configurations: what a user writes, checked once at the door with every error at once."""
+"""Checking a configuration: what a user writes, for a model, with every error at once."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
 from taiyi_fx.config.edits import Edit
-from taiyi_fx.config.function_targets import Function, FunctionCall, not_shown
+from taiyi_fx.config.entries import place, requests
+from taiyi_fx.config.function_targets import FunctionCall, not_shown
 from taiyi_fx.config.match import is_function, is_name, match, resolved
-from taiyi_fx.passes.capture.captured import Capture, TraceTargets, function_name
-from taiyi_fx.passes.ir import (
-    CALL_PORTS,
-    GRADIENT_PORTS,
-    Change,
-    Plan,
-    Reading,
-    Target,
-    capabilities,
-)
-from taiyi_fx.quantities.declare import Quantity, Request, find_quantity, quantity_names
+from taiyi_fx.config.subscriptions import Config, FunctionRequests, Subscription
+from taiyi_fx.passes.capture.captured import Capture
+from taiyi_fx.passes.ir import Change
+from taiyi_fx.quantities.declare import Quantity, Request
 from taiyi_fx.quantities.places import Missing, Unobservable
-from taiyi_fx.reductions import NonFinites
-from taiyi_fx.schedule import FORMS, Linear, Schedule, parse_schedule
-from taiyi_fx.suggestion import suggestion
+from taiyi_fx.schedule import Schedule
 
-Key = str | Function | type[nn.Module] | Callable[[str, nn.Module], bool]
 Cfg = Mapping[Any, Any]
 
 
@@ -47,141 +36,8 @@ class ConfigError(ValueError):
         super().__init__("\n".join([head, *(f"  - {problem}" for problem in problems)]))
 
 
-@dataclass(frozen=True)
-class Subscription:
-    """One quantity of one module, with everything that was asked for.
-
-    Attributes:
-        module: The module's dotted name.
-        quantity: What is computed.
-        options: Its options, as sorted pairs.
-        schedules: It is due when any of them is.
-        readings: The readings behind the quantity's parameters.
-        arguments: The options that go to the quantity's function itself.
-        label: The quantity's name in records.
-    """
-
-    module: str
-    quantity: Quantity
-    options: tuple[tuple[str, Any], ...]
-    schedules: tuple[Schedule, ...]
-    readings: Mapping[str, Reading] = field(compare=False)
-    arguments: Mapping[str, Any] = field(compare=False)
-    label: str
-
-    @functools.cached_property
-    def absence(self) -> str:
-        """Why there is no value where only the device knows that there is none."""
-        ports = {reading.site.port for reading in self.readings.values()}
-        is_of_gradient = not ports.isdisjoint(GRADIENT_PORTS)
-        return "no gradient reached it" if is_of_gradient else "the module was not called"
-
-    @property
-    def is_of_model(self) -> bool:
-        """Whether the model itself has a series of this name."""
-        return not self.module or self.quantity.over_all is not None
-
-    @functools.cached_property
-    def is_costly(self) -> bool:
-        """Whether finishing one of its readings takes a decomposition."""
-        return any(capabilities(r.reduction).is_costly for r in self.readings.values())
-
-    @functools.cached_property
-    def counts_non_finite(self) -> Reading | None:
-        """Its reading that counts NaN and Inf, if it has one."""
-        readings = self.readings.values()
-        return next((r for r in readings if isinstance(r.reduction, NonFinites)), None)
-
-    @functools.cached_property
-    def is_of_weight_gradients(self) -> bool:
-        """Whether it is of the gradient that each sample has for the weight."""
-        return any(capabilities(r.reduction).needs_layer for r in self.readings.values())
-
-    @functools.cached_property
-    def is_at_calls(self) -> bool:
-        """Whether it needs anything that only a call of the module can give."""
-        return any(reading.site.port in CALL_PORTS for reading in self.readings.values())
-
-
-@dataclass(frozen=True)
-class OfFunction:
-    """What a configuration asks of a function's calls.
-
-    Attributes:
-        path: Where it asks.
-        function: The function.
-        requests: What is asked, each with its path.
-    """
-
-    path: str
-    function: Function
-    requests: tuple[tuple[str, Request | Edit], ...]
-
-
-@dataclass(frozen=True)
-class Config:
-    """A checked configuration.
-
-    Attributes:
-        subscriptions: All quantities of all modules, in the order of the model's modules, and
-            then those of calls of functions.
-        wanted: What is asked of functions: it has a place only once the model is traced.
-        passed_over: Modules that a key matches but that cannot be observed, and why.
-        edits: What is changed at which module, in the order of the configuration.
-    """
-
-    subscriptions: tuple[Subscription, ...]
-    wanted: tuple[OfFunction, ...] = ()
-    passed_over: Mapping[str, str] = field(default_factory=dict)
-    edits: tuple[tuple[str, Change], ...] = ()
-
-    def targets(self, *, evaluation: bool = False) -> TraceTargets:
-        """What a trace has to mark."""
-        names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
-        names.update((module, None) for module, _ in self.edits)
-        # Only a graph shows where they are to be made.
-        evaluation |= any(isinstance(r, Edit) for of in self.wanted for _, r in of.requests)
-        return TraceTargets(names.keys(), [of.function for of in self.wanted], evaluation)
-
-    def with_functions(self, model: nn.Module, capture: Capture) -> Config:
-        """The same with a place for all that is asked of functions.
-
-        Raises:
-            ConfigError: A function is called nowhere in the model's graphs, or a call of one
-                lacks what is asked.
-        """
-        asked = _Asked()
-        calls = {
-            name: FunctionCall(function, inplace=name in capture.in_place)
-            for name, function in capture.functions.items()
-        }
-        for of in self.wanted:
-            found = {name: call for name, call in calls.items() if call.function is of.function}
-            if not found:
-                asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
-            asked.add(found, of.requests, named=True)
-        subscriptions = (*self.subscriptions, *asked.subscriptions(calls))
-        edits = (*self.edits, *asked.edits)
-        return dataclasses.replace(self, subscriptions=subscriptions, edits=edits)
-
-    def plan(self) -> Plan:
-        """The readings that the modules' calls have to make, and the changes."""
-        readings: dict[str, set[Reading]] = {}
-        for subscription in self.subscriptions:
-            found = readings.setdefault(subscription.module, set())
-            found.update(r for r in subscription.readings.values() if r.site.port in CALL_PORTS)
-        changes: dict[str, tuple[Change, ...]] = {}
-        for module, change in self.edits:
-            readings.setdefault(module, set())
-            changes[module] = (*changes.get(module, ()), change)
-        return {
-            name: Target(name, frozenset(found), changes.get(name, ()))
-            for name, found in readings.items()
-        }
-
-
 def check(model: nn.Module, cfg: Cfg) -> Config:
-    """A configuration made of a user's, for a model.
+    """The checked configuration that a user's comes to, for a model.
 
     Raises:
         ConfigError: Anything is wrong with it; everything that is, is listed.
@@ -192,18 +48,40 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
             "a configuration maps modules to lists of quantities, such as "
             f"{{'Conv2d': ['InputSndNorm']}}, but this is a {type(cfg).__name__}"
         )
-    asked = _Asked()
-    wanted: list[OfFunction] = []
+    asked = _Collected()
+    of_functions: list[FunctionRequests] = []
     for given, entries in cfg.items():
         path, key = place(given), resolved(model, given)
-        requests = tuple(_requests(path, entries, asked.problems))
+        listed = tuple(requests(path, entries, asked.problems))
         if is_function(key):
-            wanted.append(OfFunction(path, key, requests))
+            of_functions.append(FunctionRequests(path, key, listed))
         else:
             modules = match(model, key, path, asked.problems)
-            asked.add(modules, requests, named=is_name(model, key))
+            asked.add(modules, listed, named=is_name(model, key))
     subscriptions = asked.subscriptions(dict(model.named_modules()))
-    return Config(subscriptions, tuple(wanted), asked.passed_over, tuple(asked.edits))
+    return Config(subscriptions, tuple(of_functions), asked.passed_over, tuple(asked.edits))
+
+
+def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config:
+    """The same configuration with subscriptions and edits at the calls of functions.
+
+    Raises:
+        ConfigError: A function is called nowhere in the model's graphs, or a call of one
+            lacks what is asked.
+    """
+    asked = _Collected()
+    calls = {
+        name: FunctionCall(function, inplace=name in capture.in_place)
+        for name, function in capture.functions.items()
+    }
+    for of in config.of_functions:
+        found = {name: call for name, call in calls.items() if call.function is of.function}
+        if not found:
+            asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
+        asked.add(found, of.requests, named=True)
+    subscriptions = (*config.subscriptions, *asked.subscriptions(calls))
+    edits = (*config.edits, *asked.edits)
+    return dataclasses.replace(config, subscriptions=subscriptions, edits=edits)
 
 
 def rescheduled(cfg: Cfg, schedule: Schedule) -> Cfg:
@@ -214,7 +92,7 @@ def rescheduled(cfg: Cfg, schedule: Schedule) -> Cfg:
     """
     problems: list[str] = []
     found = {
-        key: [_on(schedule, request) for _, request in _requests(place(key), entries, problems)]
+        key: [_on(schedule, request) for _, request in requests(place(key), entries, problems)]
         for key, entries in cfg.items()
     }
     if problems:
@@ -228,8 +106,8 @@ def _on(schedule: Schedule, request: Request | Edit) -> Request | Edit:
     return dataclasses.replace(request, schedule=schedule)
 
 
-class _Asked:
-    """What a configuration turns out to ask for, and what is wrong with it."""
+class _Collected:
+    """Schedules and edits by module as they are collected from the keys, and the problems found."""
 
     def __init__(self) -> None:
         self.schedules: dict[tuple[str, Quantity, tuple[Any, ...]], list[Schedule]] = {}
@@ -240,15 +118,16 @@ class _Asked:
     def add(
         self,
         modules: Mapping[str, nn.Module],
-        requests: Iterable[tuple[str, Request | Edit]],
+        listed: Iterable[tuple[str, Request | Edit]],
         *,
         named: bool,
     ) -> None:
-        for place, request in requests:
+        """Adds requests for the modules that a key means; by its name a module must have all."""
+        for path, request in listed:
             if isinstance(request, Edit):
-                self._add_edit(modules, request, named, place)
+                self._add_edit(modules, request, named, path)
                 continue
-            for name, given in self._holders(modules, request, named, place):
+            for name, given in self._holders(modules, request, named, path):
                 options = tuple(sorted(given.items()))
                 schedules = self.schedules.setdefault((name, request.quantity, options), [])
                 if request.schedule not in schedules:
@@ -272,8 +151,9 @@ class _Asked:
     def _holders(
         self, modules: Mapping[str, nn.Module], request: Request, named: bool, path: str
     ) -> list[tuple[str, dict[str, Any]]]:
-        """Which of the matched modules can have the quantity, with its options for each value
-        that they have; says who cannot and must.
+        """The matched modules that can have the quantity, with the options of each of its values.
+
+        Adds a problem where a module that must have it cannot.
         """
         holders: list[tuple[str, dict[str, Any]]] = []
         lacking: dict[str, Missing] = {}
@@ -285,17 +165,19 @@ class _Asked:
                 lacking[name] = missing
         # A class may well match modules without a weight; they are passed over while any has one.
         if lacking and (named or not holders or request.quantity.requires is not None):
-            text = f"{path}: {request.quantity.name} cannot be had: {_who(modules, lacking)}"
+            text = f"{path}: {request.quantity.name} is not available: {_who(modules, lacking)}"
             self.problems.append(text)
-        told = {name: str(why) for name, why in lacking.items() if isinstance(why, Unobservable)}
-        self.passed_over.update(told)
+        unobservable = {
+            name: str(why) for name, why in lacking.items() if isinstance(why, Unobservable)
+        }
+        self.passed_over.update(unobservable)
         return holders
 
     def subscriptions(self, modules: Mapping[str, nn.Module]) -> tuple[Subscription, ...]:
-        """Everything asked for, in the order of the modules.
+        """All subscriptions, in the order of the modules.
 
         Raises:
-            ConfigError: Something was wrong.
+            ConfigError: There are problems.
         """
         if self.problems:
             raise ConfigError(self.problems)
@@ -342,77 +224,3 @@ def _subscription(
 def _bare_label(quantity: Quantity, options: tuple[tuple[str, Any], ...]) -> str:
     of_parameter = f".{dict(options)['param']}" if quantity.is_of_each_parameter else ""
     return quantity.name + of_parameter
-
-
-def _requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request | Edit]]:
-    if isinstance(entries, (str, Quantity, Request, Edit)):
-        entries = [entries]
-    if not isinstance(entries, (list, tuple)):
-        problems.append(f"{path}: a list of quantities belongs here, not {entries!r}")
-        return
-    for i, entry in enumerate(entries):
-        try:
-            yield f"{path}[{i}]", _request(entry)
-        except ValueError as error:
-            problems.append(f"{path}[{i}]: {error}")
-
-
-def _request(entry: Any) -> Request | Edit:
-    if isinstance(entry, Edit):
-        return entry
-    if isinstance(entry, Request):
-        entry.quantity.check_options(entry.options)
-        return entry
-    parts = [entry] if isinstance(entry, (str, Quantity)) else entry
-    if not isinstance(parts, (list, tuple)) or not 1 <= len(parts) <= 3:
-        raise ValueError(
-            f"{entry!r} is no entry; an entry is a name, [name, schedule] or "
-            "[name, schedule, options]"
-        )
-    if len(parts) == 2 and isinstance(parts[1], Mapping):
-        raise ValueError(
-            f'options come third, behind a schedule: [..., "every(1)", {parts[1]!r}] is every step'
-        )
-    name, schedule, options = [*parts, *(Linear(0, 0), {})[len(parts) - 1 :]]
-    quantity = _quantity(name)
-    if not isinstance(options, Mapping):
-        raise ValueError(f"options are a dictionary of names and values, not {options!r}")
-    options = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
-    quantity.check_options(options)
-    return Request(quantity, _schedule(schedule), options)
-
-
-def _quantity(name: Any) -> Quantity:
-    if isinstance(name, Quantity):
-        return name
-    if isinstance(name, Edit):
-        raise ValueError("an edit stands by itself in the list: it has no schedule and no options")
-    if not isinstance(name, str):
-        raise ValueError(f"a quantity's name or a quantity belongs first, not {name!r}")
-    found = find_quantity(name)
-    if found is None:
-        raise ValueError(f"no quantity is named {name!r}.{_quantity_hint(name)}")
-    return found
-
-
-def _quantity_hint(name: str) -> str:
-    try:
-        parse_schedule(name)
-    except ValueError:
-        return suggestion(name, quantity_names())
-    return f' It is a schedule: give it with its quantity, as ["WeightNorm", "{name}"]'
-
-
-def _schedule(schedule: Any) -> Schedule:
-    if isinstance(schedule, str):
-        return parse_schedule(schedule)
-    if isinstance(schedule, Schedule):
-        return schedule
-    raise ValueError(f"{schedule!r} is not a schedule; allowed are {FORMS}, or such an object")
-
-
-def place(key: Any) -> str:
-    """How problems call the place of a key: ``cfg['fc']``."""
-    if is_function(key):
-        return f"cfg[{function_name(key)}]"
-    return f"cfg[{key.__name__ if isinstance(key, type) else repr(key)}]"

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-import taiyi_fx.quantities  # noqa: F401 - declares the quantities
+import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
 from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
+from taiyi_fx.quantities.health import RULES, Health
 from taiyi_fx.quantities.options import described
 from taiyi_fx.suggestion import suggestion
 
-_FIELD = re.compile(r"^(Formula|Unit|Source|Accuracy|Cost): (.*(?:\n(?:[ ]+).*)*)", re.MULTILINE)
+_FIELD = re.compile(r"^(Formula|Source|Cost): (.*(?:\n(?:[ ]+).*)*)", re.MULTILINE)
 _SITES = {
     "input": "input",
     "output": "output",
@@ -52,6 +53,7 @@ class QuantityInfo:
         unit: What its numbers are in; empty where that is the tensor's own affair.
         source: Where that comes from; empty for common knowledge.
         accuracy: The largest relative error against float64, for float32 tensors, or in words.
+        health: The rule by which reports flag its numbers; empty where only that for all holds.
         sites: Where it reads.
         options: What a configuration may set, by name, and what it takes.
         cost: What its readings cost at a due step.
@@ -66,6 +68,7 @@ class QuantityInfo:
     unit: str
     source: str
     accuracy: str
+    health: Health
     sites: tuple[str, ...]
     options: dict[str, str]
     cost: str
@@ -78,6 +81,7 @@ class QuantityInfo:
             "unit": self.unit,
             "source": self.source,
             "accuracy": self.accuracy,
+            "health": RULES[self.health].words if self.health else "",
             "reads": ", ".join(self.sites),
             "cost": self.cost,
             "options": "; ".join(f"{name}: {what}" for name, what in self.options.items()),
@@ -159,7 +163,8 @@ def _info(quantity: Quantity) -> QuantityInfo:
         formula=fields.get("Formula", ""),
         unit=quantity.unit,
         source=fields.get("Source", ""),
-        accuracy=fields.get("Accuracy", ""),
+        accuracy=quantity.accuracy,
+        health=quantity.health,
         sites=tuple(_SITES[port] for port in ports),
         options={name: _option(p) for name, p in sorted(quantity.options.items())},
         cost=fields.get("Cost") or _cost(quantity),
@@ -196,6 +201,7 @@ def _entry(info: QuantityInfo) -> str:
         ("Unit", info.unit),
         ("Source", info.source),
         ("Accuracy", info.accuracy),
+        ("Health", RULES[info.health].words if info.health else ""),
         ("Reads", ", ".join(info.sites)),
         ("Cost", info.cost),
         ("Options", "; ".join(f"`{name}`: {what}" for name, what in info.options.items())),

@@ -12,9 +12,11 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.passes.ir import Reading
+from taiyi_fx.quantities.health import RULES, Health
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, Missing, Place, Source
 from taiyi_fx.schedule import Schedule
+from taiyi_fx.suggestion import suggestion
 
 
 class NoValue(Exception):
@@ -36,10 +38,13 @@ class Quantity:
         window: Whether values and gradients come stacked along a new first axis, one entry for
             each step since the quantity was last emitted.
         requires: Says what a module lacks, or None.
-        documentation: What it is, with lines such as ``Formula: ...`` that `quantities` lists.
+        documentation: Its description, with lines such as ``Formula: ...`` that `quantities` lists.
         over_all: Computes the whole model's value from the reading at each call of each module.
-        batched: Whether the function acts on the reading of each call alone, so that it can be
+        batched: True if the function acts on the reading of each call alone, so that it can be
             given those of many, stacked along leading axes.
+        unit: The unit of its numbers; empty where it is the tensor's own.
+        accuracy: The largest relative error against float64, for float32 tensors, or in words.
+        health: The rule by which reports flag its numbers.
     """
 
     name: str
@@ -50,6 +55,9 @@ class Quantity:
     documentation: str = ""
     over_all: Callable[[Sequence[Any]], Any] | None = None
     batched: bool = False
+    unit: str = ""
+    accuracy: str = ""
+    health: Health = ""
 
     def __repr__(self) -> str:
         return f"<quantity {self.name}>"
@@ -57,12 +65,6 @@ class Quantity:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Computes the quantity from finished readings, as its function does."""
         return self.compute(*args, **kwargs)
-
-    @property
-    def unit(self) -> str:
-        """What its numbers are in, as its documentation says; empty for the tensor's own unit."""
-        found = re.search(r"^Unit: (.*)$", self.documentation, re.MULTILINE)
-        return found[1] if found else ""
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
@@ -157,6 +159,9 @@ def quantity(
     requires: Callable[[nn.Module], str | None] | None = None,
     over_all: Callable[[Sequence[Any]], Any] | None = None,
     batched: bool = False,
+    unit: str = "",
+    accuracy: str = "",
+    health: Health = "",
     **sources: Source,
 ) -> Callable[[Callable[..., Any]], Quantity]:
     """Declares a quantity: the decorated function of the named readings.
@@ -174,11 +179,17 @@ def quantity(
         batched: The function acts on the reading of each call alone, as a root does: it is then
             called once for many modules, with readings stacked along leading axes (numbers come
             as vectors), and returns as many numbers.
-        **sources: What each parameter is made of, such as ``output.square_sum``.
+        unit: The unit of its numbers, such as ``"share"``; empty where it is the tensor's own.
+        accuracy: The largest relative error against float64, for float32 tensors, or in words.
+        health: The rule by which reports flag its numbers: ``"share_of_trouble"``,
+            ``"counts_non_finite"`` (then `Monitor.non_finite` names its sites), ``"lasting"`` or
+            ``"step_size"``. Empty: only NaN, Inf and a rise to ten times the usual are flagged.
+        **sources: The reading behind each parameter, such as ``output.square_sum``.
 
     Raises:
-        TypeError: The function's parameters and the sources' names differ.
-        ValueError: Another quantity has this name.
+        TypeError: The function's parameters and the sources' names differ, or the unit or the
+            accuracy is no text.
+        ValueError: Another quantity has this name, or there is no such rule of health.
     """
     if callable(name):
         raise TypeError(
@@ -189,7 +200,19 @@ def quantity(
     def declare(function: Callable[..., Any]) -> Quantity:
         text = inspect.getdoc(function) or ""
         called = name or function.__name__
-        made = Quantity(called, function, sources, window, requires, text, over_all, batched)
+        made = Quantity(
+            name=called,
+            compute=function,
+            sources=sources,
+            window=window,
+            requires=requires,
+            documentation=text,
+            over_all=over_all,
+            batched=batched,
+            unit=unit,
+            accuracy=accuracy,
+            health=health,
+        )
         _check_declaration(made)
         _REGISTRY[made.name] = made
         return made
@@ -217,18 +240,24 @@ def also_at(
     elsewhere: Mapping[str, Elsewhere],
     *,
     instead_of: tuple[str, str] = ("the output", "y"),
+    lasts: bool = True,
 ) -> None:
     """Declares the same quantity at other places.
 
     Args:
         made: A quantity of one place.
         elsewhere: By name, where else.
-        instead_of: How the quantity's own documentation and formula call its place.
+        instead_of: The place in the words of the quantity's own documentation and formula.
+        lasts: False where training wears it down there, as it does sizes of gradients: the rule
+            ``"lasting"`` then does not hold.
     """
+    health = made.health if lasts or made.health != "lasting" else ""
     for name, there in elsewhere.items():
         sources = {k: there.place.reduce_as(source) for k, source in made.sources.items()}
         text = _retold(made.documentation, instead_of, there).replace(f"{made.name}.", f"{name}.")
-        twin = dataclasses.replace(made, name=name, sources=sources, documentation=text)
+        twin = dataclasses.replace(
+            made, name=name, sources=sources, documentation=text, health=health
+        )
         _check_declaration(twin)
         _REGISTRY[name] = twin
 
@@ -273,9 +302,20 @@ def _check_declaration(made: Quantity) -> None:
             )
     if made.batched and (made.window or made.over_all or made.looks_back):
         raise TypeError(f"quantity {made.name!r}: batched is what is of one step and one call")
+    _check_facts(made)
     known = _REGISTRY.get(made.name)
     if known and _origin(known) != _origin(made):
         raise ValueError(f"a quantity named {made.name!r} exists already ({_origin(known)})")
+
+
+def _check_facts(made: Quantity) -> None:
+    for name in ("unit", "accuracy"):
+        text = getattr(made, name)
+        if not isinstance(text, str):
+            raise TypeError(f"quantity {made.name!r}: {name} is a text, not {text!r}")
+    if made.health and made.health not in RULES:
+        hint = suggestion(str(made.health), list(RULES))
+        raise ValueError(f"quantity {made.name!r}: no rule of health is {made.health!r}.{hint}")
 
 
 def _origin(made: Quantity) -> str:

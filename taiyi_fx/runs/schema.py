@@ -26,8 +26,8 @@ SESSIONS = "lives"
 OUTLINE = "outline.json"
 """The file beside them with the outline of the model."""
 
-VERSION = 1
-"""The version of the schema, which every file states."""
+VERSION = 2
+"""The version of the schema, which every file states. Version 1 had no ``health`` of series."""
 
 APPLICATION = 0x54414959
 """The application id of a run's SQLite file."""
@@ -37,6 +37,7 @@ CREATE TABLE run (start_step INTEGER, model TEXT, config TEXT, versions TEXT, se
 CREATE TABLE series (
     id INTEGER PRIMARY KEY,
     module TEXT, call INTEGER, quantity TEXT, mode TEXT, direction TEXT, unit TEXT,
+    health TEXT,
     UNIQUE (module, call, quantity, mode)
 );
 CREATE TABLE point (step INTEGER, epoch INTEGER, series INTEGER, value);
@@ -110,6 +111,7 @@ class StoredSeries(NamedTuple):
     mode: str
     direction: str
     unit: str
+    health: str = ""
 
     @property
     def name(self) -> str:

@@ -275,11 +275,16 @@ def verify(db: sqlite3.Connection, file: Path) -> None:
 
 def stored_series(db: sqlite3.Connection) -> list[StoredSeries]:
     """All series of a file, by their ids."""
-    columns = ", ".join(StoredSeries._fields)
+    columns = ", ".join(StoredSeries._fields[:-1] if is_without_health(db) else StoredSeries._fields)
     return [
         checked(StoredSeries(*row))
         for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")
     ]
+
+
+def is_without_health(db: sqlite3.Connection) -> bool:
+    """True if a file's series have no column ``health`` yet: that of a run of schema 1."""
+    return db.execute("PRAGMA user_version").fetchone() == (1,)
 
 
 def _opened(address: str) -> sqlite3.Connection:

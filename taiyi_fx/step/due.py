@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Due
 from taiyi_fx.schedule import Schedule, is_any_due, last_due
 from taiyi_fx.step.parameters import ParameterReadings, parameter_readings

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.passes.rewrite.pipeline import add_note

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.quantities.declare import find_quantity, quantity_names
 from taiyi_fx.quantities.places import Missing
 from taiyi_fx.records.record import Records, Series

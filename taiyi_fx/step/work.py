@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import Mode, Numbers, Reading, State
 from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
 from taiyi_fx.records.record import Series

@@ -22,7 +22,7 @@ Options = Mapping[str, Any] | st.SearchStrategy[Mapping[str, Any]] | None
 
 @dataclass(frozen=True)
 class _Needs:
-    """What has to be there for a quantity."""
+    """The parts of a trial that a quantity needs."""
 
     backward: bool
     parameters: bool
@@ -102,7 +102,7 @@ def _holders(
             continue
     if not found:
         raise TypeError(
-            f"{quantity.name} cannot be had of any module of the kit: give modules=, such as "
+            f"{quantity.name} is not available for any module of the kit: give modules=, such as "
             "modules(nn.Embedding)"
         )
     return tuple(found)
@@ -121,7 +121,7 @@ def _with_parameters(
 
 
 def _dense(recipe: TensorRecipe, **changes: Any) -> TensorRecipe:
-    """The same for a parameter, whose memory has to be its own."""
+    """The recipe for a parameter, whose memory must be its own."""
     layout = "contiguous" if recipe.layout == "expanded" else recipe.layout
     return dataclasses.replace(recipe, layout=layout, **changes)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from taiyi_fx.config.check import Cfg, Config, check
+from taiyi_fx.config.check import Cfg, check
 from taiyi_fx.config.edits import Edit
+from taiyi_fx.config.subscriptions import Config
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.verification.batch import Batch, Loss
@@ -26,7 +27,7 @@ def verify(
     steps: int = 2,
     **kwargs: Any,
 ) -> Verification:
-    """Runs a model plain and instrumented, and tells all that differs.
+    """Runs a model plain and instrumented, and reports all that differs.
 
     Both train for some steps on copies of one batch (forward, a loss, backward), from one random
     state, and are evaluated on it. The instrumented model does so twice: with all quantities due
@@ -52,7 +53,7 @@ def verify(
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
-        TypeError: The model is none that can be instrumented, the batch cannot be copied, or
+        TypeError: The model cannot be instrumented, the batch cannot be copied, or
             ``loss`` is no function that returns a scalar.
         ValueError: There are edits in the configuration, weights that have no shape or no memory
             yet, or no step.
@@ -85,7 +86,7 @@ def _checked(model: Any, cfg: Cfg, loss: Any, steps: Any) -> Config:
         if tensor.is_meta:
             raise ValueError(f"{name!r} is on the meta device, where nothing can be run")
     config = check(model, cfg)
-    asked = [request for of in config.wanted for _, request in of.requests]
+    asked = [request for of in config.of_functions for _, request in of.requests]
     if config.edits or any(isinstance(request, Edit) for request in asked):
         raise ValueError(
             "the configuration edits the model, which changes what it computes: verify it without"

@@ -263,8 +263,8 @@ class _Numbering:
         key = (mode, *series)
         if key not in self._ids:
             self._ids[key] = len(self._ids) + 1
-            module, call, quantity, direction, unit = self._describe(series)
-            texts = to_text(module), call, to_text(quantity), mode, direction, unit
+            module, call, quantity, *facts = self._describe(series)
+            texts = to_text(module), call, to_text(quantity), mode, *facts
             self.new.append(StoredSeries(self._ids[key], *texts))
         return self._ids[key]
 

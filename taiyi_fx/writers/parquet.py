@@ -144,7 +144,8 @@ class Parquet:
         session = Session(start, run.model, run.config, run.versions, run.seed)
         sessions = [x for x in head[SESSIONS] if x["start_step"] < start]
         epochs = [x for x in head["epochs"] if x[2] is None or x[2] < start]
-        return {**head, SESSIONS: [*sessions, session._asdict()], "epochs": epochs}
+        every = [*sessions, session._asdict()]
+        return {**head, "version": VERSION, SESSIONS: every, "epochs": epochs}
 
     def _refuse(self, head: dict[str, Any]) -> None:
         """Raises if there are numbers, tensors or events."""
@@ -166,7 +167,8 @@ class Parquet:
         number = self._first + new.number
         if new.series:
             # By id: after a failure the same series come again.
-            every = {s.id: s for s in [*map(StoredSeries._make, self._head["series"]), *new.series]}
+            known = [StoredSeries(*row) for row in self._head["series"]]
+            every = {s.id: s for s in [*known, *new.series]}
             self._put_head({**self._head, "series": list(every.values())})
             self._of_series = _OfSeries(list(every.values()))
         for kind, (of, columns) in _COLUMNS.items():

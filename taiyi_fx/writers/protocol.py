@@ -23,6 +23,7 @@ class SeriesInfo(NamedTuple):
         quantity: The quantity's name in records.
         direction: The kind of values that it reads.
         unit: The unit of its numbers; empty where they have the tensor's own.
+        health: The rule by which reports flag its numbers (`quantity(health=...)`).
     """
 
     module: str
@@ -30,6 +31,7 @@ class SeriesInfo(NamedTuple):
     quantity: str
     direction: Direction
     unit: str
+    health: str = ""
 
 
 @dataclass(frozen=True)

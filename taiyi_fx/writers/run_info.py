@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import nn
 
-from taiyi_fx.config.check import Subscription
+from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.passes.ir import GRADIENT_PORTS
 from taiyi_fx.records.record import Series
@@ -26,15 +26,18 @@ def run_info(
     outline: Callable[[], Outline],
 ) -> RunInfo:
     """The facts about a run before its first record."""
-    units = {s.label: s.quantity.unit for s in subscriptions}
-    directions: dict[str, Direction] = {s.label: _direction(s) for s in subscriptions}
+    asked = {s.label: s for s in subscriptions}
 
     def describe(series: Series) -> SeriesInfo:
         name, quantity = series
         module, call = _call(name, modules)
-        label = next((x for x in _prefixes(quantity) if x in directions), None)
-        direction: Direction = directions[label] if label is not None else ""
-        return SeriesInfo(module, call, quantity, direction, units.get(quantity, ""))
+        label = next((x for x in _prefixes(quantity) if x in asked), None)
+        if label is None:
+            return SeriesInfo(module, call, quantity, "", "")
+        of = asked[label]
+        # A part, such as ``RankMe.N``, may be in another unit.
+        unit = of.quantity.unit if label == quantity else ""
+        return SeriesInfo(module, call, quantity, _direction(of), unit, of.quantity.health)
 
     kind = type(root)
     return RunInfo(

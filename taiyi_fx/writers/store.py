@@ -13,7 +13,7 @@ from typing import Any
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
-from taiyi_fx.runs.sqlite import damaged, is_new, stored_series, verify
+from taiyi_fx.runs.sqlite import damaged, is_new, is_without_health, stored_series, verify
 from taiyi_fx.writers.buffer import (
     Buffer,
     EpochEnded,
@@ -131,7 +131,7 @@ class Store:
             return  # it was committed already, and an interrupt came right after
         self._begun = new.number, extent
         with _transaction(self._db):
-            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?)", new.series)
+            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?)", new.series)
             for kind, group in itertools.groupby(new.items, type):
                 _WRITE[kind](self._db, group)
 
@@ -157,6 +157,9 @@ def _begin(db: sqlite3.Connection, folder: Path, run: RunInfo) -> None:
         with _transaction(db):
             if is_new(db, file):
                 _create(db)
+            elif is_without_health(db):
+                db.execute("ALTER TABLE series ADD COLUMN health TEXT DEFAULT ''")
+                db.execute(f"PRAGMA user_version = {VERSION}")
             _cut(db, run.start_step)
             texts = (run.model, json.dumps(run.config), json.dumps(run.versions), str(run.seed))
             db.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (run.start_step, *texts))

@@ -256,7 +256,7 @@ def test_a_function_that_nothing_seems_to_call_is_an_error_that_says_where_was_l
 
 def test_what_a_call_cannot_have_is_an_error():
     (problem,) = problems(nested(), {operator.add: ["WeightNorm"]})
-    assert "WeightNorm cannot be had: '0.operator.add()' (FunctionCall) has no weight" in problem
+    assert "WeightNorm is not available: '0.operator.add()' (FunctionCall) has no weight" in problem
 
     class InPlace(nn.Module):
         def forward(self, x):

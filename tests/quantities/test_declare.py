@@ -183,3 +183,37 @@ def test_a_module_that_only_holds_others_is_passed_over():
         taiyi_fx.ConfigError, match="'blocks' \\(ModuleList\\) only holds its parts"
     ):
         taiyi_fx.instrument(Model(), {"blocks": ["InputSndNorm"]})
+
+
+@pytest.mark.parametrize(
+    ("facts", "error", "text"),
+    [
+        (
+            {"health": "lastign"},
+            ValueError,
+            "no rule of health is 'lastign'. Did you mean 'lasting'",
+        ),
+        ({"unit": output.count}, TypeError, "unit is a text, not Source"),
+        ({"accuracy": 1e-5}, TypeError, "accuracy is a text, not 1e-05"),
+    ],
+)
+def test_facts_that_make_no_sense_fail_at_declaration(facts, error, text):
+    with pytest.raises(error, match=text):
+
+        @declared(n=output.count, **facts)
+        def share(n):
+            return n
+
+
+def test_unit_accuracy_and_health_are_fields_and_nothing_of_the_documentation():
+    @quantity("told", unit="share", accuracy="exact", health="lasting", n=output.count)
+    def told(n):
+        """A number.
+
+        Unit: furlongs
+        """
+        return n
+
+    assert (told.unit, told.accuracy, told.health) == ("share", "exact", "lasting")
+    info = taiyi_fx.quantities()["told"]
+    assert (info.unit, info.accuracy, info.health) == ("share", "exact", "lasting")

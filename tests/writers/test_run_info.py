@@ -44,16 +44,16 @@ def run():
 
 
 @pytest.mark.parametrize(("series", "info"), [
-    (("fc", "InputMean"), ("fc", 0, "InputMean", "forward", "")),
-    (("fc@1", "OutputGradNorm"), ("fc", 1, "OutputGradNorm", "backward", "")),
-    (("fc", "WeightNorm"), ("fc", 0, "WeightNorm", "parameter", "")),
-    (("fc", "WeightGradNorm"), ("fc", 0, "WeightGradNorm", "backward", "")),
-    (("fc", "DeadNeuronRatio"), ("fc", 0, "DeadNeuronRatio", "forward", "share")),
-    (("a@1", "RankMe"), ("a@1", 0, "RankMe", "forward", "directions")),
-    (("a@1", "RankMe.N"), ("a@1", 0, "RankMe.N", "forward", "")),
-    (("", "loss"), ("", 0, "loss", "", "")),
+    (("fc", "InputMean"), ("fc", 0, "InputMean", "forward", "", "")),
+    (("fc@1", "OutputGradNorm"), ("fc", 1, "OutputGradNorm", "backward", "", "")),
+    (("fc", "WeightNorm"), ("fc", 0, "WeightNorm", "parameter", "", "lasting")),
+    (("fc", "WeightGradNorm"), ("fc", 0, "WeightGradNorm", "backward", "", "")),
+    (("fc", "DeadNeuronRatio"), ("fc", 0, "DeadNeuronRatio", "forward", "share", "share_of_trouble")),
+    (("a@1", "RankMe"), ("a@1", 0, "RankMe", "forward", "directions", "lasting")),
+    (("a@1", "RankMe.N"), ("a@1", 0, "RankMe.N", "forward", "", "lasting")),
+    (("", "loss"), ("", 0, "loss", "", "", "")),
 ])  # fmt: skip
-def test_a_series_says_where_it_is_read_and_in_what_unit(run, series, info):
+def test_a_series_says_where_it_is_read_its_unit_and_its_rule_of_health(run, series, info):
     assert run.describe(series) == info
 
 

@@ -1,6 +1,7 @@
 """The run store and its like in Parquet: what is written comes back, and nothing else is there."""
 
 import gc
+import json
 import math
 import os
 import sqlite3
@@ -149,6 +150,32 @@ def test_a_run_resumed_twice_at_a_step_has_it_once(kind, tmp_path):
     with taiyi_fx.open_run(tmp_path) as run:
         assert run.series("a", "q").values.tolist() == [0, 11, 12, 13]
         assert [session.start_step for session in run.sessions] == [0, 1]
+
+
+def as_schema_1(kind, path):
+    """Makes of a run what it was before series had a rule of health."""
+    if kind is FORMATS[1]:
+        head = json.loads((path / "run.json").read_text())
+        rows = [row[:-1] for row in head["series"]]
+        (path / "run.json").write_text(json.dumps({**head, "version": 1, "series": rows}))
+        return
+    db = sqlite3.connect(path / "run.sqlite")
+    db.execute("ALTER TABLE series DROP COLUMN health")
+    db.execute("PRAGMA user_version = 1")
+    db.close()
+
+
+@both
+def test_a_run_of_the_schema_before_is_read_and_resumed(kind, tmp_path):
+    written(kind, tmp_path, [numbers(0, [1.0])])
+    as_schema_1(kind, tmp_path)
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.series("a", "q").values.tolist() == [1]
+        assert [one.health for one in run.source.series()] == [""]
+    written(kind, tmp_path, [numbers(1, [2.0, 3.0])], 1)
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.series("a", "q").values.tolist() == [1, 2]
+        assert [one.health for one in run.source.series()] == ["", ""]
 
 
 @both

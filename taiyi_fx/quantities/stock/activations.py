@@ -9,66 +9,68 @@ from taiyi_fx.quantities.places import input, output
 from taiyi_fx.reductions import MomentsValue, SampleNormsValue
 
 
-@quantity("InputSndNorm", batched=True, norm=input.norm)
+@quantity("InputSndNorm", accuracy="1e-5", health="lasting", batched=True, norm=input.norm)
 def input_snd_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the input over all its elements.
 
     Formula: ||x||_2
-    Accuracy: 1e-5
     """
     return norm
 
 
-@quantity("InputMean", batched=True, moments=input.moments)
+@quantity("InputMean", accuracy="1e-5 of the mean magnitude", batched=True, moments=input.moments)
 def input_mean(moments: MomentsValue) -> Tensor:
     """Mean of the input: one number, or with ``reduce="feature"`` one per feature.
 
     Formula: mean of X over all elements, or over its rows
-    Accuracy: 1e-5 of the mean magnitude
     """
     return moments.mean
 
 
-@quantity("InputStd", batched=True, moments=input.moments)
+@quantity(
+    "InputStd",
+    accuracy="1e-5, also for a mean 1e6 times as large",
+    health="lasting",
+    batched=True,
+    moments=input.moments,
+)
 def input_std(moments: MomentsValue) -> Tensor:
     """Standard deviation of the input over all elements, or per feature.
 
     Unbiased; NaN for a single element (a single row).
 
     Formula: sqrt(sum (x - mean)^2 / (n - 1))
-    Accuracy: 1e-5, also for a mean 1e6 times as large
     """
     return moments.std
 
 
-@quantity("OutputNorm", batched=True, norms=output.sample_norms)
+@quantity("OutputNorm", accuracy="1e-5", health="lasting", batched=True, norms=output.sample_norms)
 def output_norm(norms: SampleNormsValue) -> Tensor:
     """Mean over the samples (axis 0) of the output's Euclidean norm.
 
     With ``normalize=True`` each is divided by the root of its number of elements.
 
     Formula: mean_i ||y_i||_2
-    Accuracy: 1e-5
     """
     return norms.mean
 
 
-@quantity("OutputRMS", batched=True, norm=output.norm, n=output.count)
+@quantity(
+    "OutputRMS", accuracy="1e-5", health="lasting", batched=True, norm=output.norm, n=output.count
+)
 def output_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of the output over all its elements.
 
     Formula: ||y||_2 / sqrt(numel)
-    Accuracy: 1e-5
     """
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("OutputAbsMax", batched=True, largest=output.abs_max)
+@quantity("OutputAbsMax", accuracy="exact", health="lasting", batched=True, largest=output.abs_max)
 def output_abs_max(largest: Tensor) -> Tensor:
     """Largest absolute value of the output.
 
     Formula: max |y|
-    Accuracy: exact
     """
     return largest
 

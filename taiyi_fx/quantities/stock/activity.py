@@ -12,7 +12,13 @@ from taiyi_fx.quantities.places import output
 from taiyi_fx.reductions import ActivityValue, ratio
 
 
-@quantity("OutputActivationRate", activity=output.activity)
+@quantity(
+    "OutputActivationRate",
+    unit="share",
+    accuracy="exact counts",
+    health="lasting",
+    activity=output.activity,
+)
 def output_activation_rate(
     activity: ActivityValue, *, reduce: Literal["all", "feature"] = "all"
 ) -> Tensor:
@@ -21,42 +27,46 @@ def output_activation_rate(
     The mean over the features, or with ``reduce="feature"`` one number for each.
 
     Formula: mean over features of (rows with |y| > eps) / N
-    Unit: share
-    Accuracy: exact counts
     """
     return activity.rate if reduce == "feature" else activity.rate.mean()
 
 
-@quantity("OutputDeathRate", activity=output.activity)
+@quantity(
+    "OutputDeathRate",
+    unit="share",
+    accuracy="exact counts",
+    health="share_of_trouble",
+    activity=output.activity,
+)
 def output_death_rate(activity: ActivityValue) -> Tensor:
     """Share of features that are active, |y| > ``eps``, in no row.
 
     Formula: (features without an active row) / C
-    Unit: share
-    Accuracy: exact counts
     """
     share = ratio((activity.rate == 0).sum(), activity.rate.numel())
     return torch.where(activity.rate.isnan().any(), torch.nan, share)
 
 
-@quantity("LinearDeadNeuronNum", highest=output.feature_max)
+@quantity("LinearDeadNeuronNum", unit="share", accuracy="exact counts", highest=output.feature_max)
 def linear_dead_neuron_num(highest: Tensor, *, threshold: float = -2.0) -> Tensor:
     """Share of features whose output is at most the threshold in every row.
 
     Formula: (features with max over rows <= threshold) / C
-    Unit: share
-    Accuracy: exact counts
     """
     return _dead_share(highest, threshold)
 
 
-@quantity("DeadNeuronRatio", highest=output.feature_max)
+@quantity(
+    "DeadNeuronRatio",
+    unit="share",
+    accuracy="exact counts",
+    health="share_of_trouble",
+    highest=output.feature_max,
+)
 def dead_neuron_ratio(highest: Tensor, *, threshold: float = 0.0) -> Tensor:
     """Share of features whose output is at most zero in every row: for ReLU-like activations.
 
     Formula: (features with max over rows <= threshold) / C
-    Unit: share
-    Accuracy: exact counts
     """
     return _dead_share(highest, threshold)
 

@@ -24,6 +24,8 @@ def _lacks_running_statistics(module: nn.Module) -> str | None:
 
 @quantity(
     "MeanTID",
+    unit="ratio",
+    accuracy="1e-5 of the size of mu_t",
     window=True,
     requires=_lacks_running_statistics,
     batches=input.moments(reduce="feature"),
@@ -40,9 +42,7 @@ def mean_tid(
     code. Reads every step, whatever the schedule of its values.
 
     Formula: mean_t ||mu_t - mu||_2 / (||sigma||_2 + 1e-8)
-    Unit: ratio
     Source: arXiv 2210.05153
-    Accuracy: 1e-5 of the size of mu_t
     """
     difference = batches.mean - mean
     if variant == "paper":
@@ -52,6 +52,8 @@ def mean_tid(
 
 @quantity(
     "VarTID",
+    unit="ratio",
+    accuracy="1e-5 of the size of sigma_t",
     window=True,
     requires=_lacks_running_statistics,
     batches=input.moments(reduce="feature"),
@@ -67,9 +69,7 @@ def var_tid(
     |sigma - sigma_t| / sigma_t. Reads every step, whatever the schedule of its values.
 
     Formula: mean_t ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8)
-    Unit: ratio
     Source: arXiv 2210.05153
-    Accuracy: 1e-5 of the size of sigma_t
     """
     sigma = var.sqrt()
     difference = batches.std - sigma

@@ -9,47 +9,51 @@ from taiyi_fx.quantities.places import output_grad, previous
 from taiyi_fx.quantities.stock.similarity import cosine
 
 
-@quantity("OutputGradSndNorm", batched=True, norm=output_grad.norm)
+@quantity("OutputGradSndNorm", accuracy="1e-5", batched=True, norm=output_grad.norm)
 def output_grad_snd_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the loss's gradient with respect to the output.
 
     Formula: ||g_y||_2
-    Accuracy: 1e-5
     """
     return norm
 
 
-@quantity("OutputGradNorm", batched=True, norm=output_grad.norm)
+@quantity("OutputGradNorm", accuracy="1e-5", batched=True, norm=output_grad.norm)
 def output_grad_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of the output's gradient: another name of OutputGradSndNorm.
 
     Formula: ||g_y||_2
-    Accuracy: 1e-5
     """
     return norm
 
 
-@quantity("OutputGradRMS", batched=True, norm=output_grad.norm, n=output_grad.count)
+@quantity(
+    "OutputGradRMS", accuracy="1e-5", batched=True, norm=output_grad.norm, n=output_grad.count
+)
 def output_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of the output's gradient over its elements.
 
     Formula: ||g_y||_2 / sqrt(numel)
-    Accuracy: 1e-5
     """
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("OutputGradAbsMax", batched=True, largest=output_grad.abs_max)
+@quantity("OutputGradAbsMax", accuracy="exact", batched=True, largest=output_grad.abs_max)
 def output_grad_abs_max(largest: Tensor) -> Tensor:
     """Largest absolute value in the output's gradient.
 
     Formula: max |g_y|
-    Accuracy: exact
     """
     return largest
 
 
-@quantity("OutputGradCorrelation", g=output_grad.raw, before=previous(output_grad.raw))
+@quantity(
+    "OutputGradCorrelation",
+    unit="cosine",
+    accuracy="1e-5 absolute",
+    g=output_grad.raw,
+    before=previous(output_grad.raw),
+)
 def output_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     """Cosine of the output's gradient with that of the previous due step, in [-1, 1].
 
@@ -57,8 +61,6 @@ def output_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     gradients have none: NaN. Keeps a whole gradient from one due step to the next.
 
     Formula: <g_t, g_(t-1)> / (||g_t||_2 ||g_(t-1)||_2)
-    Unit: cosine
-    Accuracy: 1e-5 absolute
     """
     if before is None:
         raise NoValue("this is the first due step: there is no gradient before it")

@@ -24,7 +24,14 @@ _WEIGHT = Elsewhere(weight, "the weight", "W")
 _WEIGHT_GRAD = Elsewhere(weight_grad, "the weight's gradient", "g_W")
 
 
-@quantity("NonFinite", batched=True, found=output.non_finites)
+@quantity(
+    "NonFinite",
+    unit="elements",
+    accuracy="exact",
+    health="counts_non_finite",
+    batched=True,
+    found=output.non_finites,
+)
 def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
     """How many elements of the output are NaN or infinite.
 
@@ -32,13 +39,18 @@ def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
     a step, in order of execution, where there was one.
 
     Formula: count of NaN in y + count of Inf
-    Unit: elements
-    Accuracy: exact
     """
     return {"": found.nan + found.inf, "NaN": found.nan, "Inf": found.inf}
 
 
-@quantity("UnderflowRate", batched=True, counts=output.out_of_range)
+@quantity(
+    "UnderflowRate",
+    unit="share",
+    accuracy="exact counts, of float64 tensors after rounding to float32",
+    health="share_of_trouble",
+    batched=True,
+    counts=output.out_of_range,
+)
 def underflow_rate(counts: OutOfRangeValue) -> Tensor:
     """Share of the non-zero elements of the output that are too small for a ``format``.
 
@@ -46,13 +58,18 @@ def underflow_rate(counts: OutOfRangeValue) -> Tensor:
     with ``loss_scaled=True`` of the scaled one, as they flow. NaN without any such element.
 
     Formula: (elements with 0 < |y| < smallest normal) / (elements with y != 0)
-    Unit: share
-    Accuracy: exact counts, of float64 tensors after rounding to float32
     """
     return ratio(counts.below, counts.n)
 
 
-@quantity("OverflowRate", batched=True, counts=output.out_of_range)
+@quantity(
+    "OverflowRate",
+    unit="share",
+    accuracy="exact counts, of float64 tensors after rounding to float32",
+    health="share_of_trouble",
+    batched=True,
+    counts=output.out_of_range,
+)
 def overflow_rate(counts: OutOfRangeValue) -> Tensor:
     """Share of the non-zero elements of the output that are too large for a ``format``.
 
@@ -60,26 +77,27 @@ def overflow_rate(counts: OutOfRangeValue) -> Tensor:
     ``loss_scaled=True`` of the scaled one, as they flow. NaN without any such element.
 
     Formula: (elements with |y| > largest number) / (elements with y != 0)
-    Unit: share
-    Accuracy: exact counts, of float64 tensors after rounding to float32
     """
     return ratio(counts.above, counts.n)
 
 
-@quantity("Kurtosis", batched=True, found=output.fourth_moment)
+@quantity("Kurtosis", unit="ratio", accuracy="1e-5", batched=True, found=output.fourth_moment)
 def kurtosis(found: KurtosisValue) -> Tensor:
     """Kurtosis of all elements of the output: 3 for a normal distribution, large with outliers.
 
     NaN for constants.
 
     Formula: E[(y - mean)^4] / var^2, var biased
-    Unit: ratio
-    Accuracy: 1e-5
     """
     return found.kurtosis
 
 
-@quantity("Histogram", counts=output.histogram)
+@quantity(
+    "Histogram",
+    unit="elements",
+    accuracy="exact counts, of float64 tensors after rounding to float32",
+    counts=output.histogram,
+)
 def histogram(counts: Tensor) -> Tensor:
     """Histogram of the output by sign and power of two, as 514 counts.
 
@@ -87,20 +105,17 @@ def histogram(counts: Tensor) -> Tensor:
     ``taiyi_fx.reductions.histogram_edges()``.
 
     Formula: count of 2^e <= |y| < 2^(e+1) for each sign and e
-    Unit: elements
-    Accuracy: exact counts, of float64 tensors after rounding to float32
     """
     return counts
 
 
-@quantity("Quantiles", found=output.quantiles)
+@quantity("Quantiles", accuracy="within a factor of two, or exact", found=output.quantiles)
 def quantiles(found: QuantilesValue) -> dict[str, Tensor]:
     """Quantiles of all elements of the output, as ``Quantiles.p5``, ``Quantiles.p50`` and so on.
 
     For the shares ``q``. From a histogram by powers of two; with ``exact=True`` from all elements.
 
     Formula: the k-th smallest of y, k = q (n - 1), linear between two
-    Accuracy: within a factor of two, or exact
     """
     pairs = zip(found.q, found.values, strict=True)
     return {f"p{100 * share:g}": value for share, value in pairs}

@@ -18,7 +18,7 @@ IMAGES = ("FeatureMap", "WeightImage")
 """The quantities whose values are pictures, H x W numbers from 0 (black) to 1 (white)."""
 
 
-@quantity("FeatureMap", maps=output.reduce(Maps))
+@quantity("FeatureMap", unit="grey from 0 to 1", accuracy="1e-6", maps=output.reduce(Maps))
 def feature_map(maps: Tensor) -> Tensor:
     """A picture of the output's first feature maps: a row for each sample, a column a channel.
 
@@ -27,8 +27,6 @@ def feature_map(maps: Tensor) -> Tensor:
     Lines of 1 lie between tiles.
 
     Formula: (y - min y) / (max y - min y), over the finite elements of each tile
-    Unit: grey from 0 to 1
-    Accuracy: 1e-6
     """
     return _grid(maps)
 
@@ -40,7 +38,13 @@ def _no_kernels(module: nn.Module) -> str | None:
     return None
 
 
-@quantity("WeightImage", requires=_no_kernels, kernels=weight.raw(max_elements=None))
+@quantity(
+    "WeightImage",
+    unit="grey from 0 to 1",
+    accuracy="1e-6",
+    requires=_no_kernels,
+    kernels=weight.raw(max_elements=None),
+)
 def weight_image(
     kernels: Tensor,
     *,
@@ -53,8 +57,6 @@ def weight_image(
     inputs as columns. Tiles are as those of ``FeatureMap``.
 
     Formula: (W - min W) / (max W - min W), over the finite elements of each kernel
-    Unit: grey from 0 to 1
-    Accuracy: 1e-6
     """
     if kernels.ndim != 4:
         raise ValueError(f"a picture takes 2-D kernels, not a shape of {tuple(kernels.shape)}")

@@ -9,7 +9,7 @@ from taiyi_fx.quantities.places import output
 from taiyi_fx.reductions import ScalarValue
 
 
-@quantity("Loss", batched=True, scalar=output.scalar)
+@quantity("Loss", accuracy="1e-5", batched=True, scalar=output.scalar)
 def loss(scalar: ScalarValue) -> Tensor:
     """What a loss module, or a model that returns its loss, returns: a scalar.
 
@@ -17,6 +17,5 @@ def loss(scalar: ScalarValue) -> Tensor:
     Of a model that returns its loss among other things, ask with ``tensor="loss"``.
 
     Formula: mean over calls of y
-    Accuracy: 1e-5
     """
     return scalar.total / scalar.n

@@ -12,7 +12,7 @@ from taiyi_fx.quantities.places import pair
 from taiyi_fx.reductions import NoiseValue, PerSampleValue
 
 
-@quantity("PerSampleGradNorm", found=pair.sample_grad_norms)
+@quantity("PerSampleGradNorm", accuracy="1e-4", found=pair.sample_grad_norms)
 def per_sample_grad_norm(found: PerSampleValue) -> Tensor:
     """Norm of each sample's gradient of the weight, for a loss that is a mean over samples.
 
@@ -23,7 +23,6 @@ def per_sample_grad_norm(found: PerSampleValue) -> Tensor:
 
     Formula: ||dL_i/dW||_2 = N ||sum_t g_it x_it^T||_2, L = mean_i L_i
     Source: Goodfellow 2015, arXiv 1510.01799; Li et al., arXiv 2110.05679
-    Accuracy: 1e-4
     """
     return found.norms * found.n
 
@@ -46,7 +45,13 @@ def noise_scale(found: Sequence[NoiseValue]) -> dict[str, Tensor]:
     return {name: torch.where(n < 2, torch.nan, value) for name, value in parts.items()}
 
 
-@quantity("GradientNoiseScale", found=pair.noise, over_all=noise_scale)
+@quantity(
+    "GradientNoiseScale",
+    unit="samples",
+    accuracy="1e-4 of either, beside their cancellation",
+    found=pair.noise,
+    over_all=noise_scale,
+)
 def gradient_noise_scale(found: NoiseValue) -> dict[str, Tensor]:
     """Batch size at which the gradient's noise is as large as its signal, for a layer's weight.
 
@@ -57,8 +62,6 @@ def gradient_noise_scale(found: NoiseValue) -> dict[str, Tensor]:
     noise prevails: then so is the ratio. NaN for a single sample.
 
     Formula: B_simple = tr(Sigma) / ||G||^2, both by the unbiased estimators for batches of 1 and N
-    Unit: samples
     Source: arXiv 1812.06162, appendix A
-    Accuracy: 1e-4 of either, beside their cancellation
     """
     return noise_scale([found])

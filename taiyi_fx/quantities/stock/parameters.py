@@ -14,70 +14,83 @@ from taiyi_fx.quantities.stock.similarity import cosine
 from taiyi_fx.reductions import MatrixSingularValues, Norm, accumulated, ratio
 
 
-@quantity("ParameterNorm", batched=True, norm=parameter.norm)
+@quantity("ParameterNorm", accuracy="1e-5", health="lasting", batched=True, norm=parameter.norm)
 def parameter_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of each named parameter.
 
     Formula: ||p||_2
-    Accuracy: 1e-5
     """
     return norm
 
 
-@quantity("ParameterRMS", batched=True, norm=parameter.norm, n=parameter.count)
+@quantity(
+    "ParameterRMS",
+    accuracy="1e-5",
+    health="lasting",
+    batched=True,
+    norm=parameter.norm,
+    n=parameter.count,
+)
 def parameter_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of each named parameter.
 
     Formula: ||p||_2 / sqrt(numel)
-    Accuracy: 1e-5
     """
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("ParameterGradNorm", batched=True, norm=parameter_grad.norm)
+@quantity("ParameterGradNorm", accuracy="1e-5", batched=True, norm=parameter_grad.norm)
 def parameter_grad_norm(norm: Tensor) -> Tensor:
     """Euclidean norm of each parameter's gradient; none where no gradient came.
 
     Formula: ||p.grad||_2
-    Accuracy: 1e-5
     """
     return norm
 
 
-@quantity("ParameterGradRMS", batched=True, norm=parameter_grad.norm, n=parameter_grad.count)
+@quantity(
+    "ParameterGradRMS",
+    accuracy="1e-5",
+    batched=True,
+    norm=parameter_grad.norm,
+    n=parameter_grad.count,
+)
 def parameter_grad_rms(norm: Tensor, n: Tensor) -> Tensor:
     """Root mean square of each parameter's gradient.
 
     Formula: ||p.grad||_2 / sqrt(numel)
-    Accuracy: 1e-5
     """
     return norm / n.to(norm.dtype).sqrt()
 
 
-@quantity("ParameterGradCorrelation", g=parameter_grad.raw, before=previous(parameter_grad.raw))
+@quantity(
+    "ParameterGradCorrelation",
+    unit="cosine",
+    accuracy="1e-5 absolute",
+    g=parameter_grad.raw,
+    before=previous(parameter_grad.raw),
+)
 def parameter_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     """Cosine of each parameter's gradient with that of the previous due step, in [-1, 1].
 
     None at the first due step; NaN where a gradient is zero.
 
     Formula: <g_t, g_(t-1)> / (||g_t||_2 ||g_(t-1)||_2)
-    Unit: cosine
-    Accuracy: 1e-5 absolute
     """
     if before is None or before.shape != g.shape:
         raise NoValue("this is the first due step: there is no gradient before it")
     return cosine(g, before)
 
 
-@quantity("ParameterGradActivationRate", g=parameter_grad.raw)
+@quantity(
+    "ParameterGradActivationRate", unit="share", accuracy="exact counts", g=parameter_grad.raw
+)
 def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     """Share of a parameter's output units (its axis 0) that got a gradient.
 
     One that is not zero exactly, or with ``eps`` one larger than that in absolute value.
 
     Formula: (units with any |g| > eps) / units
-    Unit: share
-    Accuracy: exact counts
     """
     units = g.reshape(len(g), -1) if g.ndim else g.reshape(1, 1)
     largest = units.abs().amax(1) if units.numel() else units.new_zeros(len(units))
@@ -85,41 +98,55 @@ def parameter_grad_activation_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     return torch.where(largest.isnan().any(), torch.nan, share)
 
 
-@quantity("ParameterGradDeathRate", g=parameter_grad.raw)
+@quantity(
+    "ParameterGradDeathRate",
+    unit="share",
+    accuracy="exact counts",
+    health="share_of_trouble",
+    g=parameter_grad.raw,
+)
 def parameter_grad_death_rate(g: Tensor, *, eps: float = 0.0) -> Tensor:
     """Share of a parameter's output units (its axis 0) that got no gradient.
 
     Formula: 1 - (units with any |g| > eps) / units
-    Unit: share
-    Accuracy: exact counts
     """
     return 1 - parameter_grad_activation_rate(g, eps=eps)
 
 
-@quantity("ParameterUpdateNorm", now=parameter.raw, before=previous(parameter.raw))
+@quantity(
+    "ParameterUpdateNorm",
+    accuracy="1e-5 beside the rounding of the parameters themselves",
+    now=parameter.raw,
+    before=previous(parameter.raw),
+)
 def parameter_update_norm(now: Tensor, before: Tensor | None) -> Tensor:
     """Euclidean norm of how far each parameter moved since the previous due step.
 
     None at the first. Keeps a copy of the parameter.
 
     Formula: ||u||_2, u = p_t - p_(t-1)
-    Accuracy: 1e-5 beside the rounding of the parameters themselves
     """
     return _norm(_update(now, before))
 
 
-@quantity("ParameterUpdateRMS", now=parameter.raw, before=previous(parameter.raw))
+@quantity(
+    "ParameterUpdateRMS",
+    accuracy="1e-5 beside the rounding of the parameters themselves",
+    now=parameter.raw,
+    before=previous(parameter.raw),
+)
 def parameter_update_rms(now: Tensor, before: Tensor | None) -> Tensor:
     """Root mean square of how far each parameter moved since the previous due step.
 
     Formula: ||u||_2 / sqrt(numel), u = p_t - p_(t-1)
-    Accuracy: 1e-5 beside the rounding of the parameters themselves
     """
     return _norm(_update(now, before)) / now.numel() ** 0.5
 
 
 @quantity(
     "ParameterUpdateCorrelation",
+    unit="cosine",
+    accuracy="1e-5 absolute, beside the rounding of the parameters themselves",
     now=parameter.raw,
     before=previous(parameter.raw),
     earlier=previous(previous(parameter.raw)),
@@ -132,23 +159,26 @@ def parameter_update_correlation(
     None at the first two due steps; NaN where it stood still. Keeps two copies of the parameter.
 
     Formula: <u_t, u_(t-1)> / (||u_t||_2 ||u_(t-1)||_2), u_t = p_t - p_(t-1)
-    Unit: cosine
-    Accuracy: 1e-5 absolute, beside the rounding of the parameters themselves
     """
     if before is None or earlier is None:
         raise NoValue("two due steps have to come before")
     return cosine(_update(now, before), _update(before, earlier))
 
 
-@quantity("UpdateRatio", now=parameter.raw, before=previous(parameter.raw))
+@quantity(
+    "UpdateRatio",
+    unit="ratio",
+    accuracy="1e-5 beside the rounding of the parameters themselves",
+    health="step_size",
+    now=parameter.raw,
+    before=previous(parameter.raw),
+)
 def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
     """How far each parameter moved since the previous due step, beside its size.
 
     None at the first; NaN where it was zero. Healthy training is often near 1e-3.
 
     Formula: ||p_t - p_(t-1)||_2 / ||p_(t-1)||_2
-    Unit: ratio
-    Accuracy: 1e-5 beside the rounding of the parameters themselves
     """
     moved = _norm(_update(now, before))
     assert before is not None
@@ -156,15 +186,19 @@ def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
     return torch.where(size == 0, torch.nan, moved / size)
 
 
-@quantity("ParameterCondition", batched=True, singular=parameter.matrix_singular)
+@quantity(
+    "ParameterCondition",
+    unit="ratio",
+    accuracy="1e-4 where well conditioned",
+    batched=True,
+    singular=parameter.matrix_singular,
+)
 def parameter_condition(singular: MatrixSingularValues) -> Tensor:
     """Condition number of each parameter as a matrix, axis 0 by the rest.
 
     +inf where the smallest singular value is zero: at or below sigma_1 max(shape) eps.
 
     Formula: sigma_1 / sigma_min
-    Unit: ratio
-    Accuracy: 1e-4 where well conditioned
     """
     values = singular.values
     smallest = values[..., -1]

@@ -9,61 +9,55 @@ from taiyi_fx.quantities.places import input, input_grad, output, output_grad
 from taiyi_fx.reductions import SpectrumValue
 
 
-@quantity("ForwardInput", x=input.raw)
+@quantity("ForwardInput", accuracy="exact", x=input.raw)
 def forward_input(x: Tensor) -> Tensor:
     """A copy of the input, several micro-batches joined; ``max_elements`` bounds it.
 
     Formula: x
-    Accuracy: exact
     """
     return x
 
 
-@quantity("ForwardOutput", y=output.raw)
+@quantity("ForwardOutput", accuracy="exact", y=output.raw)
 def forward_output(y: Tensor) -> Tensor:
     """A copy of the output, several micro-batches joined; ``max_elements`` bounds it.
 
     Formula: y
-    Accuracy: exact
     """
     return y
 
 
-@quantity("BackwardInput", g=input_grad.raw)
+@quantity("BackwardInput", accuracy="exact", g=input_grad.raw)
 def backward_input(g: Tensor) -> Tensor:
     """A copy of the gradient of this call's input; ``max_elements`` bounds it.
 
     Formula: g_x
-    Accuracy: exact
     """
     return g
 
 
-@quantity("BackwardOutput", g=output_grad.raw)
+@quantity("BackwardOutput", accuracy="exact", g=output_grad.raw)
 def backward_output(g: Tensor) -> Tensor:
     """A copy of the gradient of the output; ``max_elements`` bounds it.
 
     Formula: g_y
-    Accuracy: exact
     """
     return g
 
 
-@quantity("ForwardInputEigOfCov", spectrum=input.spectrum)
+@quantity("ForwardInputEigOfCov", accuracy="1e-4 of the largest", spectrum=input.spectrum)
 def forward_input_eig_of_cov(spectrum: SpectrumValue) -> Tensor:
     """All eigenvalues of the input's covariance, in descending order.
 
     Formula: lambda_1, ..., lambda_C
-    Accuracy: 1e-4 of the largest
     """
     return spectrum.eigenvalues
 
 
-@quantity("BackwardOutputEigOfCov", spectrum=output_grad.spectrum)
+@quantity("BackwardOutputEigOfCov", accuracy="1e-4 of the largest", spectrum=output_grad.spectrum)
 def backward_output_eig_of_cov(spectrum: SpectrumValue) -> Tensor:
     """All eigenvalues of the output gradient's covariance, in descending order.
 
     Formula: lambda_1, ..., lambda_C
-    Accuracy: 1e-4 of the largest
     """
     return spectrum.eigenvalues

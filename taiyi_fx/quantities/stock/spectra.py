@@ -35,73 +35,95 @@ def condition(spectrum: SpectrumValue, p: float | None = None) -> Tensor:
     return torch.where(chosen.isnan(), torch.nan, infinite)
 
 
-@quantity("InputCovMaxEig", batched=True, spectrum=input.spectrum)
+@quantity(
+    "InputCovMaxEig", accuracy="1e-4", health="lasting", batched=True, spectrum=input.spectrum
+)
 def input_cov_max_eig(spectrum: SpectrumValue) -> Tensor:
     """Largest eigenvalue of the covariance of the input; with one feature, its variance.
 
     Formula: lambda_1
-    Accuracy: 1e-4
     """
     return spectrum.largest
 
 
-@quantity("InputCovStableRank", batched=True, spectrum=input.spectrum)
+@quantity(
+    "InputCovStableRank",
+    unit="directions",
+    accuracy="1e-4",
+    health="lasting",
+    batched=True,
+    spectrum=input.spectrum,
+)
 def input_cov_stable_rank(spectrum: SpectrumValue) -> Tensor:
     """Stable rank of the covariance of the input; NaN where its largest eigenvalue is zero.
 
     Formula: sum_k lambda_k / lambda_1
-    Unit: directions
-    Accuracy: 1e-4
     """
     return spectrum.trace / spectrum.largest
 
 
-@quantity("InputCovCondition", batched=True, spectrum=input.spectrum)
+@quantity(
+    "InputCovCondition",
+    unit="ratio",
+    accuracy="1e-4 where well conditioned",
+    batched=True,
+    spectrum=input.spectrum,
+)
 def input_cov_condition(spectrum: SpectrumValue, *, p: Share = None) -> Tensor:
     """Condition number of the covariance of the input.
 
     With ``p``, over the eigenvalue at floor(p C), counted from 0. +inf where that is zero.
 
     Formula: lambda_1 / lambda_C, or lambda_1 / lambda_k, k = floor(p C)
-    Unit: ratio
     Source: arXiv 2002.10801
-    Accuracy: 1e-4 where well conditioned
     """
     return condition(spectrum, p)
 
 
-@quantity("InputCovCondition20", batched=True, spectrum=input.spectrum)
+@quantity(
+    "InputCovCondition20",
+    unit="ratio",
+    accuracy="1e-4 where well conditioned",
+    batched=True,
+    spectrum=input.spectrum,
+)
 def input_cov_condition_20(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 20 % eigenvalue of the covariance of the input.
 
     Formula: lambda_1 / lambda_k, k = floor(0.2 C) counted from 0
-    Unit: ratio
     Source: arXiv 2002.10801
-    Accuracy: 1e-4 where well conditioned
     """
     return condition(spectrum, 0.2)
 
 
-@quantity("InputCovCondition50", batched=True, spectrum=input.spectrum)
+@quantity(
+    "InputCovCondition50",
+    unit="ratio",
+    accuracy="1e-4 where well conditioned",
+    batched=True,
+    spectrum=input.spectrum,
+)
 def input_cov_condition_50(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 50 % eigenvalue of the covariance of the input.
 
     Formula: lambda_1 / lambda_k, k = floor(0.5 C) counted from 0
-    Unit: ratio
     Source: arXiv 2002.10801
-    Accuracy: 1e-4 where well conditioned
     """
     return condition(spectrum, 0.5)
 
 
-@quantity("InputCovCondition80", batched=True, spectrum=input.spectrum)
+@quantity(
+    "InputCovCondition80",
+    unit="ratio",
+    accuracy="1e-4 where well conditioned",
+    batched=True,
+    spectrum=input.spectrum,
+)
 def input_cov_condition_80(spectrum: SpectrumValue) -> Tensor:
     """Largest over the 80 % eigenvalue of the covariance of the input.
 
     Formula: lambda_1 / lambda_k, k = floor(0.8 C) counted from 0
-    Unit: ratio
     Source: arXiv 2002.10801
-    Accuracy: 1e-4 where well conditioned
     """
     return condition(spectrum, 0.8)
 
@@ -115,34 +137,36 @@ for _made in (
     input_cov_condition_80,
 ):
     _name = _made.name.replace("Input", "OutputGrad")
-    also_at(_made, {_name: _OUTPUT_GRAD}, instead_of=("the input", "x"))
+    also_at(_made, {_name: _OUTPUT_GRAD}, instead_of=("the input", "x"), lasts=False)
 
 
-@quantity("ParticipationRatio", batched=True, spectrum=output.spectrum)
+@quantity(
+    "ParticipationRatio",
+    unit="directions",
+    accuracy="1e-4",
+    health="lasting",
+    batched=True,
+    spectrum=output.spectrum,
+)
 def participation_ratio(spectrum: SpectrumValue) -> Tensor:
     """How many directions the variance of the output is spread over, from 1 to C.
 
     Needs no eigenvalues: both sums are those of the covariance matrix itself. NaN for constants.
 
     Formula: (sum_k lambda_k)^2 / sum_k lambda_k^2
-    Unit: directions
     Source: Gao et al. 2017, bioRxiv 214262
-    Accuracy: 1e-4
     """
     return spectrum.trace.square() / spectrum.square_sum
 
 
-also_at(
-    participation_ratio,
-    {
-        "InputParticipationRatio": Elsewhere(input, "the input", "x"),
-        "OutputGradParticipationRatio": _OUTPUT_GRAD,
-    },
-)
+also_at(participation_ratio, {"InputParticipationRatio": Elsewhere(input, "the input", "x")})
+also_at(participation_ratio, {"OutputGradParticipationRatio": _OUTPUT_GRAD}, lasts=False)
 
 
 @quantity(
     "FisherCondition",
+    unit="ratio",
+    accuracy="2e-4 where well conditioned",
     batched=True,
     inputs=input.spectrum(centered=False),
     gradients=output_grad.spectrum(centered=False),
@@ -153,23 +177,26 @@ def fisher_condition(inputs: SpectrumValue, gradients: SpectrumValue) -> Tensor:
     Of input rows a and output gradient rows g; +inf where either matrix is singular.
 
     Formula: kappa(E[a a^T]) kappa(E[g g^T]), kappa = lambda_1 / lambda_C
-    Unit: ratio
     Source: arXiv 2002.10801
-    Accuracy: 2e-4 where well conditioned
     """
     return condition(inputs) * condition(gradients)
 
 
-@quantity("RankMe", batched=True, singular=output.singular)
+@quantity(
+    "RankMe",
+    unit="directions",
+    accuracy="1e-4",
+    health="lasting",
+    batched=True,
+    singular=output.singular,
+)
 def rank_me(singular: SingularValues) -> dict[str, Tensor]:
     """Effective rank of the output as a representation: exp of its singular values' entropy.
 
     All zero gives NaN. Bounded by the number of rows N, recorded beside it as ``RankMe.N``.
 
     Formula: exp(-sum_k p_k log p_k), p_k = sigma_k / ||sigma||_1 + 1e-7
-    Unit: directions
     Source: arXiv 2210.02885
-    Accuracy: 1e-4
     """
     values, n = singular
     values = values.double() / values.amax(-1, keepdim=True)

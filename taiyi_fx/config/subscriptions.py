@@ -1,0 +1,136 @@
+"""Subscriptions: a checked configuration, as all later steps read it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from taiyi_fx.config.edits import Edit
+from taiyi_fx.config.function_targets import Function
+from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.ir import (
+    CALL_PORTS,
+    GRADIENT_PORTS,
+    Change,
+    Plan,
+    Reading,
+    Target,
+    capabilities,
+)
+from taiyi_fx.quantities.declare import Quantity, Request
+from taiyi_fx.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """One quantity of one module, with its schedules, options and readings.
+
+    Attributes:
+        module: The module's dotted name.
+        quantity: The quantity that is computed.
+        options: Its options, as sorted pairs.
+        schedules: It is due when any of them is.
+        readings: The readings behind the quantity's parameters.
+        arguments: The options that go to the quantity's function itself.
+        label: The quantity's name in records.
+    """
+
+    module: str
+    quantity: Quantity
+    options: tuple[tuple[str, Any], ...]
+    schedules: tuple[Schedule, ...]
+    readings: Mapping[str, Reading] = field(compare=False)
+    arguments: Mapping[str, Any] = field(compare=False)
+    label: str
+
+    @functools.cached_property
+    def absence(self) -> str:
+        """The reason for a value that is missing, where only the device knows that it is."""
+        ports = {reading.site.port for reading in self.readings.values()}
+        is_of_gradient = not ports.isdisjoint(GRADIENT_PORTS)
+        return "no gradient reached it" if is_of_gradient else "the module was not called"
+
+    @property
+    def is_of_model(self) -> bool:
+        """True if the model itself has a series of this name."""
+        return not self.module or self.quantity.over_all is not None
+
+    @functools.cached_property
+    def is_costly(self) -> bool:
+        """True if finishing one of its readings takes a decomposition."""
+        return any(capabilities(r.reduction).is_costly for r in self.readings.values())
+
+    @functools.cached_property
+    def counts_non_finite(self) -> Reading | None:
+        """The reading in which it counts NaN and Inf; None if it is no such count."""
+        counts = self.quantity.health == "counts_non_finite"
+        return next(iter(self.readings.values())) if counts else None
+
+    @functools.cached_property
+    def is_of_weight_gradients(self) -> bool:
+        """True if it is of the weight's gradient sample by sample."""
+        return any(capabilities(r.reduction).needs_layer for r in self.readings.values())
+
+    @functools.cached_property
+    def is_at_calls(self) -> bool:
+        """True if one of its readings is made at calls of the module."""
+        return any(reading.site.port in CALL_PORTS for reading in self.readings.values())
+
+
+@dataclass(frozen=True)
+class FunctionRequests:
+    """The requests of a configuration for the calls of one function.
+
+    Attributes:
+        path: The place in the configuration, for errors: ``cfg[relu]``.
+        function: The function.
+        requests: Quantities and edits, each with its path.
+    """
+
+    path: str
+    function: Function
+    requests: tuple[tuple[str, Request | Edit], ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A checked configuration.
+
+    Attributes:
+        subscriptions: All quantities of all modules, in the order of the model's modules, and
+            then those of calls of functions.
+        of_functions: Requests for calls of functions: they have a place only once the model is
+            traced.
+        passed_over: Modules that a key matches but that are left out, and why.
+        edits: Changes with their modules, in the order of the configuration.
+    """
+
+    subscriptions: tuple[Subscription, ...]
+    of_functions: tuple[FunctionRequests, ...] = ()
+    passed_over: Mapping[str, str] = field(default_factory=dict)
+    edits: tuple[tuple[str, Change], ...] = ()
+
+    def targets(self, *, evaluation: bool = False) -> TraceTargets:
+        """The modules and functions that a trace has to mark."""
+        names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
+        names.update((module, None) for module, _ in self.edits)
+        # Only a graph shows where they are to be made.
+        evaluation |= any(isinstance(r, Edit) for of in self.of_functions for _, r in of.requests)
+        return TraceTargets(names.keys(), [of.function for of in self.of_functions], evaluation)
+
+    def plan(self) -> Plan:
+        """The readings and changes to make at calls, by module."""
+        readings: dict[str, set[Reading]] = {}
+        for subscription in self.subscriptions:
+            found = readings.setdefault(subscription.module, set())
+            found.update(r for r in subscription.readings.values() if r.site.port in CALL_PORTS)
+        changes: dict[str, tuple[Change, ...]] = {}
+        for module, change in self.edits:
+            readings.setdefault(module, set())
+            changes[module] = (*changes.get(module, ()), change)
+        return {
+            name: Target(name, frozenset(found), changes.get(name, ()))
+            for name, found in readings.items()
+        }

@@ -1,0 +1,24 @@
+"""How far a batch is from the statistics that inference uses."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.quantities.stock.recorded import recorded
+
+
+def test_a_window_is_the_mean_over_all_its_steps():
+    layer = nn.BatchNorm1d(2, momentum=0.0)  # the running statistics stay 0 and 1
+    batches = [torch.randn(8, 2) + shift for shift in (0.0, 1.0, 2.0)]
+    found = recorded(layer, ["MeanTID", "linear(2, 0)"], *batches)
+    each = [x.mean(0).norm().item() / 2**0.5 for x in batches]
+    assert found[0] == pytest.approx(each[0], rel=1e-4)
+    assert found[2] == pytest.approx(sum(each[1:]) / 2, rel=1e-4)
+
+
+def test_the_papers_variant_is_a_mean_over_channels():
+    layer = nn.BatchNorm1d(2, momentum=0.0)
+    x = torch.randn(8, 2)
+    found = recorded(layer, ["VarTID", "every(1)", {"variant": "paper"}], x)
+    expected = ((x.std(0) - 1).abs() / x.std(0)).mean().item()
+    assert found[0] == pytest.approx(expected, rel=1e-4)

@@ -1,0 +1,32 @@
+"""Copies of tensors and of their signs."""
+
+import pytest
+import torch
+
+from taiyi_fx.reductions import Raw, Sign
+
+
+@pytest.mark.parametrize(("bound", "shape"), [(None, (5, 3)), (7, (2, 3)), (15, (5, 3)), (2, (2,))])
+def test_a_bound_keeps_the_leading_rows_that_fit(bound, shape):
+    x = torch.randn(5, 3)
+    (kept,) = Raw(max_elements=bound).measure(x)
+    assert kept.shape == shape
+    assert torch.equal(kept.reshape(-1), x.reshape(-1)[: kept.numel()])
+
+
+def test_rows_of_other_shapes_are_joined_flattened():
+    (joined,) = Raw().merge((torch.zeros(2, 3),), (torch.ones(1, 4),))
+    assert joined.tolist() == [0] * 6 + [1] * 4
+
+
+def test_signs_are_bytes_and_nan_has_none():
+    x = torch.tensor([-2.0, -0.0, 3.0, torch.nan, -torch.inf])
+    (kept,) = Sign().measure(x)
+    assert kept.dtype == torch.int8
+    assert kept.tolist() == [-1, 0, 1, 0, -1]
+    assert Sign().scale((kept,), -1.0)[0].tolist() == [1, 0, -1, 0, 1]
+
+
+def test_a_bound_is_positive():
+    with pytest.raises(ValueError, match="max_elements must be a positive whole number, not 0"):
+        Raw(max_elements=0)
