@@ -11,7 +11,7 @@ import torch
 from hypothesis import strategies as st
 
 from taiyi_fx.quantities.declare import Quantity
-from taiyi_fx.quantities.places import Missing
+from taiyi_fx.quantities.places import NotApplicable
 from taiyi_fx.testing.module import ModuleRecipe, likes
 from taiyi_fx.testing.steps import one_step
 from taiyi_fx.testing.tensor import TensorRecipe
@@ -98,11 +98,11 @@ def _holders(
         try:
             quantity.for_each(recipe.make(), options)
             found.append(recipe)
-        except Missing:
+        except NotApplicable:
             continue
     if not found:
         raise TypeError(
-            f"{quantity.name} cannot be had of any module of the kit: give modules=, such as "
+            f"{quantity.name} is not available at any module of the kit: give modules=, such as "
             "modules(nn.Embedding)"
         )
     return tuple(found)
