@@ -1,12 +1,13 @@
 # Each works on a fresh machine:
 #   make demo              the tool at work
-#   make test              checks the code
+#   make test              checks the code, within ten minutes
+#   make test-all          the same and all that takes longer: inductor, kills, several ranks, a short zoo
 #   make docs              builds the documentation into build/docs and runs its code
 #   make zoo               instruments hundreds of real models; OPTIONS=--short: a few
 #   make zoo-libraries     those of a hundred other packages, which it installs; a part of make zoo
 #   make overhead          measures what watching costs; OPTIONS=--quick: a look
 #   make gpu               where there is a GPU: tests what needs one, and measures what watching costs
-#   make ranks             tests several ranks, compiled ones too: minutes
+#   make ranks             tests several ranks, compiled ones too; a part of make test-all
 #   make storage           measures what storing costs
 #   make costs             measures each quantity and writes the documentation's page of it
 #   make report-benchmark  measures a page of 12 million numbers
@@ -14,8 +15,10 @@
 #   make pictures          makes its pictures, with a Chromium of the system
 PYTHON ?= python3
 BIN := .venv/bin
+PYTEST = OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test docs zoo zoo-libraries overhead gpu ranks storage costs report-benchmark pages pictures clean
+.PHONY: demo test test-all docs zoo zoo-libraries overhead gpu ranks storage costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -25,12 +28,16 @@ test: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
-		$(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(PYTEST) -m 'not slow'
 	$(BIN)/python tests/check_wheel.py
 
+test-all: test
+	$(PYTEST) -m slow
+	$(MAKE) ranks
+	$(MAKE) zoo OPTIONS=--short
+
 ranks: .venv/installed
-	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed
+	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_compiled.py
 
 docs: .venv/installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
@@ -38,7 +45,7 @@ docs: .venv/installed
 	@echo 'open build/docs/index.html'
 
 pages: .venv/installed
-	$(BIN)/python -c 'from taiyi_fx.quantities.catalogue import page; print(page(), end="")' > docs/reference/quantities.md
+	$(BIN)/python docs/make_reference.py
 
 pictures: .venv/installed
 	$(BIN)/python docs/make_architecture.py
@@ -84,6 +91,7 @@ LISTS := benchmarks/zoo_models/libraries
 	touch $@
 
 .venv/installed: pyproject.toml constraints.txt
+	@echo 'Setting up .venv with torch and all that the tests need: some minutes, once.'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@

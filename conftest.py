@@ -12,8 +12,11 @@ from sybil.parsers.markdown import PythonCodeBlockParser
 RUN_BY_THEIR_TESTS = [
     "docs/coming-from/*.md",  # tests/docs/test_coming_from.py, with what they print
     # tests/docs/test_explanation.py, with what it prints
-    *(f"docs/explanation/{name}.md" for name in ("exactness", "how-a-probe-works", "islands")),
-    *(f"docs/explanation/{name}.md" for name in ("what-quantities-tell", "why-not-hooks")),
+    *(f"docs/explanation/{name}.md" for name in ("autotaiyi", "exactness", "how-a-probe-works")),
+    *(
+        f"docs/explanation/{name}.md"
+        for name in ("islands", "what-quantities-tell", "why-not-hooks")
+    ),
     # tests/docs/test_how_to.py, with what they print
     *(f"docs/how-to/{name}.md" for name in ("first-nan", "large-models", "compile")),
     *(f"docs/how-to/{name}.md" for name in ("amp-and-accumulation", "own-passes", "own-writers")),

@@ -99,7 +99,7 @@ MODELS: dict[str, Callable[[], taiyi_fx.InstrumentedModule]] = {
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "resnet50": {"depth": 2, "expand": ["layer1.0"]},
-    "gpt": {"depth": 4},  # by default the blocks in alert are open too
+    "gpt": {"depth": 4},  # by default the flagged blocks are open too
     "moe": {"depth": 5},
 }
 

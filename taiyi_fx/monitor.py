@@ -155,19 +155,19 @@ class Monitor:
         step = whole("step", step)
         if not self._is_formed:
             self._form()
+        scale = Scale.of(grad_scale)
         due = self._due.at(step)
-        failures: dict[Series, str] = {}
         try:
-            if due.asked or self._logged:
-                failures = self._collect(due, step, Scale.of(grad_scale))
-        finally:  # what a quantity raised, if strict: the next step is a new one all the same
-            self._installation.end_step()
-            self._prepare(step + 1)
+            self._track(due, step, scale)
+        except Exception as error:  # whatever it was, training goes on, and so does monitoring
+            if self._strict:
+                raise
+            self._queue.drop(step)
+            text = f"step {step} is dropped: {type(error).__name__}: {error}"
+            self._queue.report(
+                step, {(s.module, s.label): text for s, is_emitted in due.asked if is_emitted}
+            )
         self._warn_of_threads()
-        self._queue.report(step, failures)
-        self._queue.take(all_of_it=self._strict)
-        if self._writers:
-            self._queue.write_pending()
 
     def log(
         self,
@@ -330,6 +330,19 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
+
+    def _track(self, due: DueWork, step: int, scale: Scale) -> None:
+        failures: dict[Series, str] = {}
+        try:
+            if due.asked or self._logged:
+                failures = self._collect(due, step, scale)
+        finally:  # whatever a quantity raised, the next step is a new one
+            self._installation.end_step()
+            self._prepare(step + 1)
+        self._queue.report(step, failures)
+        self._queue.take(all_of_it=self._strict)
+        if self._writers:
+            self._queue.write_pending()
 
     def _prepare(self, step: int) -> None:
         self._step = step

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "taiyi_fx" / "report" / "static"
+PAGE = ROOT / "taiyi_fx" / "pictures" / "report" / "static"
 
 
 def main() -> None:

@@ -18,6 +18,14 @@ settings.register_profile(
 settings.load_profile("taiyi_fx")
 
 
+def pytest_collection_modifyitems(items):
+    """What inductor compiles takes long."""
+    for item in items:
+        values = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if any(isinstance(value, str) and value == "inductor" for value in values):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch):
     """What a test declares is gone after it."""

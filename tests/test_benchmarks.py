@@ -29,7 +29,10 @@ from taiyi_fx.config.check import check
 DOCS = Path(__file__).parent.parent / "docs"
 EAGER = ["plain again", "hooks by hand", "full backward hooks", "taiyi_fx"]
 
-pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
+]
 
 
 @pytest.mark.parametrize("model", CASES)

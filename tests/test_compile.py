@@ -613,6 +613,7 @@ def test_a_compiled_transform_is_not_read_as_in_eager_code():
     assert torch.allclose(run(x), model(x))
 
 
+@pytest.mark.slow
 def test_forked_processes_do_not_take_each_others_compiled_code():
     code = """
 import multiprocessing, os, sys

@@ -12,6 +12,8 @@ from benchmarks.gpu.models import CASES, TINY
 from benchmarks.gpu.table import table
 from benchmarks.overhead import memory, rounds
 
+pytestmark = pytest.mark.slow
+
 FEW = Mode((BASE, EACH[0]), {"backend": "aot_eager"})
 
 

@@ -190,6 +190,7 @@ def test_programs_train_as_the_plain_ones(program):
         assert_alike(*again, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
 @given(programs_to_probe())
 @settings(max_examples=25)

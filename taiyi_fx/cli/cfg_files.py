@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from taiyi_fx.cli.models import told
+from taiyi_fx.cli.models import failure_text
 from taiyi_fx.cli.refused import Refused
 
 
@@ -78,7 +78,7 @@ def _python(path: Path, text: str) -> CfgFile:
     except SyntaxError as error:
         raise Refused(f"{error.filename}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:  # the user's own code
-        raise Refused(told(f"running {path}", error)) from error
+        raise Refused(failure_text(f"running {path}", error)) from error
     if "cfg" not in names:
         raise Refused(f"{path}: it sets no `cfg`")
     cfg = names["cfg"]

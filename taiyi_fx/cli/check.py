@@ -1,4 +1,4 @@
-"""``taiyi-fx check``: whether a configuration fits a model, and what comes of it."""
+"""``taiyi-fx check``: a configuration checked on a model, with its probes and due steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a subcommand stands among the others."""
+"""Adding a subcommand: its help, its examples and its function."""
 
 from __future__ import annotations
 

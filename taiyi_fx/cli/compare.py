@@ -1,4 +1,4 @@
-"""``taiyi-fx compare``: where two runs part."""
+"""``taiyi-fx compare``: the first difference between two runs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _run(given: Namespace) -> int:
 
 
 class _Found(NamedTuple):
-    """What a comparison came to.
+    """The result of a comparison.
 
     Attributes:
         compared: How many series both runs have.
@@ -78,7 +78,7 @@ class _Found(NamedTuple):
 
     @property
     def gaps(self) -> dict[SeriesName, Divergence]:
-        """Those that agree wherever both runs have a value, and lack some in one run."""
+        """The number of series that lack values in one run and agree everywhere else."""
         return {name: first for name, first in self.differ.items() if not first.is_of_values}
 
 

@@ -1,4 +1,4 @@
-"""The first step at which a series of one run is not that of another."""
+"""The first step at which a series differs between two runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIRST_ROUNDED = 2.0**53
 
 
 class Divergence(NamedTuple):
-    """Where a series parts.
+    """The place where a series begins to differ.
 
     Attributes:
         step: The first step at which both runs have a value and these differ; if there is none, the
@@ -35,19 +35,19 @@ class Divergence(NamedTuple):
 
     @property
     def is_of_values(self) -> bool:
-        """Whether both runs have a value there."""
+        """True if both runs have a value there."""
         return self.one is not None and self.other is not None
 
     @property
     def order(self) -> tuple[bool, int]:
-        """What to sort by: differences of values first, by their step."""
+        """The sort key: differences of values first, by their step."""
         return not self.is_of_values, self.step
 
 
 def divergences(
     one: Run, other: Run, names: Iterable[SeriesName], rtol: float, atol: float
 ) -> dict[SeriesName, Divergence]:
-    """Where the series of two runs part, for those that do.
+    """The first difference of each series that differs between two runs.
 
     Two values agree if ``|a - b| <= atol + rtol |b|``, both are NaN, or the same Inf. Without
     tolerances they agree if they are equal, integers of any size included. A value that only one
@@ -75,13 +75,13 @@ def divergences(
 
 
 class _Held(NamedTuple):
-    """What a run has of a series, which may be both after it was resumed with another config."""
+    """The values of a series: numbers, tensors, or both after a resume with another config."""
 
     numbers: Curve | None
     tensors: Mapping[int, NDArray[Any]]
 
     def by_step(self) -> dict[int, NDArray[Any]]:
-        """All of it as tensors; where both are, the number, which no tensor agrees with."""
+        """All values as tensors; a step that has both gives its number, which no tensor equals."""
         numbers = zip(*self.numbers, strict=True) if self.numbers else ()
         return {**self.tensors, **{int(step): np.asarray(value) for step, value in numbers}}
 
@@ -142,12 +142,12 @@ def _of_numbers(one: Curve, other: Curve, rtol: float, atol: float) -> Divergenc
 
 
 def _places(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many values of the same step came before each: a step may have several."""
+    """For each value, the number of earlier values of the same step."""
     return np.arange(len(steps)) - np.searchsorted(steps, steps)
 
 
 def _close(one: NDArray[Any], other: NDArray[Any], rtol: float, atol: float) -> NDArray[np.bool_]:
-    """Which elements agree; `numpy.isclose` alone would take integers as float64."""
+    """A mask of elements that agree; `numpy.isclose` alone would take integers as float64."""
     if rtol or atol:
         return np.isclose(one, other, rtol, atol, equal_nan=True)
     both_nan = (one != one) & (other != other)  # isnan takes no Python integers
@@ -163,7 +163,7 @@ def _of_tensors(
         return None
     first = next((s for s in apart if s in one and s in other), apart[0])
     return Divergence(
-        first, *_told(one.get(first), other.get(first), rtol, atol), len(apart), len(steps)
+        first, *_as_texts(one.get(first), other.get(first), rtol, atol), len(apart), len(steps)
     )
 
 
@@ -173,7 +173,7 @@ def _agree(one: NDArray[Any] | None, other: NDArray[Any] | None, rtol: float, at
     return bool(_close(one, other, rtol, atol).all())
 
 
-def _told(
+def _as_texts(
     one: NDArray[Any] | None, other: NDArray[Any] | None, rtol: float, atol: float
 ) -> tuple[str | None, str | None]:
     """Two tensors in words: their shapes, and the first element that differs."""

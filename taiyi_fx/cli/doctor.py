@@ -1,4 +1,4 @@
-"""``taiyi-fx doctor``: what is installed, and whether it works."""
+"""``taiyi-fx doctor``: a list of what is installed, missing or broken."""
 
 from __future__ import annotations
 

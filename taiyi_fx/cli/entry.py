@@ -1,4 +1,4 @@
-"""What ``taiyi-fx`` runs: arguments to a subcommand, and what it comes to as an exit code."""
+"""The entry point of ``taiyi-fx``: runs a subcommand, and returns its exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 if all is well; 1 if what was looked at is wrong or differs; 2 if it could not be looked
-        at; 70 after a defect of this program, which is told with its traceback; 130 after an
+        at; 70 after a defect of this program, whose traceback is printed; 130 after an
         interrupt, 141 where the reader of the output went away.
 
     Raises:
@@ -49,5 +49,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    # Python flushes once more as it ends, and would tell of the same error again.
+    # Python flushes once more as it ends, and would report the same error again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What the doctor finds: versions, extras, devices, and what a small model comes to."""
+"""The doctor's findings: versions, extras, devices, and a self-test of a small model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taiyi_fx.version import __version__
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at.
+    """One item of the doctor's list.
 
     Attributes:
         state: ``"ok"``, ``"missing"`` for what is optional and not there, or ``"broken"``.
@@ -56,7 +56,7 @@ EXTRAS = {
 
 
 def findings() -> list[Finding]:
-    """Looks at everything; takes a few seconds."""
+    """All findings, in order; takes a few seconds."""
     found = [Finding("ok", "python", platform.python_version()), *_required(), *_extras()]
     return [*found, _graphviz(), *_devices(), _compiler(), *_self_test()]
 

@@ -1,4 +1,4 @@
-"""``taiyi-fx graph``: where the probes stand, as a picture."""
+"""``taiyi-fx graph``: a picture of a model with its probes."""
 
 from __future__ import annotations
 

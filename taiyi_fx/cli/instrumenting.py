@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def instrumented(given: Namespace) -> InstrumentedModule | None:
-    """The instrumented model; None if the configuration is wrong, which is told.
+    """The instrumented model; None if the configuration is wrong, after printing its errors.
 
     Raises:
         Refused: There is no such model or configuration, or the model cannot be instrumented.
@@ -26,7 +26,7 @@ def instrumented(given: Namespace) -> InstrumentedModule | None:
 
     file = read_cfg(given.cfg)
     model = load_model(given)
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             made = instrument(model, file.cfg)
@@ -35,6 +35,6 @@ def instrumented(given: Namespace) -> InstrumentedModule | None:
             return None
         except TypeError as error:
             raise Refused(f"{given.model}: {error}") from error
-    for warning in told:
+    for warning in caught:
         say(f"warning: {warning.message}", sys.stderr)
     return made

@@ -55,14 +55,14 @@ def load_model(given: Namespace) -> nn.Module:
         with torch.device(given.device):
             made = found(**arguments)
     except (Exception, SystemExit) as error:  # the user's own code
-        raise Refused(told(f"calling {given.model}", error)) from error
+        raise Refused(failure_text(f"calling {given.model}", error)) from error
     if not isinstance(made, nn.Module):
         raise Refused(f"{given.model} returned a {type(made).__name__}, not a torch.nn.Module")
     return made
 
 
-def told(what: str, error: BaseException) -> str:
-    """What to say of a failure in code of the user's: where it was, and what it said."""
+def failure_text(what: str, error: BaseException) -> str:
+    """A failure in the user's own code as text: its message and its traceback."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [f for f in frames if not f.filename.startswith("<frozen importlib")]
     return f"{what} raised {type(error).__name__}: {error}\n{''.join(traceback.format_list(own))}"
@@ -79,7 +79,7 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def named(text: str, form: str) -> Any:
-    """What ``module:path`` names.
+    """The object that ``module:path`` names.
 
     Args:
         text: The name.
@@ -112,6 +112,6 @@ def _imported(name: str) -> ModuleType:
                 f"no module {error.name!r} is in the working directory, or installed: run this "
                 "where `import` finds it, or set PYTHONPATH"
             ) from error
-        raise Refused(told(f"importing {name}", error)) from error
+        raise Refused(failure_text(f"importing {name}", error)) from error
     except (Exception, SystemExit) as error:  # the user's own code
-        raise Refused(told(f"importing {name}", error)) from error
+        raise Refused(failure_text(f"importing {name}", error)) from error

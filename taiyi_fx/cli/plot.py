@@ -124,7 +124,7 @@ def _one(names: list[SeriesName], what: str) -> Any:
 
 
 class _Chosen:
-    """What figures draw from: some modules of a run."""
+    """A run reduced to some of its modules, for figures to draw."""
 
     def __init__(self, run: Run, names: list[SeriesName]) -> None:
         self._modules = {name.module for name in names}
@@ -154,7 +154,7 @@ class _Chosen:
 
 
 def _epochs(run: Run, names: list[SeriesName]) -> list[EpochSummary]:
-    """Summaries of the run's epochs, made anew of their numbers."""
+    """Summaries of the run's epochs, computed again from its numbers."""
     from taiyi_fx.records.epochs import Epochs
     from taiyi_fx.records.record import Record
 

@@ -1,4 +1,4 @@
-"""What reaches a terminal: nothing that it cannot show, and no control character of a name."""
+"""Text for a terminal: what it cannot show, and control characters in names, are escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 
 def as_json(value: object) -> str:
-    """A value as JSON, which has no NaN and no Inf: see `taiyi_fx.plain`."""
+    """A value as JSON, which has no NaN and no Inf: see `json_number`."""
     return json.dumps(value, indent=2, allow_nan=False)
 
 
@@ -35,7 +35,7 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 def headed(entries: dict[str, str]) -> str:
-    """Lines of a word and what it is."""
+    """Lines of a word and its explanation, in two columns."""
     width = max(map(len, entries))
     return "\n".join(f"{word:{width}}  {printable(text)}" for word, text in entries.items())
 

@@ -1,4 +1,4 @@
-"""``taiyi-fx quantities``: what can be asked for."""
+"""``taiyi-fx quantities``: a list of the quantities."""
 
 from __future__ import annotations
 

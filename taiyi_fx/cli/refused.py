@@ -1,5 +1,5 @@
-"""How a subcommand says that it cannot do what was asked."""
+"""The error of a subcommand that cannot do what was asked."""
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the message says why, and what to do."""
+    """A request that cannot be met; the message says why, and what to do."""

@@ -13,7 +13,7 @@ _TOLERANCE = 1e-5
 
 
 def self_test() -> list[str]:
-    """What is wrong, in sentences; leaves the random state as it was."""
+    """A sentence for each problem found; leaves the random state as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         plain = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))

@@ -1,4 +1,4 @@
-"""``taiyi-fx show``: what a run recorded."""
+"""``taiyi-fx show``: a summary of a run."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _events(run: Run) -> str:
     return table(("step", "event", "module", "text"), rows)
 
 
-class _Numbers(NamedTuple):
-    """What there is to say of a curve; smallest and largest of what is finite."""
+class _CurveSummary(NamedTuple):
+    """A summary of a curve; its smallest and largest finite values."""
 
     first: float
     last: float
@@ -69,7 +69,7 @@ class _Numbers(NamedTuple):
     inf: int
 
 
-def _numbers(curve: Curve) -> _Numbers:
+def _numbers(curve: Curve) -> _CurveSummary:
     import numpy as np
 
     values = curve.values
@@ -77,13 +77,13 @@ def _numbers(curve: Curve) -> _Numbers:
     low, high = (finite.min(), finite.max()) if len(finite) else (np.nan, np.nan)
     first, last, low, high = map(float, (values[0], values[-1], low, high))
     nan, inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
-    return _Numbers(first, last, low, high, nan, inf)
+    return _CurveSummary(first, last, low, high, nan, inf)
 
 
 def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, str]:
     numbers = sum(span.numbers for span in spans.values())
     kinds = Counter(_KINDS.get(event.kind, event.kind) for event in run.events)
-    resumed = [str(life.start_step) for life in run.lives[1:]]
+    resumed = [str(session.start_step) for session in run.sessions[1:]]
     entries = {
         "run": path,
         "model": run.model,
@@ -102,7 +102,7 @@ def _steps(spans: Sequence[Span]) -> str:
     return f"{min(span.first for span in spans)} ... {max(span.last for span in spans)}"
 
 
-def _row(name: SeriesName, span: Span, numbers: _Numbers | None) -> tuple[str, ...]:
+def _row(name: SeriesName, span: Span, numbers: _CurveSummary | None) -> tuple[str, ...]:
     steps = (
         f"{span.first} ... {span.last} ({span.numbers})" if span.numbers > 1 else str(span.first)
     )
@@ -113,13 +113,13 @@ def _row(name: SeriesName, span: Span, numbers: _Numbers | None) -> tuple[str, .
 
 
 def _told(
-    run: Run, spans: Mapping[SeriesName, Span], numbers: Mapping[SeriesName, _Numbers]
+    run: Run, spans: Mapping[SeriesName, Span], numbers: Mapping[SeriesName, _CurveSummary]
 ) -> dict[str, Any]:
     return {
         "model": run.model,
         "versions": dict(run.versions),
         "seed": run.seed,
-        "start_steps": [life.start_step for life in run.lives],
+        "start_steps": [session.start_step for session in run.sessions],
         "epochs": [epoch._asdict() for epoch in run.epochs],
         "series": [
             {
@@ -127,7 +127,7 @@ def _told(
                 "first_step": span.first,
                 "last_step": span.last,
                 "values": span.numbers,
-                **_told_numbers(numbers.get(name)),
+                **_numbers_json(numbers.get(name)),
             }
             for name, span in spans.items()
         ],
@@ -135,7 +135,7 @@ def _told(
     }
 
 
-def _told_numbers(numbers: _Numbers | None) -> dict[str, Any]:
+def _numbers_json(numbers: _CurveSummary | None) -> dict[str, Any]:
     if numbers is None:
         return {"tensors": True}
     return {name: json_number(value) for name, value in numbers._asdict().items()}

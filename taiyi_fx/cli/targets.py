@@ -1,4 +1,4 @@
-"""``taiyi-fx targets``: which modules a key of a configuration matches."""
+"""``taiyi-fx targets``: the modules that a key of a configuration matches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model run on a batch that a command line names: whether monitoring changes anything."""
+"""`verify` for a model and a batch that a command line names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from taiyi_fx.cli.cfg_files import read_cfg
-from taiyi_fx.cli.models import load_model, named, told
+from taiyi_fx.cli.models import failure_text, load_model, named
 from taiyi_fx.cli.refused import Refused
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _FORM = "BATCH is module:callable, such as models:batch, or a shape, such as 8x3
 
 
 def verified(given: Namespace) -> Verification:
-    """What running the model plain and instrumented shows.
+    """The verification of the named model on the named batch.
 
     Raises:
         Refused: There is no such batch, or the model does not run on it.
@@ -32,7 +32,7 @@ def verified(given: Namespace) -> Verification:
     try:
         return verify(model, cfg, *args, **kwargs)
     except Exception as error:  # the user's own code
-        raise Refused(told(f"running {given.model}", error)) from error
+        raise Refused(failure_text(f"running {given.model}", error)) from error
 
 
 def _batch(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -59,4 +59,4 @@ def _made(text: str) -> Any:
     try:
         return found()
     except (Exception, SystemExit) as error:  # the user's own code
-        raise Refused(told(f"calling {text}", error)) from error
+        raise Refused(failure_text(f"calling {text}", error)) from error

@@ -11,7 +11,7 @@ from torch import nn
 from taiyi_fx.config.match import is_function
 from taiyi_fx.passes.capture.captured import Capture, function_name
 from taiyi_fx.passes.capture.function_sites import OPERATORS
-from taiyi_fx.passes.rewrite.in_place import IN_PLACE_OPERATORS
+from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 
 Function = Callable[..., Any]
 

@@ -1,4 +1,4 @@
-"""The story of an outline: drawn, put into modules, and made fit to look at."""
+"""The steps to an outline: draw the graphs, nest boxes in modules, group what is alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.containers import with_containers
 from taiyi_fx.outline.drawing import Drawing
-from taiyi_fx.outline.folds import with_folds
+from taiyi_fx.outline.folds import collapse_repeats
 from taiyi_fx.outline.items import Edge, Item, Outline
 from taiyi_fx.outline.parts import Part
 from taiyi_fx.outline.plumbing import with_plumbing
@@ -31,7 +31,7 @@ def outline(
     Args:
         compiled: The model.
         subscriptions: What is read of it.
-        flow: What a run has shown of forwards that stayed Python; None if there was none.
+        flow: The data flow that a run has shown of forwards that stayed Python; None without a run.
     """
     drawing = Drawing(compiled, subscriptions, flow)
     drawing.draw()
@@ -44,7 +44,7 @@ def outline(
 
 
 class Outliner:
-    """Makes the outline of an instrumented model, anew when a run has shown more of it.
+    """The outline of an instrumented model, rebuilt when a run has shown more of its data flow.
 
     Args:
         compiled: The model.
@@ -57,7 +57,7 @@ class Outliner:
         self._made: tuple[Flow | None, Outline] | None = None
 
     def __call__(self) -> Outline:
-        """The outline, the same one as long as nothing new is known."""
+        """The outline: the same object until a run shows a new data flow."""
         flow = self._compiled.installation.session.flow
         if self._made is None or self._made[0] is not flow:
             self._made = flow, outline(self._compiled, self._subscriptions, flow)
@@ -65,7 +65,7 @@ class Outliner:
 
 
 def _arrange(part: Part, modules: Mapping[str, nn.Module]) -> None:
-    """Puts containers, folds and the like around the parts of a part, and of all within it."""
+    """Groups the parts of a part, and of every part within it, in place."""
     for inner in list(part.inside):
         _arrange(inner, modules)
     if not part.inside:
@@ -74,11 +74,11 @@ def _arrange(part: Part, modules: Mapping[str, nn.Module]) -> None:
     name = name if name in modules else name.rpartition("@")[0]
     part.inside = with_plumbing(with_containers(part.inside, name, modules))
     for level in _levels(part):
-        level.inside = with_ranges(with_folds(level.inside))
+        level.inside = with_ranges(collapse_repeats(level.inside))
 
 
 def _levels(part: Part) -> Iterator[Part]:
-    """A part, and the containers in it, which are made with it: from the inside out."""
+    """A part and the containers directly in it, the inner ones first."""
     for inner in part.inside:
         if inner.item.kind == "container":
             yield from _levels(inner)

@@ -1,4 +1,4 @@
-"""Modules that are never called, such as a ModuleList, put around those that stand in them."""
+"""Containers: modules that are never called, such as a ModuleList, drawn around their members."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _LOOSE = ("op", "plumbing", "parameter")
 def with_containers(
     inside: nx.DiGraph, within: str, modules: Mapping[str, nn.Module]
 ) -> nx.DiGraph:
-    """A level whose parts are labelled from where they stand, with containers around them.
+    """A level with containers around their members, and labels relative to the module or container.
 
-    A container takes in the operations between its modules, as the additions of residual blocks.
-    Where other modules stand between them there is none, and labels are longer.
+    A container includes the operations between its modules, such as the additions of residual
+    blocks. Where other modules stand between them no container is drawn, and labels are longer:
+    ``a.0`` instead of ``0`` in ``a``.
 
     Args:
         inside: The level.
@@ -48,7 +49,7 @@ def with_containers(
 
 
 def _name(part: Part, modules: Mapping[str, nn.Module]) -> str:
-    """The name of the module that a part is a call of; empty for what is none."""
+    """The name of the module that a part is a call of; empty for operations and parameters."""
     if part.item.kind in _LOOSE:
         return ""
     called = part.item.module
@@ -56,14 +57,19 @@ def _name(part: Part, modules: Mapping[str, nn.Module]) -> str:
 
 
 def _below(name: str, within: str) -> Sequence[str]:
-    """The names on the way from a module to one below it; empty if it is not below."""
+    """The path from a module to one below it, split at dots; empty if it is not below."""
     if not name or not within:
         return name.split(".") if name else ()
     return name[len(within) + 1 :].split(".") if name.startswith(f"{within}.") else ()
 
 
+# A container becomes one box, so the level stays without cycles only if no path leads out of the
+# container and back. All that lies on a path between two members is both after one and before the
+# other; that is the hull. Operations that only join members, such as the sum of parallel experts,
+# come after all members and before none: they are taken in as well, again and again, as one may
+# join what another has joined.
 def _hull(inside: nx.DiGraph, members: Sequence[Part]) -> set[Part]:
-    """Parts, all that is on a way from one of them to another, and what joins such."""
+    """Some parts, all parts on paths between them, and operations that only join these."""
     after, before = set(members), set(members)
     for part in members:
         if part in inside:
@@ -76,7 +82,7 @@ def _hull(inside: nx.DiGraph, members: Sequence[Part]) -> set[Part]:
 
 
 def _joins(inside: nx.DiGraph, part: Part, hull: set[Part]) -> bool:
-    """Whether a part is an operation that joins several of these and nothing else."""
+    """True if a part is an operation with several inputs, all of them from the hull."""
     before = set(inside.predecessors(part))
     return part.item.kind == "op" and len(before) > 1 and before <= hull
 

@@ -1,4 +1,4 @@
-"""An instrumented model as boxes and edges: its graphs, and what stayed Python between them."""
+"""Boxes and edges of a model: of its captured graphs, and of forwards that stayed Python."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from taiyi_fx.passes.rewrite.insert_probes import is_probe
 from taiyi_fx.passes.runtime.compiler import Instrumented
 
 Scope = tuple[str, ...]
-"""The modules, with their calls, that something stands in: from the outside in."""
+"""The calls of modules that a box stands in, the outermost first."""
 
 Ends = tuple[str, str]
-"""The nodes of the drawing that edges into something and out of it go to and come from."""
+"""The two nodes of the drawing where edges enter something, and where they leave it."""
 
 
 class Drawing:
@@ -54,7 +54,7 @@ class Drawing:
         self.numbers = itertools.count()
 
     def draw(self) -> None:
-        """Draws all of the model."""
+        """Draws the whole model into `graph` and `clusters`."""
         if "" in self.compiled.parts:
             self._draw_graph("", 0, ())
         else:
@@ -62,11 +62,11 @@ class Drawing:
         self._join_through()
 
     def model(self) -> Item:
-        """The model itself, around all of it."""
+        """The item of the model itself, which all others stand in."""
         return self._module("python" if "" in self.compiled.capture.python else "module", "", 0)
 
     def uncalled(self, drawn: Collection[str]) -> Iterator[Item]:
-        """Modules that something is asked of and that are not among those drawn."""
+        """Items of modules with quantities that are not drawn because they are never called."""
         for name in self._marks.modules:
             if name in self.modules and name not in drawn:
                 item = self._module("module", name, 0)
@@ -74,7 +74,7 @@ class Drawing:
                 yield dataclasses.replace(item, notes=(*item.notes, note))
 
     def _draw_graph(self, part: str, call: int, scope: Scope) -> Ends:
-        """Draws the graph that stands in for a part; returns where edges begin and end."""
+        """Draws the captured graph of a part; returns its two ends."""
         entry, leaving = self._ends(part)
         seen = self._shapes.in_graph(part, call)
         ids: dict[fx.Node, str] = {}
@@ -102,7 +102,7 @@ class Drawing:
         return drawn, drawn
 
     def _draw_call(self, name: str, call: int, scope: Scope) -> Ends:
-        """Draws a call of a module: a box, or a cluster around what happens inside."""
+        """Draws a call of a module: as a box, or as a cluster around its forward."""
         compiled = self.compiled
         is_python = name in compiled.capture.python
         if not is_python and name not in compiled.parts:
@@ -115,7 +115,7 @@ class Drawing:
         return self._draw_python(name, call, inside)
 
     def _draw_python(self, name: str, call: int, scope: Scope) -> Ends:
-        """Draws a forward that stayed Python: as a run showed it, or its parts side by side."""
+        """Draws a forward that stayed Python: as a run showed it, or its children without edges."""
         flow = self._flow_inside(name, call)
         if flow is None:
             drawn = self._add(self._python(name, inside=bool(scope)), scope)
@@ -146,11 +146,17 @@ class Drawing:
         return None if self.flow is None else self.flow.inside.get((name, call))
 
     def _ends(self, part: str) -> Ends:
-        """Boxes for what a forward is given and returns; inside a model, points to join through."""
+        """Input and output boxes of the model; for a part, nodes that `_join_through` removes."""
         if not part and "" not in self.compiled.parts:
             return self._add(Item("input", "input")), self._add(Item("output", "output"))
         return self._add(None), self._add(None)
 
+    # A part's graph has its own inputs and outputs, but what feeds the part is drawn outside it,
+    # later or earlier, by another graph. So the part gets two nodes without an item, one where
+    # edges enter and one where they leave, and both sides connect to these. When everything is
+    # drawn they are removed, and each edge in is joined with each edge out: values pass through a
+    # module's border without a box of their own. With several edges in, a shape that is known on
+    # the way out alone may be of any of them, so it is dropped.
     def _join_through(self) -> None:
         for name in [name for name, item in self.graph.nodes(data="item") if item is None]:
             before = list(self.graph.in_edges(name, data="shape"))
@@ -161,7 +167,7 @@ class Drawing:
             self.graph.remove_node(name)
 
     def _connect(self, source: str, target: str, shape: str) -> None:
-        """Adds an edge; one over which several shapes pass has none."""
+        """Adds an edge; its shape is empty if values of several shapes pass."""
         there = self.graph.get_edge_data(source, target, {"shape": shape})
         self.graph.add_edge(source, target, shape=shape if there["shape"] == shape else "")
 
@@ -212,14 +218,14 @@ class Drawing:
                 self._draw_parts(path, (*scope, path))
 
     def _call_of(self, called: str) -> tuple[str, int]:
-        """A module and which of its calls, of their common name."""
+        """The module and the number of the call that a name such as ``fc@1`` stands for."""
         if called in self.modules:  # a name may end like a call
             return called, 0
         name, _, call = called.rpartition("@")
         return name, int(call)
 
     def _python(self, name: str, *, inside: bool) -> Item:
-        """The box of a forward that stayed Python, and whose data flow nothing has shown."""
+        """The box of a forward that stayed Python and whose data flow is not known."""
         notes = [self.compiled.capture.python.get(name, "")]
         if self.flow is not None and self.flow.problem is not None:
             notes.append(f"its data flow could not be followed: {self.flow.problem!r}")
@@ -262,7 +268,7 @@ def _is_ours(node: fx.Node) -> bool:
 
 
 def _taker(node: fx.Node) -> fx.Node:
-    """Which node was given what a drawn one comes from."""
+    """The node that received a drawn node's inputs: itself, or the `items_of` that unpacks them."""
     given = node.args[0] if node.args else None
     return given if isinstance(given, fx.Node) and given.target is items_of else node
 
@@ -284,7 +290,7 @@ def _operation_name(node: fx.Node) -> str:
 
 
 def _sources(value: Any, path: tuple[Any, ...] = ()) -> Iterator[fx.Node]:
-    """The drawn nodes that a value comes from, through probes and what stands around them."""
+    """The drawn nodes that a value comes from, looking through probes, edits and marks."""
     if isinstance(value, fx.Node):
         if _hands_on(value):
             yield from _sources(value.args[0], path)

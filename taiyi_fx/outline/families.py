@@ -1,4 +1,4 @@
-"""Families of modules, which a picture tells apart by colour."""
+"""Families of modules, such as convolutions: each has its colour in pictures."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FAMILIES = {
     "dropout": ("Dropout", "DropPath", "StochasticDepth"),
     "loss": ("Loss",),
 }
-"""What a class's name has in it, by family; the first that fits is taken."""
+"""Words in class names, by family; the first family with a match is taken."""
 
 
 def family_of(class_name: str) -> str:
-    """The family of a module that has no parts, by its class's name; empty if none is known."""
+    """The family of a module without children, from its class's name; empty if none matches."""
     for family, words in FAMILIES.items():
         if any(word in class_name for word in words):
             return family

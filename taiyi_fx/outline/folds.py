@@ -1,4 +1,4 @@
-"""Runs of identical parts, folded into one: the first of them, and the rest."""
+"""Folds: consecutive identical parts, collapsed into the first of them and the rest."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from taiyi_fx.outline.parts import Part, grouped
 _LONGEST_PERIOD = 8
 
 
-def with_folds(inside: nx.DiGraph) -> nx.DiGraph:
-    """A level on which identical consecutive parts, or groups of parts, are folded.
+def collapse_repeats(inside: nx.DiGraph) -> nx.DiGraph:
+    """A level with consecutive identical parts, or groups of parts, collapsed into folds.
 
-    What feeds the next one is folded from two on, if it has parts of its own; else from four
-    modules, or twelve operations. What stands side by side, as a mixture's experts do, from four.
+    Repetitions that each feed the next one are collapsed from two on, if they have parts of their
+    own; else from four modules, or from twelve operations in three repetitions. Modules side by
+    side, such as the experts of a mixture, are collapsed from four.
     """
     for run in _runs(inside):
         members = run.parts
@@ -32,7 +33,7 @@ def with_folds(inside: nx.DiGraph) -> nx.DiGraph:
 
 
 class _Run(NamedTuple):
-    """Parts that repeat: the first `period` of them, over and over."""
+    """Consecutive parts that repeat the first `period` of them."""
 
     parts: list[Part]
     period: int
@@ -42,8 +43,14 @@ class _Run(NamedTuple):
         return len(self.parts) // self.period
 
 
+# Two parts are equal if their signatures are: kinds, classes, marks, notes and inner edges, without
+# names. A run of period p is a stretch in which each part equals the one p places later, so for
+# each period one pass from the end counts how far such a stretch goes on from each place. That is
+# linear in the number of parts, and the best run at a place is then a comparison of eight numbers.
+# A run needs an edge from each repetition to the next to be collapsed early: equal layers side by
+# side, such as the three projections of an attention, are better seen one by one.
 def _runs(inside: nx.DiGraph) -> list[_Run]:
-    """The runs of a level, from the first; of several at one place the one that covers most."""
+    """The runs of a level in order; of several at one place, the one that covers most."""
     parts = list(inside)
     alike = _alike([_signature(part) for part in parts])
     found: list[_Run] = []
@@ -63,7 +70,7 @@ def _runs(inside: nx.DiGraph) -> list[_Run]:
 
 
 def _alike(signatures: Sequence[object]) -> dict[int, list[int]]:
-    """By period, for each place: how many in a row from there equal the one a period later."""
+    """By period, for each place: how many places in a row equal the one a period later."""
     found: dict[int, list[int]] = {}
     for period in range(1, min(_LONGEST_PERIOD, len(signatures) // 2) + 1):
         repeats = [0] * (len(signatures) + 1)
@@ -89,7 +96,7 @@ def _has_modules(parts: Sequence[Part]) -> bool:
 
 
 def _is_chain(inside: nx.DiGraph, run: _Run) -> bool:
-    """Whether each unit feeds the next one."""
+    """True if each repetition feeds the next one."""
     units = [run.parts[i : i + run.period] for i in range(0, len(run.parts), run.period)]
     return all(
         any(inside.has_edge(a, b) for a in unit for b in after)
@@ -98,7 +105,7 @@ def _is_chain(inside: nx.DiGraph, run: _Run) -> bool:
 
 
 def _signature(part: Part, *, is_outermost: bool = True) -> object:
-    """What two parts have in common when they are the same but for their names."""
+    """A value that is equal for two parts if they differ in nothing but their names."""
     item = part.item
     is_named = item.kind not in ("op", "plumbing") and is_outermost
     place = {inner: number for number, inner in enumerate(part.inside)}
@@ -126,7 +133,7 @@ _SHOWN = 3
 
 
 def _names(run: _Run) -> tuple[str, str]:
-    """What a run is called, and what it is made of."""
+    """The label of a run, and the classes in it."""
     unit = [part.item for part in run.parts[: run.period]]
     classes = list(dict.fromkeys(item.class_name or item.label for item in unit))
     shown = " · ".join(classes[:_SHOWN]) + (" …" if len(classes) > _SHOWN else "")

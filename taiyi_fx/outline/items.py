@@ -1,4 +1,4 @@
-"""An outline: a model as boxes within boxes, with what is read there and who feeds whom."""
+"""The data of an outline: boxes within boxes, the quantities taken there, and the edges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
     Attributes:
         quantity: Its name in records; where it gives several numbers, what they begin with.
-        schedule: When, as a text; empty for every step.
+        schedule: Its schedule as text; empty for every step.
     """
 
     quantity: str
@@ -45,7 +45,7 @@ class Marks:
         forward: From values, on their way forward.
         backward: From gradients, on their way back.
         parameters: From the module's own parameters.
-        edits: Changes of what passes, as texts.
+        edits: Edits of values and gradients, as texts.
     """
 
     forward: tuple[Mark, ...] = ()
@@ -58,7 +58,7 @@ class Marks:
 
     @property
     def has_readings(self) -> bool:
-        """Whether anything is read there."""
+        """True if any quantity is taken there."""
         return bool(self.forward or self.backward or self.parameters)
 
 
@@ -67,18 +67,19 @@ class Item:
     """One box of an outline, with or without boxes inside.
 
     Attributes:
-        kind: What it is. ``"container"`` is a module that is never called, such as a ModuleList;
+        kind: ``"container"`` is a module that is never called, such as a ModuleList;
             ``"python"`` a forward that stayed Python; ``"plumbing"`` operations that only
             rearrange; ``"fold"`` a run of identical items, whose parts are the first of them and a
             ``"rest"``; ``"range"`` a stretch of many items that have no other home.
-        label: Its last name, the operation's, or of a run the first and the last.
-        class_name: The module's class; of a run that of its modules.
-        module: The name in records, with its call: ``"fc@1"``; empty for what has none.
-        parent: The index of the item that it stands in; -1 for the model.
+        label: The last part of the module's name, the operation's name, or the first and the last
+            of a run.
+        class_name: The module's class; for a run, that of its modules.
+        module: The name in records, with its call: ``"fc@1"``; empty without one.
+        parent: The index of the item around it; -1 for the model.
         family: The family of operations that it belongs to, such as ``"convolution"``.
-        count: Of a run, how many times it repeats.
-        marks: What is read and changed there.
-        notes: Lines to tell on demand.
+        count: For a run, the number of repetitions.
+        marks: The quantities taken and the edits made there.
+        notes: Further lines for its tooltip.
     """
 
     kind: Kind
@@ -93,12 +94,12 @@ class Item:
 
 
 class Edge(NamedTuple):
-    """A value on its way from one item without parts to another.
+    """A data flow edge, from one item without parts to another.
 
     Attributes:
         source: The index of the item that it comes from.
-        target: The index of the one that takes it.
-        shape: The value's shape, where a run has shown it, as ``"8×64×192"``.
+        target: The index of the item that receives it.
+        shape: The value's shape, such as ``"8×64×192"``; empty if no run has shown it.
     """
 
     source: int
@@ -111,16 +112,15 @@ class Outline:
     """A model as boxes within boxes.
 
     Attributes:
-        items: The model first; each after the item that it stands in, and after those that
-            stand there too and are executed before it.
-        edges: Who feeds whom.
+        items: The model first; each item after its parent, and siblings in order of execution.
+        edges: The data flow between items without parts.
     """
 
     items: tuple[Item, ...]
     edges: tuple[Edge, ...]
 
     def children(self) -> list[list[int]]:
-        """Of each item the items that stand in it."""
+        """The indices of each item's children."""
         found: list[list[int]] = [[] for _ in self.items]
         for index, item in enumerate(self.items):
             if item.parent >= 0:
@@ -128,7 +128,7 @@ class Outline:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The outline as JSON takes it; what is empty is left out."""
+        """The outline as JSON data; empty fields are left out."""
         return {
             "items": [_item_to_json(item) for item in self.items],
             "edges": [list(edge) for edge in self.edges],
@@ -136,7 +136,7 @@ class Outline:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Outline:
-        """The outline that `to_json` was asked of."""
+        """The inverse of `to_json`."""
         items = tuple(map(_item_from_json, data["items"]))
         return cls(items, tuple(Edge(*edge) for edge in data["edges"]))
 
@@ -147,15 +147,17 @@ _PLAIN = ("label", "class_name", "module", "family", "count", "notes")
 def _item_to_json(item: Item) -> dict[str, Any]:
     default = Item(item.kind, "")
     named = {name: getattr(item, name) for name in _PLAIN}
-    told = {name: value for name, value in named.items() if value != getattr(default, name)}
+    fields = {name: value for name, value in named.items() if value != getattr(default, name)}
     marks = {name: value for name, value in vars(item.marks).items() if value}
-    return {"kind": item.kind, "parent": item.parent, **told, **({"marks": marks} if marks else {})}
+    if marks:
+        fields["marks"] = marks
+    return {"kind": item.kind, "parent": item.parent, **fields}
 
 
 def _item_from_json(data: Mapping[str, Any]) -> Item:
-    told = {name: data[name] for name in ("kind", "parent", *_PLAIN) if name in data}
-    told["notes"] = tuple(told.get("notes", ()))
-    return Item(**{"label": "", **told}, marks=_marks_from_json(data.get("marks", {})))
+    fields = {name: data[name] for name in ("kind", "parent", *_PLAIN) if name in data}
+    fields["notes"] = tuple(fields.get("notes", ()))
+    return Item(**{"label": "", **fields}, marks=_marks_from_json(data.get("marks", {})))
 
 
 def _marks_from_json(data: Mapping[str, Sequence[Any]]) -> Marks:

@@ -1,4 +1,4 @@
-"""What is read and changed at each module, as marks."""
+"""Marks: the quantities taken and the edits made at each module."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from taiyi_fx.passes.ir import GRADIENT_PORTS, VALUE_PORTS, Change, Plan
 
 
 class MarksOfModules:
-    """Gives the marks of a call of a module.
+    """The marks of each module.
 
     Args:
-        subscriptions: What is read.
-        plan: What is changed.
+        subscriptions: The quantities taken.
+        plan: The readings and edits.
     """
 
     def __init__(self, subscriptions: Sequence[Subscription], plan: Plan) -> None:
@@ -26,11 +26,11 @@ class MarksOfModules:
 
     @property
     def modules(self) -> list[str]:
-        """Names of the modules that something is read of."""
+        """Names of the modules with quantities."""
         return list(self._found)
 
     def at(self, name: str, call: int) -> Marks:
-        """The marks of a call; parameters are marked at the first one."""
+        """The marks of a call; quantities of parameters stand at the first call only."""
         found = self._found.get(name, {})
         sides = {side: tuple(found.get(side, ())) for side in SIDES}
         if call:

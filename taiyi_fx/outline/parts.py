@@ -1,4 +1,4 @@
-"""Parts of an outline while it is made: what stands side by side, and who feeds whom there."""
+"""Parts: the nested graphs that an outline is made from. Each level is a graph of its parts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from taiyi_fx.outline.items import Item
 
 @dataclass(eq=False)
 class Part:
-    """An item under way.
+    """An item of an outline that is still being made, with the graph of its own parts.
 
     Attributes:
-        item: What it will be; its parent is not known yet.
-        inside: Its own parts in order of execution, with who feeds whom of them.
-        node: Of a part without parts, its node in the drawing.
+        item: The item; its parent is not known yet.
+        inside: Its own parts in order of execution, with the edges between them.
+        node: The node in the drawing; only for a part without parts.
     """
 
     item: Item
@@ -25,19 +25,20 @@ class Part:
     node: str = ""
 
     def walk(self) -> Iterator[Part]:
-        """The part, and all within it."""
+        """The part and all parts within it, outer ones first."""
         yield self
         for part in self.inside:
             yield from part.walk()
 
 
 def grouped(inside: nx.DiGraph, members: Iterable[Part], item: Item) -> tuple[nx.DiGraph, Part]:
-    """A level with some of its parts put into a new one, and that one.
+    """A level with some of its parts moved into a new part; and the new part.
 
     Args:
         inside: The level.
-        members: Parts of it, with no way from one to another through a part that is not theirs.
-        item: What the new part is.
+        members: Parts of it; no path from one to another leads through a part outside them, or
+            the level would get a cycle.
+        item: The item of the new part.
     """
     chosen = set(members)
     group = Part(item, selected(inside, chosen))
@@ -51,7 +52,7 @@ def grouped(inside: nx.DiGraph, members: Iterable[Part], item: Item) -> tuple[nx
 
 
 def selected(inside: nx.DiGraph, chosen: Collection[Part]) -> nx.DiGraph:
-    """Some parts of a level, in its order, with the edges between them."""
+    """The subgraph of some parts of a level, in its order."""
     made = nx.DiGraph()
     made.add_nodes_from(part for part in inside if part in chosen)
     made.add_edges_from((a, b) for a, b in inside.edges if a in chosen and b in chosen)
@@ -59,7 +60,7 @@ def selected(inside: nx.DiGraph, chosen: Collection[Part]) -> nx.DiGraph:
 
 
 def in_order(graph: nx.DiGraph) -> nx.DiGraph:
-    """The same graph with its nodes in an order of execution that keeps theirs where it can."""
+    """The same graph with its nodes in topological order, otherwise as they were."""
     place = {node: number for number, node in enumerate(graph)}
     try:
         order = list(nx.lexicographical_topological_sort(graph, place.__getitem__))

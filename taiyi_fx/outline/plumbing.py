@@ -1,4 +1,4 @@
-"""Operations that only rearrange, put together: views, transpositions, slices."""
+"""Plumbing: connected operations that only rearrange, such as views and slices, as one box."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REARRANGING = frozenset(
 
 
 def with_plumbing(inside: nx.DiGraph) -> nx.DiGraph:
-    """A level on which connected operations that only rearrange are one part.
+    """A level with connected operations that only rearrange merged into one part.
 
-    Two are put together only where no other way leads from one to the other: the level stays
-    without cycles.
+    Two are merged only if no other path leads from one to the other. A path around through
+    another box would turn into a cycle: into that box out of the merged part, and back.
     """
     pipes = [part for part in inside if _is_pipe(part.item)]
     for part in pipes:
@@ -51,7 +51,7 @@ def _root(owner: dict[Part, Part], part: Part) -> Part:
 
 
 def _merge(joined: nx.DiGraph, owner: dict[Part, Part], source: Part, target: Part) -> None:
-    """Makes two one, unless another way leads from the first to the second."""
+    """Merges two parts, unless another path leads from the first to the second."""
     if source is target or _has_detour(joined, source, target):
         return
     owner[target] = source

@@ -1,4 +1,4 @@
-"""Levels of very many parts, cut into stretches."""
+"""Ranges: levels with very many parts, cut into stretches of consecutive ones."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MOST = 48
 
 
 def with_ranges(inside: nx.DiGraph) -> nx.DiGraph:
-    """A level of at most 48 parts: stretches in order of execution stand for what they hold.
+    """A level of at most 48 parts, each of which may be a stretch of consecutive ones.
 
-    A stretch of such an order has no way out of it and back, so the level stays without cycles.
+    Parts are in topological order: no path leaves a stretch and comes back, so there are no cycles.
     """
     while len(inside) > _MOST:
         parts = list(inside)

@@ -1,4 +1,4 @@
-"""Shapes of what flows, as a run has shown them."""
+"""Shapes of the tensors on edges, as a run has shown them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from taiyi_fx.passes.runtime.compiler import Instrumented
 
 
 class SeenShapes:
-    """Tells shapes of what a model's parts were given and made.
+    """The shapes of what a model's modules and nodes were given and made.
 
     Args:
         compiled: The model, whose probes know the shapes of what they read.
-        flow: What one run has shown; None if there was none.
+        flow: The data flow that one run has shown; None without a run.
     """
 
     def __init__(self, compiled: Instrumented, flow: Flow | None) -> None:
@@ -28,7 +28,7 @@ class SeenShapes:
         self._flow = flow
 
     def of_call(self, name: str, call: int) -> Iterator[str]:
-        """What a call was given and what it made, as lines to tell."""
+        """Lines with the input and output shapes of a call."""
         seen = None if self._flow is None else self._flow.shapes.get((name, call))
         sides = self._at_probes(name, call) if seen is None else vars(seen)
         for side, shapes in sides.items():
@@ -36,14 +36,15 @@ class SeenShapes:
                 yield f"{side.removesuffix('s')} {', '.join(map(as_text, shapes))}"
 
     def in_graph(self, part: str, call: int) -> Mapping[str, Shapes]:
-        """What the nodes of the graph that is drawn for a part were given and made in a call."""
+        """The shapes at the nodes of a part's captured graph in a call, by node name."""
         drawn = self._compiled.capture.graphs[part][0].graph
         return {} if self._flow is None else self._flow.nodes.get((drawn, call), {})
 
     def followed(self, inside: nx.DiGraph, call: Any, source: Any, target: Any) -> str:
-        """The shape of what one call hands to another, or else of all that the other was given.
+        """The shape on an edge of a followed forward; empty if it is not certain.
 
-        Between them, operations that only this value passed through may have changed it.
+        It is that of the only output of the source, or else of the only input of the target:
+        between the two, operations of one input are not seen and may have changed the shape.
         """
         handed, taken = self._seen_at(source, call)[1], self._seen_at(target, call)[0]
         if len(handed) == 1:
@@ -51,7 +52,7 @@ class SeenShapes:
         return as_text(taken[0]) if len(taken) == inside.in_degree(target) == 1 else ""
 
     def _seen_at(self, node: Any, call: Any) -> tuple[Sequence[Shape], Sequence[Shape]]:
-        """What was given to a node of the flow in a call's forward, and what it handed on."""
+        """The shapes that a node of the flow was given in a forward, and those it handed on."""
         key = (node.module, node.call) if isinstance(node, CallNode) else call
         seen = None if self._flow is None else self._flow.shapes.get(key)
         if seen is None or isinstance(node, JoinNode):
@@ -75,9 +76,10 @@ class SeenShapes:
 def shapes_passed(
     seen: Mapping[str, Shapes], node: fx.Node, sources: list[fx.Node]
 ) -> dict[fx.Node, str]:
-    """Of the sources of a node in a graph that made one tensor, its shape.
+    """The shapes on the edges into a node, by source; only of sources that made a single tensor.
 
-    In place, a shape may have changed since: they count while the node was given all of them.
+    An in-place operation may have changed a shape since it was made. So the shapes count only if
+    the node was in fact given inputs of all of them.
     """
     made = {s: seen[s.name].outputs for s in sources if s.name in seen}
     single = {source: shapes[0] for source, shapes in made.items() if len(shapes) == 1}
@@ -88,7 +90,7 @@ def shapes_passed(
 
 
 def joined_shape(given: str, taken: str, is_only: bool) -> str:
-    """The shape of what passes a point: of what comes there, and of what is taken from there."""
+    """The shape of an edge that is made of two, joined at a removed node; empty if not certain."""
     if not given:
         return taken if is_only else ""
     return given if taken in ("", given) else ""

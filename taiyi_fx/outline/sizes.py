@@ -1,4 +1,4 @@
-"""What is reckoned with sizes: integers, which no picture of tensors needs."""
+"""Arithmetic of sizes: integers, not tensors, and so left out of a picture."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_SIZES = frozenset("getitem add sub mul floordiv truediv mod neg pow int floa
 
 
 def without_sizes(graph: nx.DiGraph) -> nx.DiGraph:
-    """A drawing without sizes, and without what is computed from nothing but sizes."""
+    """A drawing without reads of sizes, and without operations on sizes alone."""
     sizes: set[str] = set()
     for node in nx.topological_sort(graph) if nx.is_directed_acyclic_graph(graph) else ():
         before = set(graph.predecessors(node))

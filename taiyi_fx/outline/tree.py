@@ -1,4 +1,4 @@
-"""Boxes of a drawing put into the modules that they stand in."""
+"""The flat drawing as a tree: each box is put into the modules that it stands in."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Scope = tuple[str, ...]
 
 
 def tree(graph: nx.DiGraph, clusters: Mapping[Scope, Item], model: Item) -> Part:
-    """The model as a part with all others inside.
+    """The part of the model, with all other parts inside.
 
     Args:
         graph: Nodes with an ``item`` and the ``scope`` that it stands in.
-        clusters: Items of the scopes.
-        model: The model's own.
+        clusters: The item of each scope.
+        model: The item of the model itself.
     """
     parts = {(): Part(model)}
     homes: dict[str, tuple[Part, ...]] = {}
@@ -39,7 +39,7 @@ def tree(graph: nx.DiGraph, clusters: Mapping[Scope, Item], model: Item) -> Part
 def _way(
     scope: Scope, clusters: Mapping[Scope, Item], parts: dict[Scope, Part]
 ) -> tuple[Part, ...]:
-    """The parts from the model to a scope; made where they are not there yet."""
+    """The parts from the model down to a scope; missing ones are created."""
     way = [parts[()]]
     for end in range(1, len(scope) + 1):
         inner = scope[:end]
@@ -51,7 +51,7 @@ def _way(
 
 
 def _join(source: tuple[Part, ...], target: tuple[Part, ...]) -> None:
-    """Adds an edge where two ways part."""
+    """Adds an edge on the level where the paths to two boxes part."""
     for above, a, b in zip(source, source[1:], target[1:], strict=False):
         if a is not b:
             above.inside.add_edge(a, b)

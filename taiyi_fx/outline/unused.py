@@ -1,4 +1,4 @@
-"""What a model takes apart and leaves lying, such as an LSTM's last states: no value flows on."""
+"""Values that are unpacked and never used, such as an LSTM's last states: left out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TAKING = frozenset("getitem chunk split unbind narrow select view reshape trans
 
 
 def without_unused(graph: nx.DiGraph) -> nx.DiGraph:
-    """A drawing without operations that only take something out that nothing uses."""
+    """A drawing without unpacking operations whose result nothing uses."""
     kept = graph.copy()
     waiting = list(graph)
     while waiting:

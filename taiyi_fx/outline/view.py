@@ -1,4 +1,4 @@
-"""What is shown of an outline: which items are open, and which edges join what is left."""
+"""Views of an outline: the items that are open, and the boxes and edges that are then visible."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from taiyi_fx.suggestion import suggestion
 Depth = int | Literal["auto", "full"]
 
 _BOXES = 60
-"""How many boxes are shown at most by default, as far as items allow."""
+"""The number of boxes that ``"auto"`` stays within, beside those asked for."""
 
 _SMALL = 30
-"""With so many boxes or fewer in all, a model is shown whole, identical blocks too."""
+"""A model of at most so many boxes is shown whole, identical blocks too."""
 
 _URGENT = 3
-"""How many modules that need a look are brought to sight."""
+"""The number of flagged modules that ``"auto"`` makes visible."""
 
 _LEVELS = ("module", "container", "python")
-"""Kinds that a depth counts."""
+"""The kinds of items that ``depth`` counts."""
 
 
 class View(NamedTuple):
-    """What is shown.
+    """The visible part of an outline.
 
     Attributes:
-        boxes: Items shown as one box, in order of execution.
+        boxes: Items drawn as one box, in order of execution.
         clusters: Items drawn around their parts, the outer ones first.
-        edges: Who feeds whom of the boxes; with a shape only where that is one.
-        homes: Of each box and cluster the cluster that it stands in; -1 for none.
+        edges: The data flow between boxes; a shape is empty where several values differ in it.
+        homes: For each box and cluster, the cluster around it; -1 for none.
     """
 
     boxes: tuple[int, ...]
@@ -42,7 +42,7 @@ class View(NamedTuple):
     homes: dict[int, int]
 
     def crosses(self, edge: Edge) -> bool:
-        """Whether an edge leaves or enters a cluster."""
+        """True if an edge leaves or enters a cluster."""
         return self.homes[edge.source] != self.homes[edge.target]
 
 
@@ -52,19 +52,19 @@ def opened(
     expand: Sequence[str] = (),
     urgent: Sequence[str] = (),
 ) -> frozenset[int]:
-    """The items that are open.
+    """The indices of the items that are open.
 
     Args:
         outline: The model.
         depth: How many levels of modules are open; ``"auto"`` opens as many items as some 60
             boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
             all, folded ones too.
-        expand: Names of modules that are open as well, with all that they stand in.
-        urgent: Names, with their calls, of modules that need a look, the most urgent first:
-            ``"auto"`` opens what three of them stand in, unless that shows more than 120 boxes.
+        expand: Names of further modules to open, with all modules around them.
+        urgent: Names, with their calls, of flagged modules, the most urgent first: ``"auto"`` opens
+            the modules around three of them, unless that shows more than 120 boxes.
 
     Raises:
-        LookupError: A module to expand is not there.
+        LookupError: There is no module of a name in ``expand``.
         TypeError: The depth is neither a number nor one of these words, or expand is one text.
         ValueError: The depth is negative.
     """
@@ -87,13 +87,12 @@ def opened(
 
 
 def shown(outline: Outline, is_open: Collection[int], *, only_probed: bool = False) -> View:
-    """What is shown with some items open.
+    """The view of an outline with some items open.
 
     Args:
         outline: The model.
-        is_open: The items that are open.
-        only_probed: Leave out boxes with nothing read or changed in them; edges go on through
-            them.
+        is_open: The indices of the items that are open.
+        only_probed: Leave out boxes without quantities and edits; edges are joined through them.
     """
     children = outline.children()
     marked = marked_items(outline)
@@ -118,7 +117,7 @@ def shown(outline: Outline, is_open: Collection[int], *, only_probed: bool = Fal
 
 
 def marked_items(outline: Outline) -> list[int]:
-    """Of each item, how many boxes within it, itself included, have something read or changed."""
+    """For each item, the number of marked boxes within it, itself included."""
     counts = [bool(item.marks) + 0 for item in outline.items]
     for i in reversed(range(1, len(counts))):
         counts[outline.items[i].parent] += counts[i]
@@ -126,14 +125,14 @@ def marked_items(outline: Outline) -> list[int]:
 
 
 def _home(outline: Outline, above: int) -> int:
-    """The cluster that is drawn around something; -1 for none."""
+    """The nearest item, from this one outwards, that is drawn as a cluster; -1 for none."""
     while above >= 0 and not _is_drawn(outline, above):
         above = outline.items[above].parent
     return above
 
 
 def _is_drawn(outline: Outline, i: int) -> bool:
-    """Whether something open is a cluster: a fold is none, nor the model without its own marks."""
+    """True if an open item is drawn as a cluster: not a fold, nor the model without marks."""
     item = outline.items[i]
     return item.kind != "fold" and (i > 0 or bool(item.marks))
 
@@ -149,7 +148,7 @@ def _merged(edges: Iterator[Edge]) -> list[Edge]:
 def _without(
     boxes: list[int], edges: list[Edge], hidden: list[int]
 ) -> tuple[list[int], list[Edge]]:
-    """Boxes and edges with some boxes left out, and their edges joined."""
+    """Boxes and edges without the hidden boxes; edges through these are joined."""
     graph = nx.DiGraph()
     graph.add_nodes_from(boxes)
     graph.add_edges_from((a, b, {"shape": shape}) for a, b, shape in edges)
@@ -161,7 +160,7 @@ def _without(
 
 
 def _depths(outline: Outline) -> list[int]:
-    """Of each item how many modules it stands in."""
+    """For each item, the number of modules around it."""
     found: list[int] = []
     for item in outline.items:
         above = item.parent
@@ -171,7 +170,7 @@ def _depths(outline: Outline) -> list[int]:
 
 
 def _around(outline: Outline, children: list[list[int]], names: Sequence[str]) -> set[int]:
-    """What the first modules of some stand in, those without parts before others."""
+    """The items around the first few of some modules, those without parts first."""
     known = _places(outline)
     places = [known[name] for name in dict.fromkeys(names) if known.get(name)]
     found: set[int] = set()
@@ -183,12 +182,12 @@ def _around(outline: Outline, children: list[list[int]], names: Sequence[str]) -
 
 
 def _places(outline: Outline) -> dict[str, int]:
-    """Items by their modules' names; the outermost of several, as for what has none."""
+    """The outermost item of each module's name, and of the empty name."""
     return {item.module: i for i, item in reversed(list(enumerate(outline.items)))}
 
 
 def _way(outline: Outline, i: int) -> set[int]:
-    """An item, and all that it stands in."""
+    """An item and all items around it."""
     found: set[int] = set()
     while i >= 0:
         found.add(i)
@@ -210,7 +209,7 @@ def _asked(outline: Outline, expand: Sequence[str]) -> set[int]:
 
 
 def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set[int]:
-    """Opens items level by level as long as there is room: all that are alike, or one of them."""
+    """The items that ``"auto"`` opens: level by level while there is room, of equals all or one."""
     parents = {i for i, inner in enumerate(children) if inner}
     modules = {i for i in parents if outline.items[i].kind != "plumbing"} | asked
     if _boxes(children, modules) <= _SMALL:
@@ -244,7 +243,7 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
 
 
 def _repeated(outline: Outline) -> list[bool]:
-    """Of each item whether it stands in a rest or a range: what is like it is shown already."""
+    """For each item, True if it is or stands in a rest or a range: its like is shown already."""
     found: list[bool] = []
     for item in outline.items:
         above = item.parent >= 0 and found[item.parent]
@@ -255,7 +254,7 @@ def _repeated(outline: Outline) -> list[bool]:
 def _alike(
     outline: Outline, children: list[list[int]], level: Sequence[int]
 ) -> Iterator[list[int]]:
-    """Items by what they are: half of some equal ones open would look like a difference."""
+    """Items in groups of equal ones: opening only some of a group would look like a difference."""
     found: dict[tuple[str, str, int], list[int]] = {}
     for i in level:
         item = outline.items[i]

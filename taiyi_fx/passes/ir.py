@@ -43,7 +43,7 @@ class Foldable(Protocol):
         ...
 
     def finish(self, state: State) -> Any:  # a Tensor, or whatever the quantity's function takes
-        """What a quantity receives."""
+        """The value that a quantity receives."""
         ...
 
 
@@ -118,7 +118,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a reduction says of itself, by attributes or properties of these names.
+    """The capabilities that a reduction declares by attributes or properties of these names.
 
     Attributes:
         has_fixed_shape: Whether states have one shape, whatever the number of rows; compiled code
@@ -141,7 +141,7 @@ class Capabilities:
 
 
 def capabilities(reduction: Any) -> Capabilities:
-    """What a reduction, or a class of some, says of itself."""
+    """The capabilities that a reduction, or a class of reductions, declares."""
     return Capabilities(*(getattr(reduction, name, usual) for name, usual in _USUAL))
 
 
@@ -178,7 +178,7 @@ def _has_fast_path(kind: type, name: str) -> bool:
 
 
 def has_fixed_shape(reduction: Foldable) -> bool:
-    """Whether states of a reduction have one shape, whatever the size of the batch."""
+    """True if states of a reduction have one shape, whatever the size of the batch."""
     return capabilities(reduction).has_fixed_shape
 
 
@@ -200,7 +200,7 @@ class Target:
 
     @property
     def is_at_calls(self) -> bool:
-        """Whether anything happens at its calls."""
+        """True if anything happens at its calls."""
         return bool(self.changes) or bool(self.at(*CALL_PORTS))
 
 

@@ -14,7 +14,7 @@ from torch import nn
 
 
 class ForwardOverride:
-    """What a module's forward is while it is read: an entry ``forward`` in its ``__dict__``.
+    """A module's forward while it is read: an entry ``forward`` in its ``__dict__``.
 
     The model's own forward is looked up at each call, never kept, so that another class of the
     module, or a patched one, counts at once. A copy or a pickle of a module that has one gets the

@@ -18,7 +18,7 @@ _NO_DISPATCH = getattr(Tensor, _DISPATCH)
 
 
 def is_dressed(x: Tensor) -> bool:
-    """Whether a tensor is of a class that only adds to what torch does, as MONAI's MetaTensor."""
+    """True if a tensor is of a class that only adds to what torch does, as MONAI's MetaTensor."""
     kind = type(x)
     is_torchs = kind is Tensor or kind is Parameter
     return not is_torchs and getattr(kind, _DISPATCH) is _NO_DISPATCH
@@ -137,7 +137,7 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
 
 
 def stands_in(value: Any, tensor: Tensor) -> bool:
-    """Whether a tensor can be replaced in a structure that nobody else can hold and change."""
+    """True if a tensor can be replaced in a structure that nobody else can hold and change."""
     if isinstance(value, Call):
         return any(stands_in(part, tensor) for part in (*value.args, *value.kwargs.values()))
     if isinstance(value, tuple):
@@ -179,7 +179,7 @@ _OBJECT_DEPTH = 2
 
 
 def _is_object(value: Any) -> bool:
-    """Whether a value is an object of a class that says nothing of its structure."""
+    """True if a value is an object of a class that says nothing of its structure."""
     if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call, *_ATOMS)):
         return False
     if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
@@ -188,7 +188,7 @@ def _is_object(value: Any) -> bool:
 
 
 def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What a module keeps outside its dictionary, in slots of its class."""
+    """Names and values that a module keeps outside its dictionary, in slots of its class."""
     for kind in type(module).__mro__:
         names = vars(kind).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
@@ -197,12 +197,12 @@ def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def is_computed(module: nn.Module, name: str) -> bool:
-    """Whether what a module has by a name is computed by a parametrization each time it is read."""
+    """True if a parametrization computes a module's attribute each time it is read."""
     return name in getattr(module, "parametrizations", ())
 
 
 def tensor_named(module: nn.Module, name: str) -> Any:
-    """What a module has by a name, or None; a parametrization is left as it is.
+    """A module's attribute, or None; a parametrization is left as it is.
 
     One such as spectral normalisation would, in training, move on each time it is read.
     """

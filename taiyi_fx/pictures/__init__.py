@@ -1,1 +1,1 @@
-"""What a person looks at: the diagram of a model with its probes, and the page of a run."""
+"""Pictures: the diagram of a model with its probes, and the page of a run."""

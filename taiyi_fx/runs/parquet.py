@@ -13,7 +13,17 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.schema import OUTLINE, PARQUET, VERSION, Life, Stored, as_array, from_text, newer
+from taiyi_fx.runs.schema import (
+    OUTLINE,
+    PARQUET,
+    SESSIONS,
+    VERSION,
+    Session,
+    Stored,
+    as_array,
+    from_text,
+    newer,
+)
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 
 
@@ -34,9 +44,9 @@ class ParquetSource:
         pyarrow("pyarrow.parquet")
         read_head(folder)
 
-    def lives(self) -> list[Life]:
+    def sessions(self) -> list[Session]:
         """The processes that wrote, in their order."""
-        return [Life(**life) for life in read_head(self._folder)["lives"]]
+        return [Session(**session) for session in read_head(self._folder)[SESSIONS]]
 
     def series(self) -> list[Stored]:
         """All series, by their ids."""
@@ -150,7 +160,7 @@ def read_head(folder: Path) -> dict[str, Any]:
         raise ValueError(f"{str(file)!r} is no run of taiyi_fx")
     if head["version"] > VERSION:
         raise ValueError(newer(file, head["version"]))
-    for part in ("lives", "series", "epochs"):
+    for part in (SESSIONS, "series", "epochs"):
         if not isinstance(head.get(part), list):
             raise ValueError(f"{str(file)!r} is damaged: it has no {part}")
     return head

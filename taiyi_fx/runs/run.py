@@ -15,7 +15,7 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_table
-from taiyi_fx.runs.schema import Life, SeriesName, Stored, from_text
+from taiyi_fx.runs.schema import SeriesName, Session, Stored, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, Source, Span, flags
 from taiyi_fx.suggestion import suggestion
 
@@ -41,36 +41,36 @@ class Run:
         self.source = source
 
     @property
-    def lives(self) -> list[Life]:
+    def sessions(self) -> list[Session]:
         """The processes that wrote, the first and those that resumed the run.
 
         Raises:
             ValueError: The run is damaged: it has none.
         """
-        lives = self.source.lives()
-        if not lives:
+        sessions = self.source.sessions()
+        if not sessions:
             raise ValueError(f"{str(self.path)!r} is damaged: nothing tells who wrote it")
-        return lives
+        return sessions
 
     @property
     def model(self) -> str:
         """The model's class."""
-        return self.lives[-1].model
+        return self.sessions[-1].model
 
     @property
     def config(self) -> Sequence[Mapping[str, Any]]:
         """Each quantity of each module, with its schedule and options."""
-        return self.lives[-1].config
+        return self.sessions[-1].config
 
     @property
     def versions(self) -> Mapping[str, str]:
         """Of Python, torch and taiyi_fx."""
-        return self.lives[-1].versions
+        return self.sessions[-1].versions
 
     @property
     def seed(self) -> int:
         """Torch's initial seed."""
-        return self.lives[-1].seed
+        return self.sessions[-1].seed
 
     @property
     def modules(self) -> list[str]:

@@ -19,6 +19,9 @@ SQLITE = "run.sqlite"
 PARQUET = "run.json"
 """The file that a run in Parquet begins with; its parts lie beside it."""
 
+SESSIONS = "lives"
+"""The key of the sessions in that file: the word of schema 1, so that runs of it stay readable."""
+
 OUTLINE = "outline.json"
 """The file beside them that says what the model looks like."""
 
@@ -58,7 +61,7 @@ INDEX = "CREATE INDEX point_of_series ON point (series, step, epoch, value)"
 """Made at the end: it holds all of a curve in one place."""
 
 
-class Life(NamedTuple):
+class Session(NamedTuple):
     """One process that wrote to a run: the first, or one that resumed it.
 
     Attributes:
@@ -78,7 +81,7 @@ class Life(NamedTuple):
     def __repr__(self) -> str:
         """All but the configuration, of which it tells the length: that may be very long."""
         return (
-            f"Life(start_step={self.start_step}, model={self.model!r}, "
+            f"Session(start_step={self.start_step}, model={self.model!r}, "
             f"config=<{len(self.config)} quantities>, versions={self.versions!r}, seed={self.seed})"
         )
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.schema import Life, Stored
+from taiyi_fx.runs.schema import Session, Stored
 
 
 class Points(NamedTuple):
@@ -99,7 +99,7 @@ def merged(spans: Iterable[tuple[int, Span]]) -> dict[int, Span]:
 class Source(Protocol):
     """Reads what is there at the time: a run may still be written to."""
 
-    def lives(self) -> list[Life]:
+    def sessions(self) -> list[Session]:
         """The processes that wrote, in their order."""
         ...
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.schema import APPLICATION, VERSION, Life, Stored, as_array, from_text, newer
+from taiyi_fx.runs.schema import APPLICATION, VERSION, Session, Stored, as_array, from_text, newer
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merged
 
 _POINT = [
@@ -57,10 +57,10 @@ class SqliteSource:
             self.close()
             raise
 
-    def lives(self) -> list[Life]:
+    def sessions(self) -> list[Session]:
         """The processes that wrote, in their order."""
         rows = self._rows("SELECT start_step, model, config, versions, seed FROM run")
-        return [Life(at, m, json.loads(c), json.loads(v), int(s)) for at, m, c, v, s in rows]
+        return [Session(at, m, json.loads(c), json.loads(v), int(s)) for at, m, c, v, s in rows]
 
     def series(self) -> list[Stored]:
         """All series, by their ids."""

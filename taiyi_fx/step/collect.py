@@ -125,7 +125,7 @@ class Collector:
             Exception: Whatever a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
-        self._table.board.measure()
+        self._table.measure()
         members = None if self.join is None else self.join.ranks.members
         statistics = Statistics(self._modules, self._table, scale, members)
         for readings in due.parameters:

@@ -41,7 +41,7 @@ class Pool(NamedTuple):
         parameters: The rows of parameters that they are in; None if none of them are.
         single: The slots that hold one themselves.
         order: Of all these, one after the other, which are taken: group by group.
-        shares: Which of these each group takes.
+        sizes: How many of these each group takes.
     """
 
     reading: Reading
@@ -50,7 +50,7 @@ class Pool(NamedTuple):
     parameters: Mapping[Key, int] | None
     single: tuple[Slot, ...]
     order: list[int]
-    shares: list[slice]
+    sizes: list[int]
 
     def states(
         self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
@@ -84,13 +84,13 @@ class Pool(NamedTuple):
                 return None
             every.append(tuple(zip(*found, strict=True)))  # pyright: ignore[reportArgumentType]
         parts = [_joined(pieces, self.order) for pieces in zip(*every, strict=True)]
-        return [tuple([part[share] for part in parts]) for share in self.shares]
+        return list(zip(*[part.split_with_sizes(self.sizes) for part in parts], strict=True))
 
 
 def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor:
     """Numbers, and vectors of such, as one vector in an order."""
     if not any(isinstance(piece, Tensor) or isinstance(piece[0], Tensor) for piece in pieces):
-        flat = [number for piece in pieces for number in piece]
+        flat = list(itertools.chain.from_iterable(pieces))
         code, kind = ("q", torch.int64) if isinstance(flat[0], int) else ("d", torch.float64)
         # What is not in the caches takes longest: this goes through the least of torch.
         return torch.frombuffer(array(code, [flat[i] for i in order]), dtype=kind)
@@ -279,10 +279,9 @@ class _Sources:
             return first + (parameters or {})[work.asked.module, reading]
 
         order = [place(*pair) for pair in every]
-        ends = list(itertools.accumulate(len(share) for share in shares))
-        slices = [slice(a, b) for a, b in zip([0, *ends], ends, strict=False)]
+        sizes = [len(share) for share in shares]
         return Pool(
-            every[0][1], tuple(vectors), frozenset(within), parameters, single, order, slices
+            every[0][1], tuple(vectors), frozenset(within), parameters, single, order, sizes
         )
 
     def are_in_vectors(self, work: Work) -> bool:

@@ -49,6 +49,10 @@ class StepQueue:
         for waiting in self._steps:
             self._tell_non_finite(waiting)
 
+    def drop(self, step: int) -> None:
+        """Forgets a step that is not recorded yet: something failed in the middle of it."""
+        self._steps = deque(waiting for waiting in self._steps if waiting.step != step)
+
     def take(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them.
 

@@ -57,6 +57,8 @@ class Scale:
 
     def factor(self, reading: Reading) -> float:
         """What a reading's statistic has to be multiplied with."""
+        if self is _UNSCALED:
+            return 1.0
         if reading.site.port in GRADIENT_PORTS:
             return self.calls
         return self.parameters if reading.site.port == "parameter_grad" else 1.0

@@ -13,9 +13,9 @@ from torch import nn
 from taiyi_fx.quantities.declare import Quantity
 from taiyi_fx.testing.check_quantity import attempt, resolve
 from taiyi_fx.testing.compare import Floor, disagreement
-from taiyi_fx.testing.failure import CheckFailure, run_examples
+from taiyi_fx.testing.failure import run_examples
 from taiyi_fx.testing.module import ModuleRecipe
-from taiyi_fx.testing.program import program_of_compiled
+from taiyi_fx.testing.program import Program, training
 from taiyi_fx.testing.seen import Seen
 from taiyi_fx.testing.tensor import TensorRecipe
 from taiyi_fx.testing.tensor import tensors as any_tensors
@@ -72,8 +72,13 @@ def check_compiled(
             problem = disagreement(value, expected[step], rel=rel, floor=allowed)
             if problem:
                 problem = problem.replace("the reference", "that of eager code")
-                show = program_of_compiled(tried, trial, step, backend, rel=rel, floor=allowed)
-                raise CheckFailure(f"{tried.name} in compiled code: {problem}", show)
+                program = Program()
+                ways = {
+                    "compiled": training(program, tried, trial, step, backend=backend),
+                    "eager": training(program, tried, trial, step),
+                }
+                lines = program.two_ways(ways, tried.name, step, rel, allowed)
+                raise program.failure(f"{tried.name} in compiled code: {problem}", lines)
 
     run_examples(test, drawn.map(_simple), max_examples)
 

@@ -18,7 +18,7 @@ import taiyi_fx
 from taiyi_fx.testing.config import is_leaf
 from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
-from taiyi_fx.testing.program_of_parts import program_of_difference
+from taiyi_fx.testing.program import Program
 from taiyi_fx.testing.tensor import TensorRecipe
 from taiyi_fx.verification.bitwise import difference as difference_of_bits
 
@@ -56,13 +56,22 @@ def check_faithful(
 
 
 @dataclass(frozen=True)
-class _Example:
+class Example:
+    """A model, its batches and a configuration."""
+
     recipe: ModuleRecipe
     batches: tuple[TensorRecipe, ...]
     cfg: Cfg
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text("<what the program shows>")  # hypothesis asks for it
+    def failure(self, problem: str) -> CheckFailure:
+        """The failure that shows the example."""
+        program = Program()
+        lines = [
+            *program.module("model", self.recipe),
+            f"batches = {list(self.batches)!r}",
+            f"assert_faithful(model, batches, {program.code(self.cfg)})",
+        ]
+        return program.failure(problem, lines)
 
 
 @st.composite
@@ -70,20 +79,19 @@ def _examples(
     draw: st.DrawFn,
     models: st.SearchStrategy[ModuleRecipe],
     cfg: Cfg | Callable[[nn.Module], st.SearchStrategy[Cfg]],
-) -> _Example:
+) -> Example:
     recipe = draw(models)
     sizes = draw(st.lists(st.integers(2, 5), min_size=2, max_size=3, unique=True))
     batches = tuple(recipe.input(n, seed=i) for i, n in enumerate(sizes))
     chosen = cfg if isinstance(cfg, Mapping) else draw(cfg(recipe.make()))
-    return _Example(recipe, batches, chosen)
+    return Example(recipe, batches, chosen)
 
 
-def _check(example: _Example) -> None:
+def _check(example: Example) -> None:
     batches = [recipe.make() for recipe in example.batches]
     problem = difference(example.recipe.make(), batches, example.cfg)
     if problem:
-        show = program_of_difference(example.recipe, example.batches, example.cfg, problem)
-        raise CheckFailure(f"an instrumented model is not faithful: {problem}", show)
+        raise example.failure(f"an instrumented model is not faithful: {problem}")
 
 
 def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_LEAF) -> None:
@@ -107,7 +115,7 @@ def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_L
 
 
 def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None:
-    """What differs between an instrumented model and a plain one; None if nothing does."""
+    """The first difference between an instrumented model and a plain one; None if there is none."""
     plain = copy.deepcopy(model)
     state = torch.get_rng_state()
     try:

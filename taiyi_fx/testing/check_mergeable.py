@@ -15,13 +15,12 @@ from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Reduction, State
 from taiyi_fx.quantities.declare import Quantity
 from taiyi_fx.testing.check_quantity import attempt, resolve
 from taiyi_fx.testing.compare import Floor, disagreement, largest
-from taiyi_fx.testing.failure import CheckFailure, run_examples
+from taiyi_fx.testing.failure import run_examples
 from taiyi_fx.testing.module import ModuleRecipe
-from taiyi_fx.testing.program import program_of_split
-from taiyi_fx.testing.program_of_parts import program_of_merge, program_of_scale
+from taiyi_fx.testing.program import Program, training
 from taiyi_fx.testing.seen import Seen
 from taiyi_fx.testing.steps import splits
-from taiyi_fx.testing.tensor import SHAPES, TensorRecipe, overwrite
+from taiyi_fx.testing.tensor import OVERWRITTEN, SHAPES, TensorRecipe, overwrite
 from taiyi_fx.testing.tensor import tensors as any_tensors
 from taiyi_fx.testing.trial import Trial, see
 from taiyi_fx.testing.trials import Options, trials
@@ -45,7 +44,7 @@ def check_mergeable(
     any_order: bool = True,
     max_examples: int = 100,
 ) -> None:
-    """Checks that a quantity is that of all rows together, however they are split.
+    """Checks that a quantity does not depend on how its rows are split.
 
     First end to end: a step in micro-batches records what the same step as a whole does. Then
     each of its reductions of inputs, outputs and their gradients, as ranks merge them: states of
@@ -83,8 +82,13 @@ def check_mergeable(
                 if len(trial.steps) > 1:
                     test(trial.alone(step))
                 problem = problem.replace("the reference", "that of the whole")
-                show = program_of_split(tried, trial, step, rel=rel, floor=allowed)
-                raise CheckFailure(f"{tried.name} in micro-batches: {problem}", show)
+                program = Program()
+                ways = {
+                    "in_parts": training(program, tried, trial, step),
+                    "whole": training(program, tried, trial.whole(), step),
+                }
+                lines = program.two_ways(ways, tried.name, step, rel, allowed)
+                raise program.failure(f"{tried.name} in micro-batches: {problem}", lines)
 
     run_examples(test, examples.filter(_is_split), max_examples)
     if not _merged(tried):
@@ -94,7 +98,7 @@ def check_mergeable(
 
 
 def _merged(quantity: Quantity) -> list[str]:
-    """The parameters of a quantity whose states are merged of any tensor's parts.
+    """The parameters of a quantity whose reductions can be merged over parts of any tensor.
 
     Parameters and buffers are whole; pairs need the layer that they are of.
     """
@@ -129,9 +133,6 @@ class _Merge:
     tree: tuple[int, ...]
     factor: float
     is_scaled: bool
-
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text("<what the program shows>")  # hypothesis asks for it
 
     def merged(self, parts: list[State]) -> tuple[State, str]:
         """The merged state, and the expression that merges it."""
@@ -178,22 +179,31 @@ def _check_merge(quantity: Quantity, merge: _Merge, rel: float) -> None:
         raise TypeError(f"{kind}.measure returns {state!r}; a state is a tuple of tensors")
     whole = reduction.finish(state)
     allowed = _allowed(reduction, x, whole, rel)
-    what = f"{merge.source} of {quantity.name}"
+    what, program = f"{merge.source} of {quantity.name}", Program()
+    lines = [f"reduction = {program.reduction(reduction)}", f"x = {merge.x!r}"]
     problem = _scaling_problem(merge, x, rel, allowed)
     if problem:
-        show = program_of_scale(quantity, reduction, merge.x, merge.factor, rel=rel, floor=allowed)
         problem = problem.replace("recorded", "a scaled state finishes as")
-        raise CheckFailure(f"{what}: {problem}", show)
+        lines += [
+            f"scaled = reduction.finish(reduction.scale(reduction.measure(x), {merge.factor!r}))",
+            f"expected = reduction.finish(reduction.measure(x * {merge.factor!r}))",
+            program.agreement("scaled", "expected", rel, allowed),
+        ]
+        raise program.failure(f"{what}: {problem}", lines)
     parts = [reduction.measure(part) for part in x.split(merge.sizes)]
     overwrite(x)
     state, text = merge.merged(parts)
     problem = disagreement(reduction.finish(state), whole, rel=rel, floor=allowed)
     if problem:
-        show = program_of_merge(
-            quantity, reduction, merge.x, merge.sizes, text, rel=rel, floor=allowed
-        )
         problem = problem.replace("recorded", "merged states finish as")
-        raise CheckFailure(f"{what}: {problem}", show)
+        lines += [
+            "whole = reduction.finish(reduction.measure(x.clone()))",
+            f"parts = [reduction.measure(part) for part in x.split({list(merge.sizes)})]",
+            f"x.untyped_storage().fill_({OVERWRITTEN})  # a state keeps no memory of its tensor",
+            f"merged = reduction.finish({text})",
+            program.agreement("merged", "whole", rel, allowed),
+        ]
+        raise program.failure(f"{what}: {problem}", lines)
 
 
 def _scaling_problem(
@@ -208,7 +218,7 @@ def _scaling_problem(
 
 
 def _allowed(reduction: Reduction, x: Tensor, whole: Any, rel: float) -> Mapping[str, float]:
-    """What rounding may leave, relative to what ordinary values of this size would give."""
+    """The error that rounding may leave, relative to the result for ordinary values."""
     generator = torch.Generator().manual_seed(0)
     ordinary = torch.rand(x.shape, generator=generator, dtype=x.dtype) * x.abs().max()
     sizes, natural = largest(whole), largest(reduction.finish(reduction.measure(ordinary)))

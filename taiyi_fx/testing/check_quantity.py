@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 
 from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
 from taiyi_fx.suggestion import suggestion
-from taiyi_fx.testing.compare import Floor, disagreement
-from taiyi_fx.testing.failure import CheckFailure, run_examples
+from taiyi_fx.testing.compare import Floor, by_suffix, disagreement
+from taiyi_fx.testing.failure import run_examples
 from taiyi_fx.testing.module import ModuleRecipe
-from taiyi_fx.testing.program import program_of, program_of_error
+from taiyi_fx.testing.program import Program, lookup, training
 from taiyi_fx.testing.seen import Seen
 from taiyi_fx.testing.tensor import TensorRecipe
 from taiyi_fx.testing.tensor import tensors as any_tensors
@@ -74,14 +74,16 @@ def check_quantity(
             if problem:
                 if len(trial.steps) > 1:
                     test(trial.alone(step))  # simpler to read, if it is wrong by itself
-                show = program_of(tried, trial, step, value, expected, rel=rel, floor=allowed)
-                raise CheckFailure(f"{tried.name} at step {step}: {problem}", show)
+                program = Program()
+                lines = training(program, tried, trial, step)
+                lines += _verdict(program, tried.name, step, (value, expected, rel, allowed))
+                raise program.failure(f"{tried.name} at step {step}: {problem}", lines)
 
     run_examples(test, examples, max_examples)
 
 
 def resolve(quantity: Quantity | str) -> Quantity:
-    """The quantity, or that of a name.
+    """The quantity itself, or the one with this name.
 
     Raises:
         LookupError: There is none.
@@ -94,7 +96,7 @@ def resolve(quantity: Quantity | str) -> Quantity:
 
 
 def attempt(quantity: Quantity, trial: Trial, **how: Any) -> dict[int, Recorded]:
-    """What is recorded at each step that is due.
+    """The recorded values at each step that is due.
 
     Raises:
         CheckFailure: The quantity raised an error.
@@ -102,6 +104,23 @@ def attempt(quantity: Quantity, trial: Trial, **how: Any) -> dict[int, Recorded]
     try:
         return record(quantity, trial, **how)
     except Exception as error:  # whatever a quantity's own code may raise
-        show = program_of_error(quantity, trial, error)
+        program = Program()
+        lines = training(program, quantity, trial, len(trial.steps) - 1, strict=True)
         problem = f"{quantity.name} raises {type(error).__name__}: {error}"
-        raise CheckFailure(problem, show) from error
+        raise program.failure(problem, lines) from error
+
+
+def _verdict(
+    program: Program, name: str, step: int, compared: tuple[Any, Any, float, Floor]
+) -> list[str]:
+    """Lines that look up the first part of a value that is wrong, and say what is right."""
+    found, expected, rel, floor = compared
+    mine, its = by_suffix(found), by_suffix(expected)
+    for suffix in (*its, *mine):
+        allowed = floor.get(suffix, 0.0) if isinstance(floor, Mapping) else floor
+        value, right = mine.get(suffix), its.get(suffix)
+        if disagreement(value, right, rel=rel, floor=allowed):
+            label = f"{name}.{suffix}" if suffix else name
+            assertion = program.agreement("found", right, rel, allowed)
+            return ["", f"found = {lookup(label, step)}", assertion]
+    raise AssertionError("nothing disagrees")

@@ -1,4 +1,4 @@
-"""Whether what was recorded is what a reference says."""
+"""A recorded value compared with that of a reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floor = Any  # a number, an array, or a dictionary of suffix to these: whatever 
 
 
 def disagreement(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -> str | None:
-    """What is wrong with a recorded value, in words; None if nothing is.
+    """A sentence on how a recorded value is wrong; None if it is right.
 
     Args:
         found: A value, a dictionary of suffix to value, or None for no record.
@@ -24,7 +24,7 @@ def disagreement(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -
         rel: The relative error allowed.
         floor: The absolute error allowed beside it; infinite where anything is right.
     """
-    found, expected = _by_suffix(found), _by_suffix(expected)
+    found, expected = by_suffix(found), by_suffix(expected)
     if set(found) != set(expected):
         return f"recorded {_listed(found)}, but the reference has {_listed(expected)}"
     for suffix, value in expected.items():
@@ -36,17 +36,18 @@ def disagreement(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -
 
 
 def assert_agrees(found: Any, expected: Any, *, rel: float, floor: Floor = 0.0) -> None:
-    """Fails where `disagreement` has something to say.
+    """Fails if a recorded value is wrong; see `disagreement`.
 
     Raises:
-        AssertionError: With what it says.
+        AssertionError: The value is wrong; says how.
     """
     problem = disagreement(found, expected, rel=rel, floor=floor)
     if problem:
         raise AssertionError(problem)
 
 
-def _by_suffix(value: Any) -> Mapping[str, Any]:
+def by_suffix(value: Any) -> Mapping[str, Any]:
+    """The parts of a value, by suffix; empty for None."""
     if value is None:
         return {}
     if isinstance(value, tuple):  # what a reduction finishes as
@@ -64,8 +65,8 @@ def _by_suffix(value: Any) -> Mapping[str, Any]:
 def largest(value: Any) -> dict[str, float]:
     """The largest finite magnitude in each part of a value."""
     found = {}
-    for suffix, part in _by_suffix(value).items():
-        sizes = np.abs(_array(part).astype(float))
+    for suffix, part in by_suffix(value).items():
+        sizes = np.abs(as_array(part).astype(float))
         found[suffix] = float(np.max(sizes[np.isfinite(sizes)], initial=0.0))
     return found
 
@@ -76,17 +77,17 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 def _difference(found: Any, expected: Any, rel: float, floor: Any) -> str | None:
-    f, e = _array(found), _array(expected)
+    f, e = as_array(found), as_array(expected)
     if f.shape != e.shape:
         return f"recorded an array of shape {f.shape}, but the reference is one of {e.shape}"
-    allowed = np.broadcast_to(_array(floor).astype(float), e.shape)
+    allowed = np.broadcast_to(as_array(floor).astype(float), e.shape)
     if e.dtype.kind not in "iub":
         with np.errstate(all="ignore"):
             allowed = allowed + rel * np.abs(e)
     f, e = f.astype(float), e.astype(float)
     with np.errstate(all="ignore"):
         is_right = np.where(np.isfinite(e), np.abs(f - e) <= allowed, ~np.isfinite(f))
-    is_right |= np.isposinf(np.broadcast_to(_array(floor).astype(float), e.shape))
+    is_right |= np.isposinf(np.broadcast_to(as_array(floor).astype(float), e.shape))
     if is_right.all():
         return None
     at = tuple(int(i) for i in np.argwhere(~is_right)[0])
@@ -95,7 +96,8 @@ def _difference(found: Any, expected: Any, rel: float, floor: Any) -> str | None
     return f"recorded {float(f[at])!r}{where}, but the reference is {float(e[at])!r}{bound}"
 
 
-def _array(value: Any) -> np.ndarray:
+def as_array(value: Any) -> np.ndarray:
+    """The numbers of a tensor, or of anything like an array."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu()
         if value.is_floating_point():

@@ -29,7 +29,7 @@ _OPTIONS: dict[str, tuple[Any, ...]] = {
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:
-    """Whether a module has no parts: a predicate for a configuration's key."""
+    """True if a module has no submodules: a predicate for a configuration's key."""
     return next(module.children(), None) is None
 
 

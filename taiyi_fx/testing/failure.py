@@ -1,4 +1,4 @@
-"""Running examples, and what a check raises for the smallest one that fails."""
+"""Running a check on examples, and the error for the smallest one that fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 from hypothesis import strategies as st
 
 _Example = TypeVar("_Example")
@@ -33,7 +33,7 @@ class CheckFailure(AssertionError):
 def run_examples(
     test: Callable[[_Example], None], examples: st.SearchStrategy[_Example], max_examples: int
 ) -> None:
-    """Tries a test on drawn examples; the failure that is raised is that of the smallest.
+    """Runs a test on drawn examples; raises the failure of the smallest one.
 
     Each example is a search of its own, of the simplest one and one at random: within a search
     hypothesis draws variations of what it drew before, and few of our kinds of tensors would come.
@@ -60,6 +60,7 @@ def _search(
         database=None,
         derandomize=False,
         print_blob=False,
+        verbosity=Verbosity.quiet,  # the failure has a program that shows the example
         report_multiple_bugs=False,
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=(

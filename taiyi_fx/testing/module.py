@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,11 +14,13 @@ from torch import Tensor, nn
 from taiyi_fx.testing.tensor import TensorRecipe
 
 
-def _parameter(value: Tensor | None) -> nn.Parameter | None:
-    return None if value is None else nn.Parameter(value)
+class _Twice(nn.Module):
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
+        """Twice the input."""
+        return input * 2
 
 
-class LinearLike(nn.Linear):
+class LinearLike(_Twice, nn.Linear):
     """A Linear by class whose output is twice its input, exactly: any tensor can be put through.
 
     So can any gradient, and whoever reads the wrong side gets the wrong number. Its weight and
@@ -26,49 +29,36 @@ class LinearLike(nn.Linear):
 
     def __init__(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         super().__init__(1, 1)
-        self.weight = nn.Parameter(torch.ones(1, 1) if weight is None else weight)
-        self.register_parameter("bias", _parameter(bias))
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """Twice the input."""
-        return input * 2
+        _give_parameters(self, weight, bias)
 
 
-class Conv1dLike(nn.Conv1d):
+class Conv1dLike(_Twice, nn.Conv1d):
     """A Conv1d by class whose output is twice its input; otherwise as `LinearLike`."""
 
     def __init__(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         super().__init__(1, 1, 1)
-        self.weight = nn.Parameter(torch.ones(1, 1, 1) if weight is None else weight)
-        self.register_parameter("bias", _parameter(bias))
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """Twice the input."""
-        return input * 2
+        _give_parameters(self, weight, bias)
 
 
-class Conv2dLike(nn.Conv2d):
+class Conv2dLike(_Twice, nn.Conv2d):
     """A Conv2d by class whose output is twice its input; otherwise as `LinearLike`."""
 
     def __init__(self, weight: Tensor | None = None, bias: Tensor | None = None) -> None:
         super().__init__(1, 1, 1)
-        self.weight = nn.Parameter(torch.ones(1, 1, 1, 1) if weight is None else weight)
-        self.register_parameter("bias", _parameter(bias))
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """Twice the input."""
-        return input * 2
+        _give_parameters(self, weight, bias)
 
 
-class PlainLike(nn.Module):
+def _give_parameters(module: nn.Module, weight: Tensor | None, bias: Tensor | None) -> None:
+    ones = torch.ones_like(module.get_parameter("weight").data)
+    module.register_parameter("weight", nn.Parameter(ones if weight is None else weight))
+    module.register_parameter("bias", None if bias is None else nn.Parameter(bias))
+
+
+class PlainLike(_Twice):
     """A module of no known class and without parameters whose output is twice its input."""
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """Twice the input."""
-        return input * 2
 
-
-class BatchNorm1dLike(nn.BatchNorm1d):
+class BatchNorm1dLike(_Twice, nn.BatchNorm1d):
     """A BatchNorm1d by class whose output is twice its input.
 
     Its running statistics are random and stay as they are.
@@ -83,21 +73,13 @@ class BatchNorm1dLike(nn.BatchNorm1d):
         super().__init__(num_features, affine=False)
         _fill_running_statistics(self, scale, seed)
 
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """Twice the input."""
-        return input * 2
 
-
-class BatchNorm2dLike(nn.BatchNorm2d):
+class BatchNorm2dLike(_Twice, nn.BatchNorm2d):
     """A BatchNorm2d by class whose output is twice its input; otherwise as `BatchNorm1dLike`."""
 
     def __init__(self, num_features: int, scale: float = 1.0, seed: int = 0) -> None:
         super().__init__(num_features, affine=False)
         _fill_running_statistics(self, scale, seed)
-
-    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """Twice the input."""
-        return input * 2
 
 
 def _fill_running_statistics(
@@ -112,7 +94,7 @@ def _fill_running_statistics(
 
 @dataclass(frozen=True)
 class ModuleRecipe:
-    """How a module is made, and what fits it; the text of a recipe is the code that makes it.
+    """A way to make a module, and its fitting input; its repr is the code that makes it.
 
     Attributes:
         kind: The module's class, or a function that returns one.
@@ -133,7 +115,7 @@ class ModuleRecipe:
     dtype: torch.dtype = torch.float32
 
     def make(self) -> nn.Module:
-        """The module, a new and equal one at each call; the random state stays as it was."""
+        """A new and equal module at each call; the random state stays as it was."""
         generator = torch.default_generator  # torch.manual_seed takes a millisecond
         before = generator.get_state()
         generator.manual_seed(self.seed)
@@ -146,7 +128,7 @@ class ModuleRecipe:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the module was told to change its input."""
+        """True if the module was asked to change its input in place."""
         return bool(self.options.get("inplace"))
 
     def input(self, rows: int, **values: Any) -> TensorRecipe:
@@ -211,12 +193,8 @@ def modules(
     if not chosen:
         names = ", ".join(dict.fromkeys(r.kind.__name__ for r in _recipes()))
         raise ValueError(f"there is none of these classes; there are {names}")
-    return st.builds(_varied, st.sampled_from(chosen), st.integers(0, 99), st.sampled_from(dtypes))
-
-
-def _varied(recipe: ModuleRecipe, seed: int, dtype: torch.dtype) -> ModuleRecipe:
-    made = recipe
-    return ModuleRecipe(made.kind, made.args, made.options, made.shape, made.below, seed, dtype)
+    drawn = st.sampled_from(chosen), st.integers(0, 99), st.sampled_from(dtypes)
+    return st.tuples(*drawn).map(lambda d: dataclasses.replace(d[0], seed=d[1], dtype=d[2]))
 
 
 def likes(x: TensorRecipe, scale: float = 1.0) -> tuple[ModuleRecipe, ...]:

@@ -1,4 +1,4 @@
-"""What went through a module, captured without the library, in float64."""
+"""The tensors that went through a module, captured without the library, in float64."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Seen:
 
     @property
     def weight_grad(self) -> Tensor | None:
-        """Its gradient, if it has one."""
+        """The gradient of ``weight``, if it has one."""
         return self.gradients.get("weight")
 
     def rows(self, name: Name) -> Tensor:

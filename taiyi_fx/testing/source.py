@@ -1,8 +1,15 @@
-"""The source of what a test declares, with everything that it needs, to stand in a program."""
+"""The source of what a test declares, with everything that it needs, to stand in a program.
+
+The definition is cut out of its file by names: with it come the statements that bind a name used in
+it, those that bind a name used in these, and so on, all in the order in which they stand. That is a
+little more than is needed where two scopes have the same name, and never less, but for what a file
+does without binding a name.
+"""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 import inspect
 import sys
 import textwrap
@@ -10,76 +17,73 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-_Scope = ast.AST  # a node with a body: a module, a function, a class, a block
 
-
-@dataclass
+@dataclass(frozen=True)
 class Excerpt:
-    """Imports and definitions that a program needs, in the order in which they have to stand."""
+    """The imports and definitions that a program needs to use a function or a class.
 
+    Attributes:
+        name: What it is called there.
+        imports: Statements, of one name each.
+        definitions: Statements, in the order in which they have to stand.
+    """
+
+    name: str
     imports: list[str] = field(default_factory=list)
     definitions: list[str] = field(default_factory=list)
 
-    def add(self, other: Excerpt) -> None:
-        """Takes in another's, each text once."""
-        for mine, theirs in ((self.imports, other.imports), (self.definitions, other.definitions)):
-            mine.extend(text for text in theirs if text not in mine)
 
-
-def excerpt_of(thing: Callable[..., Any]) -> tuple[str, Excerpt]:
-    """The name that a function or class goes by in a program, and what to put before.
-
-    What can be imported is imported. What a script, a notebook or a test declares is shown, with
-    all of that file that it uses.
-    """
-    name = thing.__qualname__
-    if _is_importable(thing):
-        return name.partition(".")[0], Excerpt([f"from {thing.__module__} import {name}"])
+def excerpt_of(thing: Callable[..., Any]) -> Excerpt:
+    """The import of a function or class, or its definition where a script or a test declares it."""
+    name = getattr(thing, "__qualname__", repr(thing))
+    if _is_importable(thing, name):
+        return Excerpt(name, [f"from {_home(thing.__module__, name)} import {name}"])
     try:
-        text = inspect.getsource(sys.modules[thing.__module__])
-        line = inspect.getsourcelines(thing)[1]
-    except (OSError, TypeError, KeyError):
-        return name, Excerpt(definitions=[_only_source(thing)])
-    path = _path_to(ast.parse(text), line)
-    slicer = _Slicer(text, sys.modules[thing.__module__].__package__ or "")
-    slicer.take(path[-1], path[:-1])
-    return _bound_name(path[-1]) or name, slicer.excerpt
+        lines, index = inspect.findsource(thing)
+        tree = ast.parse("".join(lines))
+    except (OSError, TypeError, SyntaxError):
+        return Excerpt(name, definitions=[f"# the definition of {name} belongs here"])
+    visible = list(_visible(tree, index + 1))
+    own = next(
+        s for s in visible if s.lineno <= index + 1 <= (s.end_lineno or 0) or _first(s) == index + 1
+    )
+    taken, names = _slice(visible, own)
+    package = getattr(sys.modules.get(thing.__module__), "__package__", None) or ""
+    imports = [text for s in taken for text in _import_texts(s, names, package)]
+    definitions = [s for s in taken if not isinstance(s, (ast.Import, ast.ImportFrom))]
+    bound = [own.name] if isinstance(own, _NAMED) else sorted(_bound(own))
+    return Excerpt(bound[0] if bound else name, imports, [_text(s, lines) for s in definitions])
 
 
-def _is_importable(thing: Callable[..., Any]) -> bool:
+def _is_importable(thing: Callable[..., Any], name: str) -> bool:
     home = thing.__module__
     is_test = any(p == "conftest" or p.startswith("test") for p in home.split("."))
     is_test = is_test and not home.startswith("taiyi_fx.")
-    found = getattr(sys.modules.get(home), thing.__qualname__, None)
-    return home not in ("__main__", "builtins") and not is_test and found is not None
+    is_there = getattr(sys.modules.get(home), name, None) is not None
+    return home not in ("__main__", "builtins") and not is_test and is_there
 
 
-def _only_source(thing: Callable[..., Any]) -> str:
-    try:
-        return textwrap.dedent(inspect.getsource(thing)).strip()
-    except (OSError, TypeError):
-        return f"# the definition of {thing.__qualname__} belongs here"
+def _home(module: str, name: str) -> str:
+    """The module to import a name from: the public one, if it is a public name of the kit."""
+    kit = __name__.rpartition(".")[0]
+    return kit if module.startswith(kit) and name in vars(sys.modules[kit]) else module
 
 
-def _path_to(tree: ast.Module, line: int) -> list[ast.AST]:
-    """From the module to the statement that begins in a line, decorators included."""
-    path: list[ast.AST] = [tree]
-    while True:
-        inner = next((s for s in _body(path[-1]) if _first(s) <= line <= _last(s)), None)
-        if inner is None:
-            return path
-        path.append(inner)
-        if _first(inner) == line and not isinstance(inner, (ast.With, ast.If, ast.For, ast.Try)):
-            return path
+_NAMED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def _body(scope: ast.AST) -> list[ast.stmt]:
-    return [s for name in ("body", "orelse", "finalbody") for s in _statements(scope, name)]
-
-
-def _statements(scope: ast.AST, name: str) -> list[ast.stmt]:
-    found = getattr(scope, name, [])
-    return found if isinstance(found, list) else []
+def _visible(scope: ast.AST, line: int) -> Iterator[ast.stmt]:
+    """The statements of all scopes around a line, outer ones first, and that which begins there."""
+    around = None
+    for statement in ast.iter_child_nodes(scope):
+        if not isinstance(statement, ast.stmt):
+            continue
+        if _first(statement) < line <= (statement.end_lineno or 0):
+            around = statement
+        elif _first(statement) == line or not isinstance(scope, ast.ClassDef):
+            yield statement
+    if around is not None:
+        yield from list(_visible(around, line)) or [around]
 
 
 def _first(statement: ast.stmt) -> int:
@@ -87,78 +91,43 @@ def _first(statement: ast.stmt) -> int:
     return min([statement.lineno, *(d.lineno for d in decorators)])
 
 
-def _last(statement: ast.stmt) -> int:
-    return statement.end_lineno or statement.lineno
+def _slice(visible: list[ast.stmt], own: ast.stmt) -> tuple[list[ast.stmt], set[str]]:
+    """The statements that a statement needs, itself included, and all names in them."""
+    names = {"*", "annotations"}  # imports whose names stand nowhere
+    taken, new = set(), {own}
+    while new:
+        taken |= new
+        names |= {n.id for s in new for n in ast.walk(s) if isinstance(n, ast.Name)}
+        new = {s for s in visible if s not in taken and _bound(s) & names}
+    return [s for s in visible if s in taken], names
 
 
-def _bound_name(node: ast.AST) -> str | None:
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return node.name
-    return next(iter(_assigned(node)), None)
+def _bound(statement: ast.stmt) -> set[str]:
+    if isinstance(statement, _NAMED):
+        return {statement.name}
+    parts = list(ast.walk(statement))
+    names = {n.id for n in parts if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return names | {_alias(n) for n in parts if isinstance(n, ast.alias)}
 
 
-def _assigned(node: ast.AST) -> Iterator[str]:
-    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    for target in targets:
-        for part in target.elts if isinstance(target, ast.Tuple) else [target]:
-            if isinstance(part, ast.Name):
-                yield part.id
+def _alias(imported: ast.alias) -> str:
+    return imported.asname or imported.name.partition(".")[0]
 
 
-class _Slicer:
-    """Takes statements out of a file, each after those whose names it uses."""
-
-    def __init__(self, text: str, package: str) -> None:
-        self.excerpt = Excerpt()
-        self._text = text
-        self._lines = text.splitlines()
-        self._package = package
-        self._taken: set[ast.AST] = set()
-
-    def take(self, node: ast.AST, scopes: list[_Scope]) -> None:
-        if node in self._taken or not isinstance(node, ast.stmt):
-            return
-        self._taken.add(node)
-        for name in _names_in(node):
-            self._take_name(name, scopes)
-        lines = self._lines[_first(node) - 1 : _last(node)]
-        self.excerpt.definitions.append(textwrap.dedent("\n".join(lines)))
-
-    def _take_name(self, name: str, scopes: list[_Scope]) -> None:
-        for depth in range(len(scopes), 0, -1):
-            scope = scopes[depth - 1]
-            if isinstance(scope, ast.ClassDef):
-                continue
-            for statement in _body(scope):
-                if isinstance(statement, (ast.Import, ast.ImportFrom)):
-                    if self._imported(statement, name):
-                        return
-                elif name == _bound_name(statement) or name in _assigned(statement):
-                    self.take(statement, scopes[:depth])
-                    return
-
-    def _imported(self, statement: ast.Import | ast.ImportFrom, name: str) -> bool:
-        for alias in statement.names:
-            bound = alias.asname or alias.name.partition(".")[0]
-            if bound != name:
-                continue
-            renamed = f" as {alias.asname}" if alias.asname else ""
-            text = f"import {alias.name}{renamed}"
-            if isinstance(statement, ast.ImportFrom):
-                text = f"from {self._home(statement)} {text}"
-            if text not in self.excerpt.imports:
-                self.excerpt.imports.append(text)
-            return True
-        return False
-
-    def _home(self, statement: ast.ImportFrom) -> str:
-        if not statement.level:
-            return statement.module or ""
-        above = self._package.split(".")[: len(self._package.split(".")) - statement.level + 1]
-        return ".".join([*above, *([statement.module] if statement.module else [])])
+def _import_texts(statement: ast.stmt, names: set[str], package: str) -> Iterator[str]:
+    """An import as one statement for each of its names that are used, none of them relative."""
+    if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        return
+    for imported in statement.names:
+        if _alias(imported) not in names:
+            continue
+        if isinstance(statement, ast.Import):
+            yield ast.unparse(ast.Import([imported]))
+        else:
+            home = "." * statement.level + (statement.module or "")
+            home = importlib.util.resolve_name(home, package)
+            yield ast.unparse(ast.ImportFrom(home, [imported], 0))
 
 
-def _names_in(node: ast.AST) -> list[str]:
-    used = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
-    own = {_bound_name(node)}
-    return [n for n in dict.fromkeys(used) if n not in own]
+def _text(statement: ast.stmt, lines: list[str]) -> str:
+    return textwrap.dedent("".join(lines[_first(statement) - 1 : statement.end_lineno])).rstrip()

@@ -13,7 +13,7 @@ Aside = Literal["", "no_grad", "eval"]
 
 @dataclass(frozen=True)
 class Step:
-    """What one step of training is like.
+    """One step of training: micro-batches, scale, and whether it is due.
 
     Attributes:
         sizes: How many samples each of its micro-batches has.
@@ -30,7 +30,7 @@ class Step:
 
     @property
     def rows(self) -> int:
-        """How many samples the step has in all."""
+        """The number of samples in the step."""
         return sum(self.sizes)
 
 

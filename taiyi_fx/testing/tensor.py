@@ -1,10 +1,12 @@
-"""Tensors that break statistics, as recipes whose text is the code that makes them."""
+"""Tensors that break statistics, as recipes whose repr is code that makes them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
@@ -23,9 +25,15 @@ SHAPES = st.one_of(
 """Of 2, 3 and 4 axes, small enough that a failing example can be read."""
 
 
+_LITERAL = 12
+"""Tensors of up to so many elements are shown as their numbers."""
+
+
 @dataclass(frozen=True)
 class TensorRecipe:
-    """How a tensor is made; the text of a recipe is the call of `make_tensor` that makes it.
+    """A way to make a tensor; its repr is code that makes it.
+
+    That is its numbers if they are few, else the call of `make_tensor`.
 
     Attributes:
         shape: The tensor's shape.
@@ -46,10 +54,12 @@ class TensorRecipe:
     below: int = 2
 
     def make(self) -> Tensor:
-        """The tensor, a new one at each call, on the CPU, without a gradient."""
+        """A new and equal tensor at each call, on the CPU, without a gradient."""
         return make_tensor(**{f.name: getattr(self, f.name) for f in fields(self)})
 
     def __repr__(self) -> str:
+        if math.prod(self.shape) <= _LITERAL and self.layout == "contiguous":
+            return _literal(self.make())
         given = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         defaults = {f.name: f.default for f in fields(self)[1:]}
         shown = [
@@ -58,6 +68,17 @@ class TensorRecipe:
             if v != defaults[k]
         ]
         return f"make_tensor({', '.join([str(self.shape), *shown])})"
+
+
+def _literal(x: Tensor) -> str:
+    """A call of `torch.tensor`, with the shortest numbers that give the very values back."""
+    if not x.is_floating_point():
+        return f"torch.tensor({x.tolist()}, dtype={x.dtype})"
+    # Those of float32 are exact for halves too.
+    numbers = (x if x.dtype == torch.float64 else x.float()).numpy()
+    shown = np.vectorize(lambda v: float(str(v)), otypes=[object])(numbers).tolist()
+    dtype = "" if x.dtype == torch.float32 else f", dtype={x.dtype}"
+    return f"torch.tensor({shown}{dtype})"
 
 
 def make_tensor(

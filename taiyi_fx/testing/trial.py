@@ -1,4 +1,4 @@
-"""Trials: what a quantity is tried on, and what becomes of it with and without the library."""
+"""Trials: examples for a quantity, run once plain and once with the monitor."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Forward = Callable[..., Any]
 
 @dataclass(frozen=True)
 class TrialStep:
-    """What is put through a module in one step.
+    """The tensors put through a module in one step.
 
     Attributes:
         step: Its micro-batches, schedule and scale.
@@ -60,9 +60,6 @@ class Trial:
     options: Mapping[str, Any] = field(default_factory=dict)
     overwrites: bool = False
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text("<what the program shows>")  # hypothesis asks for it
-
     @property
     def due(self) -> tuple[int, ...]:
         """The steps at which the quantity is due."""
@@ -75,13 +72,13 @@ class Trial:
         return "every(1)" if every else f"at_steps({', '.join(map(str, self.due))})"
 
     def alone(self, step: int) -> Trial:
-        """The same with one of its steps only."""
+        """The same trial with one of its steps only."""
         chosen = self.steps[step]
         due = dataclasses.replace(chosen, step=dataclasses.replace(chosen.step, is_due=True))
         return dataclasses.replace(self, steps=(due,))
 
     def whole(self) -> Trial:
-        """The same without micro-batches."""
+        """The same trial without micro-batches."""
         steps = (
             dataclasses.replace(s, step=dataclasses.replace(s.step, sizes=(s.step.rows,)))
             for s in self.steps
@@ -90,7 +87,7 @@ class Trial:
 
 
 def see(trial: Trial) -> dict[int, Seen]:
-    """What a reference gets at each step that is due, captured on a plain model."""
+    """The input of a reference at each step that is due, captured on a plain model."""
     plain = nn.Sequential(trial.layer.make())
     seen: dict[int, Seen] = {}
     window: list[Seen] = []
@@ -114,7 +111,7 @@ def see(trial: Trial) -> dict[int, Seen]:
 def record(
     quantity: Quantity, trial: Trial, *, wrap: Callable[[nn.Module], Forward] | None = None
 ) -> dict[int, Recorded]:
-    """What the monitor records of a quantity at each step that is due.
+    """The values that the monitor records of a quantity at each step that is due.
 
     Args:
         quantity: The quantity.

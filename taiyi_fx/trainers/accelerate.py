@@ -50,5 +50,5 @@ class MonitorTracker(GeneralTracker):
                 self._monitor.log(name, value, step=step)
 
     def finish(self) -> None:
-        """Makes durable what the writers have."""
+        """Flushes all writers to disk."""
         self._monitor.flush()

@@ -1,4 +1,4 @@
-"""How a training begins: its monitor is found, and told of the step and the writers."""
+"""The start of a training: finds its monitor, and sets its step and its writers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taiyi_fx.writers.store import Store
 
 
 def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
-    """The monitor of what is trained, with the step that training begins at as its next one.
+    """The monitor of a model, set to the step at which training begins.
 
     Args:
         model: What is trained, wrapped or not.
@@ -40,5 +40,5 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
 
 
 def writers_of(run: str | os.PathLike[str] | None, writers: Sequence[Writer]) -> list[Writer]:
-    """The writers of a callback, with that of its run first."""
+    """All writers of a callback; that of its run comes first."""
     return [*([] if run is None else [Store(run)]), *writers]

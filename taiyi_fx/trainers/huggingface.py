@@ -103,6 +103,6 @@ class MonitorCallback(TrainerCallback):
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Makes durable what the writers have."""
+        """Flushes all writers to disk."""
         assert self.monitor is not None
         self.monitor.flush()

@@ -87,7 +87,7 @@ class MonitorHandler:
         self._hook = self._optimizer.register_step_pre_hook(track)
 
     def _pass_over_skipped(self, engine: Engine) -> None:
-        """Forgets what was read for a step that the scaler left out."""
+        """Discards the readings of a step that the gradient scaler skipped."""
         assert self.monitor is not None
         done, rest = divmod(engine.state.iteration, self._every)
         if rest == 0 and self.monitor.next_step < done:

@@ -67,13 +67,13 @@ class MonitorCallback(Callback):
         self.monitor.tick_epoch(trainer.current_epoch)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Makes durable what the writers have."""
+        """Flushes all writers to disk."""
         self._flush()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
     ) -> None:
-        """Makes durable what the writers have."""
+        """Flushes all writers to disk."""
         self._flush()
 
     def _flush(self) -> None:
@@ -94,12 +94,12 @@ class MonitorLogger(Logger):
 
     @property
     def name(self) -> str:
-        """For the folder of checkpoints."""
+        """Part of the path of checkpoints."""
         return "taiyi_fx"
 
     @property
     def version(self) -> str:
-        """For the folder of checkpoints."""
+        """Part of the path of checkpoints."""
         return ""
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:

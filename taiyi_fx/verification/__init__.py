@@ -1,4 +1,4 @@
-"""Whether monitoring changes anything, found out on the user's own model and batch."""
+"""A proof on the user's own model and batch that monitoring changes nothing."""
 
 from taiyi_fx.verification.result import Verification
 from taiyi_fx.verification.verify import verify

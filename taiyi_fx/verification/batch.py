@@ -1,4 +1,4 @@
-"""The batch that a model is run on, made anew for each run, and a loss of what came out."""
+"""A batch, copied for each run of the model, and a loss of any output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Batch:
     leaves: Mapping[str, Tensor] = field(default_factory=dict)
 
     def fresh(self) -> Batch:
-        """A copy, tensors with their gradients, strides and shared memory, that runs may change.
+        """A copy that a run may change, with strides and shared memory as in the original.
 
         Raises:
             TypeError: Something in it cannot be copied.
@@ -58,11 +58,11 @@ class Batch:
         return ((path, leaf) for path, leaf in found if isinstance(leaf, Tensor))
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What the model is called with."""
+        """The arguments for calling the model."""
         return self.args, self.kwargs
 
     def left(self) -> dict[str, Any]:
-        """What a run left of it, as the model may change what it is given; and gradients."""
+        """The batch after a run, which may have changed it, with its gradients."""
         tensors = dict(self.tensors())
         found = {path: x for path, x in tensors.items() if x.is_leaf and x.requires_grad}
         gradients = {f"gradient of {path}": x.grad for path, x in {**found, **self.leaves}.items()}
@@ -73,7 +73,7 @@ def loss_of(output: Any, function: Loss | None) -> Tensor | None:
     """A scalar of an output; None if nothing in it takes a gradient.
 
     Raises:
-        TypeError: The function of the user's returned no tensor of one element.
+        TypeError: The function of the user's returned something other than a tensor of one element.
     """
     if function is not None:
         found = function(output)

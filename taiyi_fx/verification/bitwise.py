@@ -46,14 +46,14 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def kept(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Values by path, with tensors copied, so that later changes do not reach them; and strides."""
+    """Values by path, with copies of tensors, so that they stay as they are; and strides."""
     found = dict(values)
     copies = {path: v.detach().clone() if isinstance(v, Tensor) else v for path, v in found.items()}
     return copies | strides(found)
 
 
 def strides(values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """How the tensors among values lie in memory, which the next layer may act upon."""
+    """The strides of all tensors among values, as later layers may depend on them."""
     return {
         f"strides of {path}": v.stride()
         for path, v in values.items()
@@ -62,7 +62,7 @@ def strides(values: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The paths at which two collections of leaves are not equal bit for bit, and how they are."""
+    """Paths at which two collections of leaves are not equal bit for bit, with the difference."""
     for path, value in expected.items():
         how = difference(value, found[path]) if path in found else "is missing"
         if how:
@@ -71,7 +71,7 @@ def differences(expected: Mapping[str, Any], found: Mapping[str, Any]) -> Iterat
 
 
 def difference(a: Any, b: Any) -> str:
-    """How two leaves differ; empty if they are equal bit for bit."""
+    """The difference of two leaves in words; empty if they are equal bit for bit."""
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)):
         same = type(a) is type(b) and (a == b or (a != a and b != b))
         if same:

@@ -1,4 +1,4 @@
-"""The calls of a plain model's modules, and the tensors there, told by hooks."""
+"""The calls of a plain model's modules, with their tensors, observed by hooks."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Take = Callable[[str, Side, Tensor], None]
 
 
 class Calls:
-    """Tells of the first tensor in what each call is given and returns, and of its gradient.
+    """Reports the first input and output tensor of each call, and the output's gradient.
 
     What backward calls to compute a forward again is no call of its own, nor is what ``torch.func``
     maps or differentiates.
 
     Args:
-        take: Whom it tells.
+        take: Called with each of them.
 
     Attributes:
         counts: How often each module returned a tensor.
@@ -38,7 +38,7 @@ class Calls:
 
     @contextmanager
     def watching(self, modules: Mapping[str, nn.Module]) -> Iterator[None]:
-        """Has hooks on modules while the body runs.
+        """Installs hooks on modules while the body runs.
 
         Not longer: some libraries share an activation between all models.
         """
@@ -62,7 +62,7 @@ class Calls:
                 return
             inputs = list(_tensors((args, kwargs)))
             self._inputs[name] = inputs
-            # As it is now; but told once the call returns: one that fails is none.
+            # As it is now; but reported once the call returns: one that fails does not count.
             self._first[name] = [tensor.detach().clone() for tensor in inputs[:1]]
 
         return hook
@@ -108,7 +108,7 @@ def _with_copy(first: Tensor, value: Any) -> tuple[Tensor, Any]:
 
 
 def _is_beyond_hooks() -> bool:
-    """Whether backward calls this, or a function of torch.func, whose tensors hold no numbers."""
+    """True in a recomputing backward, or within torch.func, whose tensors hold no numbers."""
     is_in_backward = torch._C._current_graph_task_id() != -1
     return is_in_backward or torch._C._are_functorch_transforms_active()
 

@@ -1,4 +1,4 @@
-"""What a monitored step costs beside a plain one: in turn, and the median of many."""
+"""The cost of a monitored step as a multiple of a plain one: medians of many rounds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ratios(steps: Sequence[Callable[[], float]]) -> list[float]:
 
 
 def timed(step: Callable[[], object]) -> float:
-    """What a step takes: the process's time, which other processes do not lengthen.
+    """The duration of a step, in CPU time, which other processes do not lengthen.
 
     Where there is a GPU, by the clock, with what the step left to it to do.
     """

@@ -1,4 +1,4 @@
-"""How what a model leaves differs from what the plain model left, named in plain words."""
+"""Differences between a run and the plain model's first run, in plain words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Phase = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not what it was in the plain model's first run.
+    """One difference from the plain model's first run.
 
     Attributes:
-        path: What.
-        position: In which phase, and the how manieth thing there.
+        path: What differs.
+        position: The number of the phase, and the place within it.
         where: In which phase, in words.
         how: In what it differs.
         has_raised: Whether the run ended there.
@@ -37,7 +37,7 @@ class Difference:
 def found_in(
     expected: Sequence[Phase], found: Iterator[Phase], names: Sequence[str], suffix: str = ""
 ) -> Iterator[Difference]:
-    """How another run differs from the plain model's first one.
+    """All differences of another run from the plain model's first one, in order.
 
     Args:
         expected: What each phase of that left.

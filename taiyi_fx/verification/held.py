@@ -1,4 +1,4 @@
-"""What Python code can change in an object, as keys and values: read, and written back in place."""
+"""The state of Python objects as keys and values: read, and written back in place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STATELESS = (*SCALARS, type, types.ModuleType, torch.dtype, torch.device, torch
 
 @dataclass(frozen=True)
 class Access:
-    """How what an object holds is read, and written.
+    """A way to read and to write one kind of state of an object.
 
     Attributes:
         read: A shallow copy of what it holds.
@@ -40,7 +40,7 @@ class Access:
 
 
 def accesses(value: Any) -> list[Access]:
-    """How to what an object holds; none for what holds nothing, or what is not looked into.
+    """All accesses to an object's state; none if it has none, or is not looked into.
 
     Looked into are modules, lists, dictionaries, sets, deques, numpy arrays, random generators,
     partials, methods, closures, and objects of classes written in Python; not those of Python's own
@@ -57,7 +57,7 @@ def accesses(value: Any) -> list[Access]:
 
 
 def vars_of(value: Any) -> dict[str, Any]:
-    """What is in an object's dictionary; nothing if it has none."""
+    """The object's ``__dict__``; empty if it has none."""
     found = getattr(value, "__dict__", None)
     return found if isinstance(found, dict) else {}
 
@@ -132,11 +132,11 @@ def _is_filled(cell: types.CellType) -> bool:
 
 
 def _keep(held: Any, saved: Entries) -> None:
-    """What cannot be changed: only what it holds can."""
+    """Writes nothing: the object is immutable, only its parts may change."""
 
 
 def _state(read: Callable[[Any], Any], write: Callable[[Any, Any], None]) -> Access:
-    """A state that is one value, and not made of others."""
+    """An access to a state that is one opaque value."""
     return Access(lambda held: {"": read(held)}, lambda held, e: write(held, e[""]), "")
 
 

@@ -1,4 +1,4 @@
-"""What each phase of training and evaluation leaves: a model runs through them, on one batch."""
+"""The results of each phase of training and evaluation of a model on one batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 
 @dataclass(frozen=True)
 class Task:
-    """What a model is put through.
+    """The steps that a model is run through.
 
     Attributes:
         batch: What it is given at each step.
@@ -45,7 +45,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model that is put through it.
+    """A model to run, and its saved state.
 
     Attributes:
         model: The model, plain or instrumented.
@@ -60,7 +60,7 @@ class Subject:
     )
 
     def begin(self, task: Task) -> None:
-        """Puts the model and all generators to where each run begins, and into training."""
+        """Resets the model and all generators to their saved state, and turns training on."""
         self.state.restore(but_forwards=True)
         restore_random_state(task.random)
         if not self.model.training:
@@ -79,7 +79,7 @@ class Subject:
 
 
 def phases(subject: Subject, task: Task) -> Iterator[dict[str, Any]]:
-    """What each phase leaves, by path: some training steps, then an evaluation."""
+    """The results of each phase, by path: some training steps, then an evaluation."""
     subject.begin(task)
     for step in range(task.steps):
         yield _train(subject, task, step)
@@ -111,7 +111,7 @@ def _evaluate(subject: Subject, task: Task) -> dict[str, Any]:
 
 
 def _left(subject: Subject) -> dict[str, Any]:
-    """Buffers, what attributes hold instead of what they held, and random states."""
+    """Buffers, changed attributes, and random states."""
     buffers = kept((f"buffer {name!r}", b) for name, b in subject.model.named_buffers())
     return buffers | subject.state.changes() | random_states()
 

@@ -1,4 +1,4 @@
-"""What a plain model showed at its modules, and whether the monitor read the same."""
+"""Readings of a plain model's modules by hooks, compared with the monitor's records."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SIDES: dict[Port, frozenset[Side]] = {
     "output_grad": frozenset(("output_grad",)),
     "pair": frozenset(("input", "output_grad")),
 }
-"""The sides that have to have a tensor for a reading; of other ports they cannot be told."""
+"""The sides that have to have a tensor for a reading; of other ports they are not known."""
 
-_Place = tuple[int, str]
+_StepCall = tuple[int, str]
 """A step and a call."""
 
 
 class Shown:
-    """What a plain model showed while it trained, told by hooks.
+    """Tensors and reference numbers of a plain model in training, taken by hooks.
 
     Attributes:
         sides: At which sides of each call there was a tensor.
@@ -36,7 +36,7 @@ class Shown:
     """
 
     def __init__(self, model: nn.Module, subscriptions: Sequence[Subscription]) -> None:
-        self.sides: defaultdict[_Place, set[Side]] = defaultdict(set)
+        self.sides: defaultdict[_StepCall, set[Side]] = defaultdict(set)
         self.expected: dict[tuple[int, str, str], Expected] = {}
         self._modules = dict(model.named_modules())
         self._of: defaultdict[str, list[Subscription]] = defaultdict(list)
@@ -46,12 +46,12 @@ class Shown:
 
     @property
     def subscriptions(self) -> Mapping[str, Sequence[Subscription]]:
-        """What is asked of each module."""
+        """The subscriptions of each module."""
         return self._of
 
     @contextmanager
     def around_step(self, step: int) -> Iterator[None]:
-        """Takes note of what a training step shows."""
+        """Collects tensors and numbers while a training step runs."""
         self._step = step
         watched = {
             name: self._modules[name]
@@ -80,7 +80,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Readings:
-    """What the monitor recorded.
+    """The monitor's records, compared with those of the plain model.
 
     Attributes:
         records: Its records, by step and call.
@@ -88,12 +88,12 @@ class Readings:
         shown: What the plain model showed.
     """
 
-    records: Mapping[_Place, Sequence[Record]]
+    records: Mapping[_StepCall, Sequence[Record]]
     missing: Mapping[Series, str]
     shown: Shown
 
     def counts(self) -> dict[str, tuple[int, int]]:
-        """Of each module that is read at its calls, how many were seen, and how many there were."""
+        """For each module that is read at its calls, the number of calls seen, and of all calls."""
         states: defaultdict[str, list[bool]] = defaultdict(list)
         for place in {**self.shown.sides, **self.records}:
             is_seen = self._is_seen(place)
@@ -106,16 +106,16 @@ class Readings:
         }
 
     def unseen(self) -> Iterator[tuple[int, str]]:
-        """The steps of readings that did not come, and which they are, and why."""
+        """Readings that did not come: the step of each, and a text with its name and the reason."""
         for place in sorted(self.shown.sides):
             for subscription in self._lacking(place):
-                yield place[0], self._told(place[1], subscription.label)
+                yield place[0], self._reason(place[1], subscription.label)
         for step, call, label in self.shown.expected:
             if (step, call) not in self.shown.sides and not self._has((step, call), label):
-                yield step, self._told(call, label)
+                yield step, self._reason(call, label)
 
     def errors(self) -> dict[tuple[int, str], float]:
-        """How far off each number is that there is a reference for, by step and what it is."""
+        """The error of each number that has a reference, by step and name."""
         found: dict[tuple[int, str], float] = {}
         for (step, call, label), expected in self.shown.expected.items():
             for record in self.records.get((step, call), ()):
@@ -124,30 +124,30 @@ class Readings:
                     found[key] = expected.error(float(record.value))
         return found
 
-    def _is_seen(self, place: _Place) -> bool | None:
-        """Whether all of a call was read; None if none of it can be told."""
+    def _is_seen(self, place: _StepCall) -> bool | None:
+        """True if all of a call was read; None if that is not known."""
         if any(True for _ in self._lacking(place)):
             return False
         return True if self.records.get(place) else None
 
-    def _lacking(self, place: _Place) -> Iterator[Subscription]:
+    def _lacking(self, place: _StepCall) -> Iterator[Subscription]:
         sides = self.shown.sides.get(place, set())
         for subscription in self.shown.subscriptions[_module_of(place[1])]:
             needed = _needed(subscription)
             if needed and needed <= sides and not self._has(place, subscription.label):
                 yield subscription
 
-    def _has(self, place: _Place, label: str) -> bool:
+    def _has(self, place: _StepCall, label: str) -> bool:
         quantities = (record.quantity for record in self.records.get(place, ()))
         return any(q == label or q.startswith(f"{label}.") for q in quantities)
 
-    def _told(self, call: str, label: str) -> str:
-        why = self.missing.get((call, label), "nothing is said of it")
+    def _reason(self, call: str, label: str) -> str:
+        why = self.missing.get((call, label), "no reason is known")
         return f"{label} of {named(call)} ({why})"
 
 
 def _needed(subscription: Subscription) -> frozenset[Side]:
-    """The sides of a call at which a tensor makes a value; empty if that cannot be told."""
+    """The sides of a call that must have a tensor for a value; empty if that is not known."""
     quantity = subscription.quantity
     sites = [r.site for r in subscription.readings.values() if r.site.port in CALL_PORTS]
     is_plain = not (quantity.looks_back or quantity.over_all) and all(
@@ -157,7 +157,7 @@ def _needed(subscription: Subscription) -> frozenset[Side]:
 
 
 def named(call: str) -> str:
-    """How texts call a call."""
+    """The name of a call in messages."""
     return repr(call) if call else "the model"
 
 

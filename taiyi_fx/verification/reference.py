@@ -1,4 +1,4 @@
-"""What some quantities are in float64, computed from tensors that the plain model showed."""
+"""References in float64 for some quantities, from tensors of the plain model."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _Formula = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Expected:
-    """A number in float64, and the size of what it is made of, beside which an error counts."""
+    """A number in float64, and the magnitude that its error is divided by."""
 
     value: float
     size: float
 
     def error(self, found: float) -> float:
-        """How far off a number is, as a share of the size."""
+        """The error of a number, as a share of the size."""
         expected = self.value
         if found == expected or (found != found and expected != expected):
             return 0.0
@@ -81,19 +81,19 @@ _OF_GRADIENTS = {"WeightGradNorm": _norm, "ParameterGradNorm": _norm, "Parameter
 
 
 def is_compared(subscription: Subscription) -> bool:
-    """Whether there is a reference for what is asked."""
+    """True if there is a reference for a subscription."""
     tables = (*_AT_CALLS.values(), _OF_VALUES, _OF_GRADIENTS)
     return any(_formula(subscription, table) is not None for table in tables)
 
 
 def expected_at(subscription: Subscription, side: Side, tensor: Tensor) -> Expected | None:
-    """What a quantity is of a tensor at a call; None if it is of another, or has no reference."""
+    """The value of a quantity at a side of a call; None if it reads another, or has none."""
     formula = _formula(subscription, _AT_CALLS[side])
     return None if formula is None else _expected(formula, tensor)
 
 
 def expected_of_parameters(subscription: Subscription, holder: nn.Module) -> Iterator[Expected]:
-    """What a quantity is of a module's parameter, or of its gradient; nothing if of neither."""
+    """The value of a quantity of a module's parameter or its gradient; nothing for others."""
     parameter = getattr(holder, dict(subscription.options).get("param", "weight"), None)
     if isinstance(parameter, Tensor):
         for table, tensor in ((_OF_VALUES, parameter), (_OF_GRADIENTS, parameter.grad)):

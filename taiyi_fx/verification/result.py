@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""The result of a verification, and its text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether monitoring changes anything in a model, as `verify` found out.
+    """The result of `verify`: all that monitoring changes in a model, if anything.
 
     ``print`` it to read it.
 
@@ -26,7 +26,7 @@ class Verification:
         worst_reading: Which one that is.
         not_compared: The quantities that were asked for and not compared with float64.
         warnings: What the monitor warned of on the way.
-        cost_due: What a training step takes at which all is due, with what is computed aside, as a
+        cost_due: What a training step takes at which all is due, background work included, as a
             multiple of a plain one; None if the instrumented model raised something.
         cost_idle: And one at which nothing is due.
         steps: How many training steps there were.
@@ -48,7 +48,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether all bits were found to be equal, and all calls seen."""
+        """True if all bits are equal and all calls were seen."""
         return self.first_difference is None
 
     @property

@@ -42,6 +42,10 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
     Raises:
         Exception: What the plain model raises, or `taiyi_fx.instrument`.
     """
+    # The plain model runs twice, as it may differ from itself: only what comes before its first own
+    # difference can be judged. Hooks get a third run, so that neither
+    # of the compared runs has any. The instrumented model is due at even step numbers:
+    # the same object then runs with all due (even) and with nothing due (odd).
     try:
         expected = list(phases(plain, task))
     except Exception as error:
@@ -50,8 +54,8 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
     unstable = list(found_in(expected, phases(plain, task), task.names))
     shown = Shown(plain.model, config.subscriptions)
     list(phases(Subject(plain.model, plain.state, shown.around_step), task))
-    told: list[str] = []
-    with _noted(told), _instrumented(plain, cfg, task) as (instrumented, monitor, at_once):
+    warned: list[str] = []
+    with _collecting(warned), _instrumented(plain, cfg, task) as (instrumented, monitor, at_once):
         state = State(instrumented, plain.state)
         due, idle = (
             Subject(instrumented, state, functools.partial(_tracked, monitor, offset))
@@ -63,12 +67,12 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
         judged = [d for d in found if not unstable or d.position < unstable[0].position]
         has_raised = any(d.has_raised for d in found)
         costs = None if has_raised else _costs(plain, Subject(instrumented, state), monitor, task)
-    return _result(config, task, expected, (judged, unstable), readings, costs, told)
+    return _result(config, task, expected, (judged, unstable), readings, costs, warned)
 
 
 @contextmanager
-def _noted(told: list[str]) -> Iterator[None]:
-    """Takes note of what the monitor warns of; other warnings go on to whoever takes them."""
+def _collecting(warned: list[str]) -> Iterator[None]:
+    """Collects the monitor's warnings; passes others on."""
     caught: list[warnings.WarningMessage] = []
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -77,7 +81,7 @@ def _noted(told: list[str]) -> Iterator[None]:
     finally:
         for found in caught:
             if issubclass(found.category, MonitorWarning):
-                told.append(str(found.message))
+                warned.append(str(found.message))
             else:
                 warnings.warn_explicit(found.message, found.category, found.filename, found.lineno)
 
@@ -108,7 +112,7 @@ def _at_rest(plain: Subject) -> Phase:
 
 @contextmanager
 def _tracked(monitor: Monitor, offset: int, step: int) -> Iterator[None]:
-    """Has a training step read as an even step, at which all is due, or as an odd one."""
+    """Tracks a training step as an even step, at which all is due, or as an odd one."""
     with monitor.at(2 * step + offset):
         yield
         monitor.track(2 * step + offset)
@@ -122,7 +126,7 @@ def _by_call(records: Iterable[Record]) -> dict[tuple[int, str], list[Record]]:
 
 
 def _costs(plain: Subject, probed: Subject, monitor: Monitor, task: Task) -> list[float]:
-    """What a step costs where all is due and where nothing is, beside a plain one."""
+    """The cost of a step where all is due and where nothing is, as multiples of a plain one."""
     numbers = itertools.count(2 * task.steps)
     for subject in (plain, probed):
         subject.begin(task)
@@ -135,7 +139,9 @@ def _costs(plain: Subject, probed: Subject, monitor: Monitor, task: Task) -> lis
     def tracked(batch: Batch) -> None:
         probed.train(task, batch, 0)
         monitor.track(next(numbers))
-        _ = monitor.records  # waits for what is computed aside, lest it falls on the next step
+        _ = (
+            monitor.records
+        )  # waits for what is computed in the background, lest it falls on the next step
 
     def of_probed() -> float:
         batch = task.batch.fresh()
@@ -155,7 +161,7 @@ def _result(
     apart: tuple[list[Difference], list[Difference]],
     readings: Readings,
     costs: list[float] | None,
-    told: list[str],
+    warned: list[str],
 ) -> Verification:
     names = task.names
     errors = {} if apart[1] else readings.errors()
@@ -172,7 +178,7 @@ def _result(
         worst_error=errors[worst] if worst else None,
         worst_reading=f"{worst[1]} in {names[worst[0]]}" if worst else "",
         not_compared=_not_compared(config),
-        warnings=tuple(dict.fromkeys(told)),
+        warnings=tuple(dict.fromkeys(warned)),
         cost_due=costs[0] if costs else None,
         cost_idle=costs[1] if costs else None,
     )
@@ -190,7 +196,7 @@ _KINDS = {
 
 
 def _kinds(expected: Sequence[Phase]) -> dict[str, int]:
-    """How many things of each kind are compared."""
+    """The number of compared items of each kind."""
     paths = {path for phase in expected for path in phase}
     paths = {path for path in paths if not path.startswith("attribute 'training' of ")}
     return {kind: sum(path.startswith(begin) for path in paths) for begin, kind in _KINDS.items()}

@@ -1,4 +1,4 @@
-"""All that running a model may change in it: as it was, what has changed since, and put back."""
+"""The whole state of a model: saved, compared with the present one, and restored."""
 
 from __future__ import annotations
 
@@ -22,8 +22,17 @@ _PROBED = "forward"
 """The one entry that instrumenting may add to a module."""
 
 
+# A deep copy would be simpler, and wrong: it breaks what objects share with the outside (an
+# optimizer that a hook steps, a cache that two models have), and fails for locks, files and
+# generators. So the snapshot keeps each object as itself, with a shallow copy of its entries;
+# restoring writes entries back into the same object. Tensors alone are copied by content, and
+# written back only if they changed, so that version counters stay, and a graph under way still
+# finds its saved tensors. The identity of a module is that of its ``__dict__``: an instrumented
+# model shares it with the plain one, and one snapshot serves both.
+
+
 class State:
-    """What a model holds, as it is when this is made.
+    """A snapshot of all that a model holds.
 
     That is: the contents of all tensors, their gradients, and of modules and of the Python objects
     in their attributes what they hold, down to hooks and what these close over. Nothing is
@@ -45,10 +54,10 @@ class State:
         self._gather(model)
 
     def changes(self) -> dict[str, Any]:
-        """What attributes hold instead, by path; of parameters and buffers nothing."""
+        """The new values of changed attributes, by path; parameters and buffers excepted."""
         found: dict[str, Any] = {}
         for held in self._held:
-            if held.is_told and not _are_same(now := held.access.read(held.holder), held.saved):
+            if held.is_reported and not _are_same(now := held.access.read(held.holder), held.saved):
                 found.update(self._changed_entries(held, now))
         for content in self._tensors.values():
             if content.path and content.has_changed():
@@ -62,7 +71,7 @@ class State:
                 yield f"gradient of {content.path}", content.tensor.grad
 
     def clear_gradients(self) -> None:
-        """Lets go of all gradients."""
+        """Sets all gradients to None."""
         for content in self._tensors.values():
             if content.is_leaf:
                 content.tensor.grad = None
@@ -96,15 +105,15 @@ class State:
         name = self._names.get(_id(value), found.path) if isinstance(value, nn.Module) else ""
         for access in accesses(value) if found.depth < _DEEPEST else ():
             depth = 0 if name else found.depth + (access.step == ".{}")
-            held = _Held(value, access, access.read(value), found.path, name, found.is_told)
+            held = _Held(value, access, access.read(value), found.path, name, found.is_reported)
             self._held.append(held)
             for i, (key, part) in enumerate(held.saved.items()):
-                is_told = found.is_told and not (name and key in _REGISTERED)
-                yield _Found(part, held.path_of(key, i), depth, is_told)
+                is_reported = found.is_reported and not (name and key in _REGISTERED)
+                yield _Found(part, held.path_of(key, i), depth, is_reported)
 
     def _of_tensor(self, found: _Found) -> Iterator[_Found]:
         tensor = found.value
-        path = found.path if found.is_told else ""
+        path = found.path if found.is_reported else ""
         before = self._known.get(id(tensor))
         content = tensor.detach().clone() if before is None else before.content
         is_leaf = tensor.is_leaf and (tensor.is_floating_point() or tensor.is_complex())
@@ -114,7 +123,7 @@ class State:
         )
         for name in _TENSOR_HOOKS:
             hooks = getattr(tensor, name, None)
-            yield _Found(hooks, f"the hooks of {found.path}", found.depth, is_told=False)
+            yield _Found(hooks, f"the hooks of {found.path}", found.depth, is_reported=False)
 
     def _changed_entries(self, held: _Held, now: Entries) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -126,7 +135,7 @@ class State:
             if key not in now:
                 found[path] = "(deleted)"
             elif key not in held.saved or not self._is_same(held.saved[key], now[key]):
-                found.update(_told(now[key], path))
+                found.update(_reported(now[key], path))
         return found
 
     def _is_same(self, before: Any, now: Any) -> bool:
@@ -137,11 +146,11 @@ class State:
 
 
 def _id(value: Any) -> int:
-    """What tells objects apart; an instrumented model is one with whose attributes it has."""
+    """The identity of an object; an instrumented model shares that of the plain one."""
     return id(vars(value)) if isinstance(value, nn.Module) else id(value)
 
 
-def _told(value: Any, path: str) -> dict[str, Any]:
+def _reported(value: Any, path: str) -> dict[str, Any]:
     if isinstance(value, Opaque):
         return {path: pickle.dumps(value.value)}
     return kept(leaves(value, path))
@@ -152,7 +161,7 @@ class _Found:
     value: Any
     path: str
     depth: int
-    is_told: bool = True
+    is_reported: bool = True
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ class _Held:
     saved: Entries
     path: str
     module: str
-    is_told: bool
+    is_reported: bool
 
     def path_of(self, key: Any, i: int) -> str:
         """The path to an entry, the ``i``-th there is."""
@@ -217,7 +226,7 @@ class _Content:
 
 
 def _are_same(a: Entries, b: Entries) -> bool:
-    """Whether two objects hold the very same things, in the same order."""
+    """True if two objects hold the very same things, in the same order."""
     if len(a) != len(b):
         return False
     pairs = zip(a.items(), b.items(), strict=True)

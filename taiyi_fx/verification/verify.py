@@ -27,7 +27,7 @@ def verify(
     steps: int = 2,
     **kwargs: Any,
 ) -> Verification:
-    """Runs a model plain and instrumented, and tells all that differs.
+    """Runs a model plain and instrumented, and reports all that differs.
 
     Both train for some steps on copies of one batch (forward, a loss, backward), from one random
     state, and are evaluated on it. The instrumented model does so twice: with all quantities due
@@ -53,7 +53,7 @@ def verify(
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
-        TypeError: The model is none that can be instrumented, the batch cannot be copied, or
+        TypeError: The model cannot be instrumented, the batch cannot be copied, or
             ``loss`` is no function that returns a scalar.
         ValueError: There are edits in the configuration, weights that have no shape or no memory
             yet, or no step.

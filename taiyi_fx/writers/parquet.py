@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.runs.parquet import parts, pyarrow, read_head, read_part, schema
-from taiyi_fx.runs.schema import OUTLINE, PARQUET, VERSION, Life, Stored, as_bytes
+from taiyi_fx.runs.schema import OUTLINE, PARQUET, SESSIONS, VERSION, Session, Stored, as_bytes
 from taiyi_fx.runs.source import FLAGS, flags
 from taiyi_fx.writers.buffer import Array, Buffer, Ended, Numbers, Part, Told
 from taiyi_fx.writers.folder import folder_of, of_rank, taken
@@ -119,22 +119,23 @@ class Parquet:
         left = [*self._folder.glob("*.tmp"), *([file, *self._parts()] if self._overwrite else [])]
         for path in left:
             path.unlink(missing_ok=True)
-        fresh = {"version": VERSION, "lives": [], "series": [], "epochs": []}
+        fresh = {"version": VERSION, SESSIONS: [], "series": [], "epochs": []}
         head = read_head(self._folder) if file.exists() else fresh
         if start == 0:
             self._refuse(head)
         for part in self._parts():
             self._cut(part, start)
-        life = Life(start, run.model, run.config, run.versions, run.seed)
-        lives = [x for x in head["lives"] if x["start_step"] < start]
+        session = Session(start, run.model, run.config, run.versions, run.seed)
+        sessions = [x for x in head[SESSIONS] if x["start_step"] < start]
         epochs = [x for x in head["epochs"] if x[2] is None or x[2] < start]
-        return {**head, "version": VERSION, "lives": [*lives, life._asdict()], "epochs": epochs}
+        every = [*sessions, session._asdict()]
+        return {**head, "version": VERSION, SESSIONS: every, "epochs": epochs}
 
     def _refuse(self, head: dict[str, Any]) -> None:
         """Raises if there are numbers, tensors or events."""
         steps = [step for part in self._parts() for step in self._steps(part)]
         if steps:
-            model = head["lives"][-1]["model"] if head["lives"] else "a model not known"
+            model = head[SESSIONS][-1]["model"] if head[SESSIONS] else "a model not known"
             raise taken(self._folder, model, min(steps), max(steps), "Parquet")
 
     def _cut(self, part: Path, start: int) -> None:

@@ -43,7 +43,8 @@ class RunInfo:
         config: Each quantity of each module, with its schedule and options, as JSON takes it.
         versions: Of Python, torch and taiyi_fx.
         seed: torch's initial seed.
-        start_step: The first step: what a writer has of it and of later ones is another life's.
+        start_step: The first step. Writers drop what an earlier session has of it
+            and of later ones.
         rank: The rank that records.
         describe: What a series is.
         outline: The model as boxes within boxes, for a picture; the same object as long as no

@@ -1,13 +1,18 @@
 """A model, configurations and runs to give to the command line."""
 
 import itertools
+import webbrowser
 
 import pytest
+import torch
 from torch import nn
 
 import taiyi_fx
 from taiyi_fx.cli import main
-from tests.writers.runs import trained
+from taiyi_fx.records.record import Event, Record
+from taiyi_fx.writers import Batch, EpochEnd
+from tests.cli.given_runs import VALUES
+from tests.writers.runs import FORMATS, numbers, opened, trained
 
 _NUMBERS = itertools.count()
 
@@ -81,3 +86,24 @@ def recorded(folder, steps=range(4), **logged):
     probed = taiyi_fx.instrument(model, cfg, run=folder)
     trained(probed, steps, **logged).monitor.close()
     return folder
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """Addresses that were given to a browser."""
+    addresses = []
+    monkeypatch.setattr(webbrowser, "open", addresses.append)
+    return addresses
+
+
+@pytest.fixture(params=FORMATS)
+def run(request, tmp_path):
+    """Module a with q at five steps, in training and once in evaluation; b with tensors."""
+    writer = opened(request.param, tmp_path / "run")
+    for step, value in enumerate(VALUES):
+        told = [Event(step, "warning", "a", "too hot")] if step == 1 else []
+        writer.write(numbers(step, [value], epoch=step // 3, events=told))
+        writer.write(Batch(step // 3, records=[Record(step, "b", "t", torch.full((2, 3), step))]))
+    writer.write(numbers(4, [0.5], mode="eval", ended=EpochEnd(0, 0, ())))
+    writer.close()
+    return tmp_path / "run"

@@ -1,4 +1,4 @@
-"""The command line as a program: its start, its help, its errors, what it prints where."""
+"""The entry: exit codes, and what is imported."""
 
 import importlib.metadata
 import os
@@ -9,31 +9,10 @@ import pytest
 
 from taiyi_fx.cli import entry, main
 from taiyi_fx.cli.parser import parser
-from taiyi_fx.records.record import Event
-from taiyi_fx.writers import Batch, Store
+from taiyi_fx.writers import Store
 from tests.cli.conftest import recorded
-from tests.writers.runs import numbers, opened, written
-
-COMMANDS = "quantities targets check graph show plot compare export doctor".split()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_commands_help_has_examples_that_parse(command, capsys):
-    with pytest.raises(SystemExit) as end:
-        main([command, "--help"])
-    assert end.value.code == 0
-    lines = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
-    examples = [line.split(" > ")[0].split()[1:] for line in lines if line.strip()]
-    assert examples
-    assert all(parser().parse_args(example).run for example in examples)
-    assert {example[0] for example in examples} == {command}
-
-
-def test_the_help_lists_all_commands(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    told = capsys.readouterr().out
-    assert all(f"\n    {command}" in told for command in COMMANDS)
+from tests.cli.subcommands import COMMANDS
+from tests.writers.runs import numbers, written
 
 
 def test_usage_errors_have_code_2(capsys):
@@ -122,36 +101,3 @@ def test_a_defect_does_not_look_like_a_difference(monkeypatch, cli):
     assert (code, out) == (70, "")
     assert err.startswith("Traceback")
     assert err.endswith("ZeroDivisionError: division by zero\n\n")
-
-
-HOSTILE = ["\x1b[31mred", "two\nlines", "\u202edrow", "tab\t", "é🦜", "\ud800", "back\\slash"]
-
-
-def hostile(folder):
-    """A run whose names and events would change a terminal."""
-    writer = opened(Store, folder)
-    for step in range(2):
-        batch = numbers(step, [0.0] * len(HOSTILE))
-        block = batch.blocks[0]._replace(series=tuple((name, f"q{name}") for name in HOSTILE))
-        writer.write(Batch(0, [block], events=[Event(step, "warning", *HOSTILE[:2])]))
-    writer.close()
-    return folder
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_no_control_character_of_a_name_reaches_the_terminal(tmp_path, encoding):
-    run = str(hostile(tmp_path / "run"))
-    other = str(written(Store, tmp_path / "other", [numbers(0, [1.0])]))
-    for command in (["show", run, "--events"], ["plot", run], ["compare", run, other],
-                    ["show", run, "--json"], ["compare", run, other, "--json"],
-                    ["show", run, "--module", "\x1b[31m"], ["show", "\x1b[31m"]):  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-m", "taiyi_fx", *command],
-            capture_output=True,
-            check=False,
-            env={**os.environ, "PYTHONIOENCODING": encoding},
-        )
-        text = (done.stdout + done.stderr).decode(encoding)
-        assert "Traceback" not in text
-        assert all(c.isprintable() or c == "\n" for c in text)
-        assert "\\x1b[31m" in text or "\\u001b[31m" in text

@@ -10,6 +10,7 @@ import taiyi_fx
 from tests.cuda.models import CFG, assert_same_bits, instrumented, pair, records_of, trained
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_what_inductor_compiles_trains_as_the_plain_model(device, mode):
     if mode == "default" and not device.is_cuda:

@@ -5,6 +5,8 @@ import importlib.util
 import io
 import linecache
 import re
+import sys
+import types
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,11 +33,12 @@ def runnable_blocks(text):
 
 
 def run(page):
-    """Runs a page's blocks in one namespace; of each what it printed, and what the page shows.
+    """Runs a page's blocks in one module; of each what it printed, and what the page shows.
 
-    A block that begins with ``# name.py`` has this file name, which messages tell.
+    A block that begins with ``# name.py`` has this file name, which messages quote.
     """
-    namespace = {}
+    module = types.ModuleType("page")
+    sys.modules["page"] = module  # where torch.fx and torch.compile look up the page's functions
     for number, (code, shown) in enumerate(runnable_blocks(page.read_text("utf-8"))):
         named = re.match(r"# (\w+\.py)\n", code)
         name = f"<{page.stem} {number}>" if named is None else str(page.with_name(named[1]))
@@ -43,7 +46,7 @@ def run(page):
         linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, name, "exec"), namespace)
+            exec(compile(code, name, "exec"), vars(module))
         yield _trimmed(printed.getvalue()), _trimmed(shown)
 
 

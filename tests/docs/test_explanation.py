@@ -8,7 +8,14 @@ import pytest
 import taiyi_fx
 from tests.docs.pages import DOCS, ROOT, run, without_numbers
 
-SHOWN = ["exactness", "how-a-probe-works", "islands", "what-quantities-tell", "why-not-hooks"]
+SHOWN = [
+    "autotaiyi",
+    "exactness",
+    "how-a-probe-works",
+    "islands",
+    "what-quantities-tell",
+    "why-not-hooks",
+]
 
 
 @pytest.fixture(scope="module")

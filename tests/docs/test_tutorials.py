@@ -12,6 +12,8 @@ from tests.test_package import python_blocks
 
 TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def learn(tmp_path, monkeypatch, capsys):

@@ -1,9 +1,11 @@
 """Models and their outlines, for the tests of outlines."""
 
+import networkx as nx
 import torch
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.outline.view import shown
 
 
 def outlined(model, cfg=None, *inputs):
@@ -55,3 +57,24 @@ class Stack(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.head(x)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        b, t, d = x.shape
+        q = self.q(x).view(b, t, 2, d // 2).transpose(1, 2)
+        k = self.k(x).view(b, t, 2, d // 2).transpose(1, 2)
+        return torch.softmax(q @ k.transpose(-2, -1) * (d // 2) ** -0.5, -1)
+
+
+def quotient(outline, is_open):
+    """The graph of the visible boxes with some items open."""
+    view = shown(outline, is_open)
+    graph = nx.DiGraph()
+    graph.add_nodes_from(view.boxes)
+    graph.add_edges_from((edge.source, edge.target) for edge in view.edges)
+    return graph

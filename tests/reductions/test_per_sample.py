@@ -11,7 +11,9 @@ NORMS = [(g.norm() * x.norm()).item() for x, g in zip(X, G, strict=True)]
 
 
 @pytest.mark.parametrize(
-    ("reduce", "expected"), [("none", NORMS), ("mean", sum(NORMS) / 6), ("max", max(NORMS))]
+    ("reduce", "expected"),
+    [("none", NORMS), ("mean", sum(NORMS) / 6), ("max", max(NORMS))],
+    ids=["none", "mean", "max"],
 )
 def test_norms_of_two_micro_batches_are_those_of_all_samples(reduce, expected):
     reduction = PerSample(reduce=reduce, layer=Dense())

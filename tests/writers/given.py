@@ -8,6 +8,7 @@ import torch
 from hypothesis import strategies as st
 
 from taiyi_fx.outline import Item, Outline
+from taiyi_fx.records.epochs import EpochSummary
 from taiyi_fx.records.record import Block, Record
 from taiyi_fx.testing import tensors
 from taiyi_fx.writers import Batch, RunInfo, SeriesInfo
@@ -71,3 +72,15 @@ def same(found: object, value: object) -> bool:
     if isinstance(value, float) and math.isnan(value):
         return isinstance(found, float) and math.isnan(found)
     return type(found) is type(value) and found == value
+
+
+def recorded(modules, steps=6, value=lambda m, s: 10.0 ** (m % 4) * (s + 1), mode="train"):
+    return [
+        Record(step, name, "InputMean", value(m, step), mode)
+        for step in range(0, 10 * steps, 10)
+        for m, name in enumerate(modules)
+    ]
+
+
+def summary(epoch, module="fc", mode="train", quartiles=(1.0, 2.0, 3.0)):
+    return EpochSummary(epoch, module, "InputMean", mode, 9, 2.5, 0.5, 0.5, 4.0 + epoch, *quartiles)

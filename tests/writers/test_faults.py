@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 KILLS = 50
 
 
+@pytest.mark.slow
 def test_nothing_flushed_is_lost_wherever_a_process_is_killed(tmp_path):
     rng = random.Random(0)
     server = subprocess.Popen(

@@ -11,20 +11,10 @@ from matplotlib import pyplot
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from PIL import Image
-from plotly.graph_objects import Figure as PlotlyFigure
 
-from taiyi_fx.records.epochs import EpochSummary
 from taiyi_fx.records.record import Record, Records
-from taiyi_fx.writers import Batch, EpochEnd, Figures, bands, curves, heatmap, spectra, surface
-from tests.writers.given import HOSTILE, numbers, run
-
-
-def recorded(modules, steps=6, value=lambda m, s: 10.0 ** (m % 4) * (s + 1), mode="train"):
-    return [
-        Record(step, name, "InputMean", value(m, step), mode)
-        for step in range(0, 10 * steps, 10)
-        for m, name in enumerate(modules)
-    ]
+from taiyi_fx.writers import bands, curves, heatmap, spectra, surface
+from tests.writers.given import HOSTILE, recorded, summary
 
 
 def lines(figure):
@@ -35,10 +25,6 @@ def pixels(figure):
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=60)
     return np.asarray(Image.open(file))
-
-
-def summary(epoch, module="fc", mode="train", quartiles=(1.0, 2.0, 3.0)):
-    return EpochSummary(epoch, module, "InputMean", mode, 9, 2.5, 0.5, 0.5, 4.0 + epoch, *quartiles)
 
 
 def test_curves_are_the_values_of_each_module():
@@ -146,17 +132,6 @@ def test_bands_of_streaming_summaries_are_mean_and_deviation():
     assert (extents.ymin, extents.ymax) == (2, 3)
 
 
-def test_a_surface_is_steps_by_indices():
-    rows = [Record(s, "fc", "E", torch.tensor([1.0, -2.0, math.inf][: 3 - s])) for s in range(2)]
-    figure = surface(Records(rows), "fc", "E")
-    assert isinstance(figure, PlotlyFigure)
-    np.testing.assert_array_equal(figure.data[0].z, [[1, -2, math.nan], [1, -2, math.nan]])
-    assert list(figure.data[0].y) == [0, 1]
-    logarithmic = surface(Records(rows), "fc", "E", log=True)
-    np.testing.assert_array_equal(logarithmic.data[0].z[0], [1, math.nan, math.nan])
-    assert logarithmic.layout.scene.zaxis.type == "log"
-
-
 def test_what_is_not_recorded_is_told_with_what_may_have_been_meant():
     records = Records(recorded(["a"]))
     for draw in (curves, heatmap):
@@ -189,37 +164,6 @@ def test_numbers_of_one_step_or_all_nan_can_be_drawn():
     for value in (1.0, math.nan, 0.0, math.inf, 1e-320):
         vector = Records([Record(3, "a", "E", torch.full((4,), value))])
         assert pixels(spectra(vector, "E", "a")).std() > 1
-
-
-def drawn(folder):
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*.png"))
-
-
-def test_a_run_is_drawn_at_its_end(tmp_path):
-    writer = Figures(tmp_path)
-    writer.open(run())
-    rows = [*recorded(["a", "../b"]), Record(0, "a", "E", torch.rand(4))]
-    writer.write(Batch(0, records=rows, ended=EpochEnd(0, 0, [summary(0)])))
-    writer.write(numbers(60, mode="eval", InputMean=1.0))
-    assert drawn(tmp_path) == []
-    writer.close()
-    assert drawn(tmp_path) == [
-        "E.a.spectra.png", "InputMean.bands.png", "InputMean.curves.png", "InputMean.heatmap.png",
-        "evaluation/InputMean.curves.png",
-    ]  # fmt: skip
-    with Image.open(tmp_path / "InputMean.curves.png") as picture:
-        assert picture.size[0] > 500
-
-
-def test_a_run_is_drawn_every_few_steps(tmp_path):
-    writer, times = Figures(tmp_path, every=10), []
-    writer.draw = lambda: times.append(step)
-    writer.open(run(start_step=5))
-    for step in range(5, 40):
-        writer.write(numbers(step, InputMean=1.0))
-    assert times == [15, 25, 35]
-    with pytest.raises(ValueError, match="every is a number of steps, at least 1, not 0"):
-        Figures(tmp_path, every=0)
 
 
 def test_no_window_and_no_state_of_pyplot_is_touched():

@@ -2,7 +2,6 @@
 
 import io
 import math
-import struct
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from taiyi_fx.records.record import Block, Record
 from taiyi_fx.reductions import Histogram
 from taiyi_fx.writers import Batch, EpochEnd, Event, TensorBoard
 from taiyi_fx.writers.names import Tags
-from taiyi_fx.writers.png import png
 from tests.writers.given import RECORDS, numbers, run
 
 ALL = {"scalars": 0, "histograms": 0, "images": 0, "tensors": 0, "compressedHistograms": 1}
@@ -194,13 +192,6 @@ def test_a_name_that_cannot_be_one_is_no_reason_to_lose_the_step(tmp_path):
     series = (("fc", "InputMean"), ("\udc80\x00\n", "InputMean"))
     write(tmp_path, Batch(0, [Block(0, "train", series, [1.0, 2.0])]))
     assert set(scalars(tmp_path)) == {"InputMean/fc", "InputMean/%ED%B2%80%00%0A"}
-
-
-def test_a_png_is_what_its_standard_says():
-    made = png(torch.tensor([[0.0, 1.0]]))
-    assert made[:8] == b"\x89PNG\r\n\x1a\n"
-    assert struct.unpack(">II", made[16:24]) == (2, 1)
-    assert np.asarray(Image.open(io.BytesIO(made))).tolist() == [[[0] * 3, [255] * 3]]
 
 
 def test_a_second_run_from_the_start_hides_nothing(tmp_path):

@@ -10,7 +10,6 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning, monitor
-from taiyi_fx.records.record import Record, Records
 from taiyi_fx.step import queue
 from taiyi_fx.writers import Batch, Store, writer_group
 from taiyi_fx.writers.writer_group import WriterGroup
@@ -261,17 +260,6 @@ def test_dropping_records_that_are_nowhere_else_is_told_once(monkeypatch):
     with pytest.warns(MonitorWarning, match=r"run='runs/name'.* keeps all") as caught:
         trained(watched(), range(40))
     assert len(caught) == 1
-
-
-def test_the_oldest_records_go_first_and_tensors_count_by_their_elements():
-    records = Records([Record(step, "fc", "t", torch.zeros(10)) for step in range(10)])
-    records.keep(100)
-    assert len(records) == 10
-    records.append(Record(10, "fc", "n", 1.0))
-    records.keep(100)
-    assert [r.step for r in records] == [2, 3, 4, 5, 6, 7, 8, 9, 10]  # 81 numbers, of 90 at most
-    records.keep(100)
-    assert records.dropped == 2
 
 
 class Interrupted(Diary):

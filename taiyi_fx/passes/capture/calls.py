@@ -24,7 +24,7 @@ _LOG_USE = torch._C._log_api_usage_once  # counts a use by a name, wherever it i
 
 
 def call(recorder: Recorder, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What a call gives.
+    """The result of a call.
 
     Raises:
         Refused: No rule says what the call does.
@@ -53,7 +53,7 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
     if called is torch._assert and len(args) == 2 and pure.truth(recorder, args[0]):
         return Known(None)
     if key in pure.RULES:
-        return _by_rule(recorder, pure.RULES[key][1], args, kwargs)
+        return pure.RULES[key](recorder, *args, **kwargs)
     if key in pure.COMPUTED:
         if kwargs:
             raise Refused(f"calls `{called.__name__}` with keywords")
@@ -61,7 +61,7 @@ def _call_function(recorder: Recorder, called: Any, args: Any, kwargs: Any) -> V
     if isinstance(called, types.FunctionType) and not takes_what_flows(called):
         return recorder.inline(called, args, kwargs)
     if _is_named_tuple(called):
-        return _named_tuple(called, args, kwargs)
+        return called(*args, **kwargs)
     raise Refused(_why_not(called))
 
 
@@ -76,26 +76,12 @@ def _why_not(called: Any) -> str:
     return f"calls `{name}`" if home in ("builtins", "") else f"calls `{home}.{name}`"
 
 
-def _by_rule(recorder: Recorder, rule: Any, args: Any, kwargs: Any) -> Value:
-    try:
-        return rule(recorder, *args, **kwargs)
-    except TypeError as error:
-        raise Refused(f"calls with other arguments than expected: {error}") from error
-
-
 def _is_named_tuple(called: Any) -> bool:
     return (
         isinstance(called, type)
         and called.__mro__[1:] == (tuple, object)
         and hasattr(called, "_fields")
     )
-
-
-def _named_tuple(called: Any, args: Any, kwargs: Any) -> Value:
-    try:
-        return called(*args, **kwargs)
-    except TypeError as error:
-        raise Refused(f"makes a {called.__name__}, which fails: {error}") from error
 
 
 def _call_method(recorder: Recorder, method: Method, args: Any, kwargs: Any) -> Value:

@@ -1,4 +1,4 @@
-"""What became of a model: its graphs, what they rely on, and what stayed Python and why."""
+"""The result of a capture: a model's graphs, their guards, and what stayed Python and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from taiyi_fx.passes.capture.guards import Guards
 
 @dataclass(frozen=True)
 class TraceTargets:
-    """What gets marks.
+    """The targets of a trace: the calls that get marks.
 
     Attributes:
         modules: Names of the modules whose calls are marked.
@@ -30,7 +30,7 @@ class TraceTargets:
 
 @dataclass(frozen=True)
 class InlinedCall:
-    """What a call that went into a graph was given and returned, as the graph has it.
+    """The inputs and outputs of a call that went into a graph, by the names of nodes.
 
     Attributes:
         module: The module's name.
@@ -45,11 +45,11 @@ class InlinedCall:
 
 @dataclass
 class TraceLog:
-    """What one graph holds.
+    """The calls that one graph holds.
 
     Attributes:
         inlined: Modules whose forwards went into the graph.
-        passed: The calls of these, but for the first and those that pass unknown structures.
+        inlined_calls: The calls of these, but for the first and those that pass unknown structures.
         calls: How often each target was called.
         functions: The function of each call of one, by the name of its site.
         sites: The names of these sites, by that of the module whose forward makes the call.
@@ -57,7 +57,7 @@ class TraceLog:
     """
 
     inlined: list[str] = field(default_factory=list)
-    passed: list[InlinedCall] = field(default_factory=list)
+    inlined_calls: list[InlinedCall] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
     sites: dict[str, list[str]] = field(default_factory=dict)
@@ -72,18 +72,18 @@ class CapturedGraph:
         part: The part's name; the nodes of its graph name modules and parameters from there.
         graph: The graph, with `enter` and `leave` marks around each call of a target.
         guards: What the forwards in it rely on.
-        seen: What it holds.
+        log: The calls that it holds.
     """
 
     part: str
     graph: fx.Graph
     guards: Guards
-    seen: TraceLog
+    log: TraceLog
 
 
 @dataclass
 class Capture:
-    """What became of a model.
+    """The graphs of a model, and the forwards that stayed Python.
 
     Attributes:
         graphs: Graphs by the name of the module whose forward they stand in for: one, or where
@@ -104,13 +104,13 @@ class Capture:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the model is one graph."""
+        """True if the model is one graph."""
         return not self.python
 
     def __str__(self) -> str:
         if self.is_whole:
             return "one graph"
-        held = {name for graphs in self.graphs.values() for g in graphs for name in g.seen.inlined}
+        held = {name for graphs in self.graphs.values() for g in graphs for name in g.log.inlined}
         many = "1 graph" if len(self.graphs) == 1 else f"{len(self.graphs)} graphs"
         forwards = "1 forward" if len(held) == 1 else f"{len(held)} forwards"
         head = f"{many} of {forwards}" if self.graphs else "no graph"

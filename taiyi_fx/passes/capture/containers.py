@@ -1,4 +1,4 @@
-"""What is in lists, dictionaries and containers of modules, where that is known."""
+"""The contents of lists, dictionaries and containers of modules, where they are known."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import Flow, Known, Method, Refused, Value, known, known_simple
 
 _LISTS = (nn.ModuleList, nn.Sequential)
-_ITERATORS = {id(vars(kind)["__iter__"]) for kind in (nn.ModuleList, nn.Sequential)}
-_OF_KEYS = (nn.ModuleDict, nn.ParameterDict)
+_ITERATORS = {id(vars(kind)["__iter__"]) for kind in _LISTS}
 
 
 def items(recorder: Recorder, value: Value) -> Iterable[Value]:
@@ -34,7 +33,7 @@ def items(recorder: Recorder, value: Value) -> Iterable[Value]:
 
 
 class Lazy:
-    """What a generator expression gives, computed as it is asked for."""
+    """The values of a generator expression, computed as they are asked for."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = values
@@ -82,7 +81,7 @@ def parameter(recorder: Recorder, module: nn.Module, key: str) -> Value:
 
 
 def length(recorder: Recorder, value: Value) -> int:
-    """How many values there are in one."""
+    """The length of a value."""
     if isinstance(value, Known) and isinstance(value.value, nn.Module):
         kind = type(value.value)
         size = in_class(kind, "__len__")
@@ -100,21 +99,14 @@ def length(recorder: Recorder, value: Value) -> int:
 def item(recorder: Recorder, owner: Value, key: Value) -> Value:
     """An item of what is known, or of what a forward made."""
     if isinstance(owner, (list, tuple, dict)):
-        return _taken(owner, known_simple(key, "indexes by"))
+        return owner[known_simple(key, "indexes by")]
     found = known(owner, "takes an item of")
     index = known_simple(key, "indexes by")
     if isinstance(found, nn.Module):
         return _item_of_module(recorder, found, index)
     if isinstance(found, (list, tuple, dict, str, range)):
-        return Known(_taken(found, index))
+        return Known(found[index])
     raise Refused(f"takes an item of a {type(found).__name__}")
-
-
-def _taken(owner: Any, key: Any) -> Any:
-    try:
-        return owner[key]
-    except (LookupError, TypeError) as error:
-        raise Refused(f"takes an item that is not there, {key!r}") from error
 
 
 def _item_of_module(recorder: Recorder, module: nn.Module, index: Any) -> Value:
@@ -122,11 +114,11 @@ def _item_of_module(recorder: Recorder, module: nn.Module, index: Any) -> Value:
     take = in_class(kind, "__getitem__")
     recorder.guards.require(kind, "__getitem__", take)
     if take in (vars(k)["__getitem__"] for k in _LISTS) and type(index) is int:
-        return _taken(list(children(recorder, module).values()), index)
+        return list(children(recorder, module).values())[index]
     if take is vars(nn.ModuleList)["__getitem__"] and type(index) is slice:
         return list(children(recorder, module).values())[index]
     if take is vars(nn.ModuleDict)["__getitem__"]:
-        return _taken(children(recorder, module), index)
+        return children(recorder, module)[index]
     if take is vars(nn.ParameterList)["__getitem__"] and type(index) is int:
         return parameter(recorder, module, str(range(_size(recorder, module))[index]))
     if take is vars(nn.ParameterDict)["__getitem__"] and type(index) is str:
@@ -160,7 +152,7 @@ _GOES_THROUGH = {
 
 
 def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
-    """What a method of a list, dictionary or text gives."""
+    """The result of a method of a list, dictionary or text."""
     owner, name = method.owner, method.name
     if isinstance(owner, Known):
         owner = owner.value
@@ -168,13 +160,13 @@ def call_of_container(recorder: Recorder, method: Method, args: Any) -> Value:
             return [Known(value) for value in owner]
         if name in _OF_PLAIN:
             given = [known_simple(a, f"calls `{name}` of") for a in args]
-            return Known(_called(owner, name, given))
+            return Known(getattr(owner, name)(*given))
     elif name in _OF_MADE.get(type(owner), ()):
         if name == "extend":
             args = [list(items(recorder, args[0]))]
         elif name in ("pop", "get") and args:
             args = [known_simple(args[0], "looks up"), *args[1:]]
-        found = _called(owner, name, args)
+        found = getattr(owner, name)(*args)
         return Known(None) if found is None else found
     raise Refused(f"calls `{name}` of a {type(owner).__name__}")
 
@@ -183,10 +175,3 @@ _OF_MADE = {list: ("append", "extend", "pop", "reverse", "copy", "clear"), dict:
 _OF_PLAIN = frozenset(
     "startswith endswith format lower upper split join replace strip count index numel".split()
 )
-
-
-def _called(owner: Any, name: str, args: Any) -> Any:
-    try:
-        return getattr(owner, name)(*args)
-    except Exception as error:
-        raise Refused(f"calls `{name}`, which fails: {error}") from error

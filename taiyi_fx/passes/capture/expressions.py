@@ -1,5 +1,18 @@
 """Expressions: what each form of Python's gives, evaluated in Python's order."""
 
+# This is an abstract interpreter. Each expression has one of three kinds of values:
+#
+# - `Known`: an object that guards say is there. Operators of known simple values are computed at
+#   once, as in `self.scale * 2`.
+# - a list, tuple, dictionary or slice that the forward makes: the same Python object here, with
+#   values in it, so that appending to it or taking an item of it is just done.
+# - `Flow`: what comes in, and all that is computed of it. Nothing is known of it, it is only
+#   written into the graph. A question about it that Python would answer (truth, identity, type)
+#   is refused.
+#
+# The rules follow Python's order of evaluation exactly, because nodes with effects (in-place
+# operations, random numbers) have to be in the graph in the order in which Python runs them. A form
+# that has no rule is refused: the forward then stays Python.
 from __future__ import annotations
 
 import ast
@@ -15,6 +28,7 @@ from taiyi_fx.passes.capture.calls import call
 from taiyi_fx.passes.capture.containers import Lazy, item, items
 from taiyi_fx.passes.capture.frame import Frame
 from taiyi_fx.passes.capture.lookup import attribute, in_class, variable
+from taiyi_fx.passes.capture.operators import BINARY, COMPARISON, UNARY
 from taiyi_fx.passes.capture.pure import binary, computed, truth
 from taiyi_fx.passes.capture.unpacking import bind
 from taiyi_fx.passes.capture.values import (
@@ -28,19 +42,6 @@ from taiyi_fx.passes.capture.values import (
     known,
     known_simple,
 )
-
-_BINARY: dict[type, Callable[..., Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.Pow: operator.pow, ast.MatMult: operator.matmul, ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}  # fmt: skip
-_UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
-_COMPARED = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:
@@ -57,7 +58,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
 
 
 def is_true(frame: Frame, node: ast.expr) -> bool:
-    """Whether an expression is true."""
+    """True if an expression is true."""
     value = evaluate(frame, node)
     frame.line = node.lineno
     return truth(frame.recorder, value)
@@ -141,7 +142,7 @@ def _either(frame: Frame, node: ast.BoolOp) -> Value:
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     if isinstance(node.op, ast.Not):
         return Known(not is_true(frame, node.operand))
-    value, function = evaluate(frame, node.operand), _UNARY[type(node.op)]
+    value, function = evaluate(frame, node.operand), UNARY[type(node.op)]
     if isinstance(value, Flow):
         return frame.recorder.record("call_function", function, (value,))
     return computed(function, value)
@@ -151,12 +152,7 @@ def _binary(frame: Frame, node: ast.BinOp) -> Value:
     left = evaluate(frame, node.left)
     right = evaluate(frame, node.right)
     frame.line = node.lineno
-    return binary(frame.recorder, _BINARY[type(node.op)], left, right)
-
-
-def in_place_operator(op: ast.operator) -> Callable[..., Any]:
-    """The function of ``x += y`` and the like."""
-    return getattr(operator, f"i{_BINARY[type(op)].__name__.rstrip('_')}")
+    return binary(frame.recorder, BINARY[type(node.op)], left, right)
 
 
 def _comparison(frame: Frame, node: ast.Compare) -> Value:
@@ -175,7 +171,7 @@ def _compared(frame: Frame, op: ast.cmpop, a: Value, b: Value, node: ast.Compare
         return Known(_are_one(a, b, node) == isinstance(op, ast.Is))
     if isinstance(op, (ast.In, ast.NotIn)):
         return Known(_is_in(a, b, node) == isinstance(op, ast.In))
-    function = _COMPARED[type(op)]
+    function = COMPARISON[type(op)]
     if isinstance(a, Flow) or isinstance(b, Flow):
         return frame.recorder.record("call_function", function, (a, b))
     return computed(function, a, b)
@@ -193,7 +189,7 @@ def _are_one(a: Value, b: Value, node: ast.Compare) -> bool:
 
 
 def _is_fixed(value: Value) -> bool:
-    """Whether identity tells one such object from another."""
+    """True if identity tells one such object from another."""
     fixed = (bool, type(None), nn.Module, torch.dtype, type(...), *FIXED)
     return isinstance(value, Known) and isinstance(value.value, fixed)
 
@@ -262,7 +258,7 @@ def _is_super(node: ast.expr) -> bool:
 
 
 def _parents(frame: Frame, node: ast.Attribute) -> Value:
-    """What ``super()`` has by a name: the next class's, behind that which the function is in."""
+    """The method of ``super()`` by a name: that of the next class behind the function's own."""
     assert isinstance(node.value, ast.Call)
     if known(evaluate(frame, node.value.func), "calls") is not super:
         raise Refused("uses another `super`")

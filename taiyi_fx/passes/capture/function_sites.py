@@ -6,43 +6,29 @@ import dis
 import functools
 import operator
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from torch import nn
 
 from taiyi_fx.passes.capture.captured import Capture, site_of
+from taiyi_fx.passes.capture.operators import SIGNS, Function
 
-Function = Callable[..., Any]
-
-_SIGNS = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
-    "//": operator.floordiv, "%": operator.mod, "**": operator.pow, "@": operator.matmul,
-    "&": operator.and_, "|": operator.or_, "^": operator.xor,
-    "<<": operator.lshift, ">>": operator.rshift,
-    "+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv,
-    "//=": operator.ifloordiv, "%=": operator.imod, "**=": operator.ipow, "@=": operator.imatmul,
-    "&=": operator.iand, "|=": operator.ior, "^=": operator.ixor,
-    "<<=": operator.ilshift, ">>=": operator.irshift,
+_COMPARED = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
-    ">": operator.gt, ">=": operator.ge, "[]": operator.getitem,
+    ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-# What Python 3.10 calls those of two operands, for BINARY and INPLACE alike.
-_OLD_SIGNS = {
-    "ADD": "+", "SUBTRACT": "-", "MULTIPLY": "*", "TRUE_DIVIDE": "/", "FLOOR_DIVIDE": "//",
-    "MODULO": "%", "POWER": "**", "MATRIX_MULTIPLY": "@", "AND": "&", "OR": "|", "XOR": "^",
-    "LSHIFT": "<<", "RSHIFT": ">>",
+_FORMS: dict[str, Function] = {
+    **{f"a {sign} b": function for sign, (_, function, _) in SIGNS.items()},
+    **{f"a {sign}= b": function for sign, (_, _, function) in SIGNS.items()},
+    **{f"(a {sign} b, c if a {sign} b else d)": f for sign, f in _COMPARED.items()},
+    "-a": operator.neg, "+a": operator.pos, "~a": operator.invert,
+    "a[b]": operator.getitem, "a[b:c]": operator.getitem,
+    "a[b] = c": operator.setitem, "a[b:c] = d": operator.setitem,
 }  # fmt: skip
-_NAMED = {
-    "UNARY_NEGATIVE": operator.neg, "UNARY_POSITIVE": operator.pos,
-    "INTRINSIC_UNARY_POSITIVE": operator.pos, "UNARY_INVERT": operator.invert,
-    "BINARY_SUBSCR": operator.getitem, "BINARY_SLICE": operator.getitem,
-    "STORE_SUBSCR": operator.setitem, "STORE_SLICE": operator.setitem,
-    **{f"BINARY_{name}": _SIGNS[sign] for name, sign in _OLD_SIGNS.items()},
-    **{f"INPLACE_{name}": _SIGNS[f"{sign}="] for name, sign in _OLD_SIGNS.items()},
-}  # fmt: skip
-OPERATORS = frozenset((*_SIGNS.values(), *_NAMED.values()))
+OPERATORS = frozenset(_FORMS.values())
 """The functions of `operator` that Python's syntax calls."""
+_OPERATIONS = ("BINARY_", "INPLACE_", "COMPARE_", "UNARY_", "STORE_S", "CALL_INTRINSIC_1")
 _DEEPEST = 4
 
 
@@ -100,12 +86,20 @@ def _mentions(code: types.CodeType, function: Function) -> bool:
 @functools.cache
 def operators_in(code: types.CodeType) -> dict[int, Function]:
     """The operators of a code, by the offsets of their instructions."""
-    found = {i.offset: _operator_of(i) for i in dis.get_instructions(code)}
+    known = _by_instruction()
+    found = {i.offset: known.get((i.opname, i.argrepr)) for i in dis.get_instructions(code)}
     return {offset: function for offset, function in found.items() if function is not None}
 
 
-def _operator_of(instruction: dis.Instruction) -> Function | None:
-    name, shown = instruction.opname, instruction.argrepr
-    if name in ("BINARY_OP", "COMPARE_OP"):
-        return _SIGNS.get(shown.removeprefix("bool(").rstrip(")"))  # 3.13: `if a < b` is bool(<)
-    return _NAMED.get(shown if name == "CALL_INTRINSIC_1" else name)
+@functools.cache
+def _by_instruction() -> dict[tuple[str, str], Function]:
+    """The operators by the name and the argument of their instruction.
+
+    Both differ from one version of Python to the next, so this one is asked.
+    """
+    return {
+        (found.opname, found.argrepr): function
+        for form, function in _FORMS.items()
+        for found in dis.get_instructions(compile(form, "<operator>", "exec"))
+        if found.opname.startswith(_OPERATIONS)
+    }

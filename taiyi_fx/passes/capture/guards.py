@@ -1,4 +1,4 @@
-"""What a captured graph relies on, and whether it is still so.
+"""Guards: all that a captured graph relies on, and the check that it still holds.
 
 Each step of each path that a forward reads by is a guard: an entry of a dictionary (a module's
 attributes, a function's globals), or an attribute of a class, a Python module, a function or a
@@ -7,9 +7,11 @@ cell. While all guards hold, the forward would read what the graph was made of.
 
 from __future__ import annotations
 
+import operator
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -17,7 +19,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.capture.values import SIMPLE
-from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.override import entry_of
 
 MISSING: Any = object()
 """The value of a guard on a name that is not there."""
@@ -30,6 +32,7 @@ _GLOBAL_HOOKS = (
     torch_module._global_backward_hooks,
     torch_module._global_backward_pre_hooks,
 )
+_ENTRIES = ("forward", "_compiled_call_impl")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -87,6 +90,15 @@ class Guards:
         return BoundGuards(self, root, part)
 
 
+# Guards are asked at every forward that is read, so they are bound once to the dictionaries and
+# objects that hold the values, and compared there by identity; only what is not the same object is
+# compared by value. Entries of dictionaries are asked with `get`, as a plain attribute look-up
+# might run code of the model.
+#
+# Two halves, for torch.compile: `values_hold` reads in a way that the compiler turns into guards of
+# its own (entries, attributes, lengths), so that compiled code is made anew when one changes.
+# `runs_the_same` asks what the compiler guards anyway (classes, hooks, code objects) or cannot
+# express; it runs once, as ordinary Python, while the compiler traces.
 Row = tuple[Any, str, Any]
 
 
@@ -124,18 +136,20 @@ class BoundGuards:
             )
             for name, kept in guards.children.items()
         ]
-        self.kinds = [(modules[name], kind) for name, kind in guards.modules.items()]
+        self.entered = [modules[name] for name in guards.modules]
+        self.kinds = list(guards.modules.values())
         # Whoever has wrapped the part's own forward has called this one.
-        self.own = [vars(modules[name]) for name in guards.modules if name != part]
-        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m, _ in self.kinds for h in HOOKS)]
+        self.own = [modules[name] for name in guards.modules if name != part]
+        self.spaces = [vars(module) for module in self.own]
+        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m in self.entered for h in HOOKS)]
         self.asked = list(guards.asked.items())
 
     def hold(self) -> bool:
-        """Whether all is as it was."""
+        """True if all is as it was."""
         return self.values_hold() and self.runs_the_same()
 
     def values_hold(self) -> bool:
-        """Whether what is read is as it was; asks in a way that torch.compile guards on."""
+        """True if what is read is as it was; asks in a way that torch.compile guards on."""
         for function, value in self.asked:
             if function() is not value:
                 return False
@@ -144,39 +158,47 @@ class BoundGuards:
             found = owner.get(name, MISSING)
             if found is not value and not _agrees(found, value):
                 return False
-        for owner, name, value in self.settings:
-            found = getattr(owner, name, MISSING)
-            if found is not value and not _agrees(found, value):
-                return False
-        return all(list(kept.values()) == expected for kept, expected, _ in self.children)
+        return _answer(self.settings) and all(
+            list(kept.values()) == expected for kept, expected, _ in self.children
+        )
 
     def runs_the_same(self) -> bool:
-        """Whether there are no hooks, and classes and functions are what was captured."""
+        """True if there are no hooks, and classes and functions are what was captured."""
+        # A model has hundreds of modules, and this is asked at each forward that is read: so of
+        # each only builtins ask.
         if any(self.hooks):
             return False
-        if any(type(module) is not kind for module, kind in self.kinds):
+        if not all(map(operator.is_, map(type, self.entered), self.kinds)):
             return False
         if any(list(kept) != keys for kept, _, keys in self.children):
             return False
-        if not all(map(has_own_forward, self.own)):
+        if self._have_entries() and not all(map(_runs_its_class, self.own)):
             return False
-        for owner, name, value in self.answered:
-            found = getattr(owner, name, MISSING)
-            if found is not value and not _agrees(found, value):
-                return False
-        return True
+        return _answer(self.answered)
+
+    def _have_entries(self) -> bool:
+        """True if any module has an entry that could stand in for its class's forward."""
+        return any(any(map(operator.contains, self.spaces, repeat(name))) for name in _ENTRIES)
 
 
-def has_own_forward(attributes: Mapping[str, Any]) -> bool:
-    """Whether a module with these attributes runs its class's forward, or a probed one of ours."""
-    forward = attributes.get("forward")
-    while isinstance(forward, ForwardOverride):
-        forward = forward.below
-    return forward is None and attributes.get("_compiled_call_impl") is None
+def _answer(rows: list[Row]) -> bool:
+    """True if attributes are what they were."""
+    for owner, name, value in rows:
+        found = getattr(owner, name, MISSING)
+        if found is not value and not _agrees(found, value):
+            return False
+    return True
+
+
+def _runs_its_class(module: nn.Module) -> bool:
+    """True if a module runs its class's forward, or a probed one of ours."""
+    own = module.__dict__
+    has_entry = "forward" in own and entry_of(module) is not None
+    return not has_entry and own.get("_compiled_call_impl") is None
 
 
 def same(found: Any, expected: Any) -> bool:
-    """Whether two plain values are the same to the bit: 0.0 is not -0.0, and True is not 1."""
+    """True if two plain values are the same to the bit: 0.0 is not -0.0, and True is not 1."""
     if type(found) is not type(expected):
         return False
     if found is expected and not isinstance(found, (tuple, list, dict)):
@@ -202,7 +224,7 @@ _COMPARED = (*SIMPLE, tuple, list, dict)
 
 
 def _is_setting(guard: Guard) -> bool:
-    """Whether torch.compile is to ask for it: the rest it asks of its own accord, or once."""
+    """True if torch.compile is to ask for it: the rest it asks of its own accord, or once."""
     is_named = isinstance(guard.owner, (type, type(torch))) and not guard.name.startswith("__")
     return is_named and guard.name != "forward" and guard.value is not MISSING
 

@@ -15,7 +15,7 @@ from taiyi_fx.passes.capture.values import FIXED, NONE, Known, Refused, Value, i
 
 
 def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -> Value:
-    """What a call of a function gives, whose operations become part of the graph.
+    """The result of a function's call, whose operations become part of the graph.
 
     Raises:
         Refused: The function does what a graph would lose.
@@ -24,7 +24,7 @@ def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -
 
 
 def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value]) -> Value:
-    """What a function gives that begins with some variables.
+    """The result of a function that begins with some variables.
 
     Raises:
         Refused: The function does what a graph would lose.
@@ -35,13 +35,24 @@ def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value
         run(frame, body_of(function))
     except Return as done:
         return done.value
-    except Refused as refused:
-        filename = function.__code__.co_filename
-        if not refused.place or (refused.is_torchs and not is_torchs_file(filename)):
-            refused.place = f"{Path(filename).name}:{frame.line}"
-            refused.is_torchs = is_torchs_file(filename)
+    except RecursionError:
         raise
+    except Refused as refused:
+        _place(refused, frame)
+        raise
+    except Exception as error:
+        refused = Refused.because_of(error)
+        _place(refused, frame)
+        raise refused from error
     return NONE
+
+
+def _place(refused: Refused, frame: Frame) -> None:
+    """Says where that is: the innermost place that is not in a file of torch's, if there is one."""
+    filename = frame.function.__code__.co_filename
+    if not refused.place or (refused.is_torchs and not is_torchs_file(filename)):
+        refused.place = f"{Path(filename).name}:{frame.line}"
+        refused.is_torchs = is_torchs_file(filename)
 
 
 def rely_on(recorder: Recorder, function: FunctionType) -> None:
@@ -61,18 +72,16 @@ def arguments(function: FunctionType, args: Any, kwargs: Any) -> dict[str, Value
         Refused: The arguments do not fit.
     """
     code, given = function.__code__, dict(kwargs)
-    count, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    names = code.co_varnames[:end]
-    local: dict[str, Value] = dict(zip(names[:count], args, strict=False))
-    rest = tuple(args[count:])
-    if code.co_flags & inspect.CO_VARARGS:
-        local[code.co_varnames[end]] = rest
-        rest, end = (), end + 1
+    names, star, stars = inspect.getargs(code)
+    local: dict[str, Value] = dict(zip(names[: code.co_argcount], args, strict=False))
+    rest = tuple(args[code.co_argcount :])
+    if star:
+        local[star], rest = rest, ()
     for name in names[code.co_posonlyargcount :]:
         if name in given and name not in local:
             local[name] = given.pop(name)
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        local[code.co_varnames[end]], given = given, {}
+    if stars:
+        local[stars], given = given, {}
     defaults = defaults_of(function)
     missing = [name for name in names if name not in local and name not in defaults]
     if rest or given or missing:

@@ -1,5 +1,13 @@
-"""What a name or an attribute stands for, found by a path of guards: nothing is run to find it."""
+"""Finds what a name or an attribute stands for, by a path of guards: nothing is run for it."""
 
+# How a look-up can be safe without running anything: `getattr(module, name)` may run a property, a
+# descriptor or a `__getattr__`, so it is never called here on an object of the model. Instead each
+# step that Python and torch would take is taken by hand: the class and its bases, the instance's
+# `__dict__`, then `_parameters`, `_buffers` and `_modules`. What is found there, and also what is
+# *not* found in an earlier place, becomes a guard: a name that comes later in an earlier place
+# would hide this one. Only types that cannot answer in their own way are read any further. A tensor
+# is never a constant of the graph: it becomes a node that reads it anew at each run, and the guard
+# asks only that a tensor is there.
 from __future__ import annotations
 
 import builtins
@@ -38,7 +46,7 @@ TENSOR_METHODS = frozenset(
 
 
 def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:
-    """What a name means in a function, that is none of its own variables."""
+    """The value of a name in a function that is none of its own variables."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]
@@ -52,7 +60,7 @@ def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:
 
 
 def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
-    """What an attribute of a value is.
+    """The value of an attribute.
 
     Args:
         recorder: Takes the guards and reads.
@@ -108,7 +116,7 @@ def _class_of(recorder: Recorder, found: Any) -> Value:
 
 
 def _kept(recorder: Recorder, owner: Any, name: str, what: str) -> Value:
-    """What a dictionary holds, or a Python module, a function or a cell, under a guard."""
+    """An entry of a dictionary, a Python module, a function or a cell, under a guard."""
     if isinstance(owner, dict):
         value = owner[name]
     else:
@@ -138,7 +146,7 @@ def found(
 
 
 def in_class(kind: type, name: str) -> Any:
-    """What a class and its bases hold by a name, as it is there."""
+    """The entry of a class or its bases by a name, as it is there, or `MISSING`."""
     for base in kind.__mro__:
         if name in vars(base):
             return vars(base)[name]
@@ -156,7 +164,7 @@ def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
 
 
 def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Value:
-    """What an attribute of a module is, in the order in which Python and torch look for it."""
+    """The value of a module's attribute, looked for in the order of Python and torch."""
     guards, own, kind = recorder.guards, recorder.name_of(module), type(module)
     guards.modules[own] = kind
     shared = in_class(kind, name)

@@ -37,12 +37,12 @@ def _is_field(step: Any) -> bool:
 
 
 def is_mark(node: fx.Node) -> bool:
-    """Whether a node is a mark."""
+    """True if a node is a mark."""
     return node.op == "call_function" and node.target in (enter, leave)
 
 
 def part_of(value: Any, path: Any) -> Any:
-    """What an `unpack` of a path gives, where what a mark stands at is known as a graph has it."""
+    """The part of a marked value at a path, as a graph has it: what an `unpack` would give."""
     if isinstance(value, fx.Node) and value.target is pack:
         value = {".args": value.args[0], ".kwargs": value.args[1]}
     for step in path:

@@ -24,11 +24,11 @@ _SPELLED = (type(None), bool, int, float, complex, str)
 
 
 def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
-    """What a call of a module gives, between marks if it is a target."""
+    """The result of a module's call, between marks if it is a target."""
     name = recorder.name_of(module)
-    if name not in recorder.wanted.modules or recorder.is_silent:
+    if name not in recorder.targets.modules or recorder.is_silent:
         return _called(recorder, module, name, args, kwargs)
-    if any(map(_holds_container, (*args, *kwargs.values()))):
+    if _holds_container((*args, *kwargs.values())):
         # Behind a mark it would be another container than the one that is handed in.
         raise Refused(f"hands a list or dictionary to {name!r}")
     call = recorder.count_call(name)
@@ -46,8 +46,8 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
         _check_leaf(recorder, module)
         return _as_it_is(recorder, module, args, kwargs)
     has_parts = next(module.children(), None) is not None
-    takes_container = any(map(_holds_container, (*args, *kwargs.values())))
-    if has_parts or takes_container or recorder.wanted.functions or recorder.is_silent:
+    takes_container = _holds_container((*args, *kwargs.values()))
+    if has_parts or takes_container or recorder.targets.functions or recorder.is_silent:
         return _inlined(recorder, module, name, args, kwargs)
     # It is called as it is, but may run nothing that this would not have let pass.
     with recorder.silent():
@@ -56,7 +56,7 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
 
 
 def _as_it_is(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
-    if any(map(_holds_container, (*args, *kwargs.values()))):
+    if _holds_container((*args, *kwargs.values())):
         raise Refused(f"hands a list or dictionary to {recorder.name_of(module)!r}")
     with recorder.inside(module, recorder.current):
         return recorder.record("call_module", recorder.paths[module], args, kwargs)
@@ -67,16 +67,16 @@ def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs
         value = enter_module(recorder, module, args, kwargs)
     if recorder.is_silent:
         return value
-    if name not in recorder.seen.inlined:
-        recorder.seen.inlined.append(name)
+    if name not in recorder.log.inlined:
+        recorder.log.inlined.append(name)
     given, made = _nodes_in((args, kwargs)), _nodes_in(value)
     if given is not None and made is not None:
-        recorder.seen.passed.append(InlinedCall(name, given, made))
+        recorder.log.inlined_calls.append(InlinedCall(name, given, made))
     return value
 
 
 def enter_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
-    """What a module's forward gives, whose operations become part of the graph."""
+    """The result of a module's forward, whose operations become part of the graph."""
     forward = plain_forward(recorder, module)
     return recorder.inline(forward, [Known(module), *args], kwargs)
 
@@ -119,7 +119,7 @@ def _refuse_special(module: nn.Module) -> None:
 
 
 def is_torchs(module: nn.Module) -> bool:
-    """Whether a module is of a class of torch's own, with the forward that it came with."""
+    """True if a module is of a class of torch's own, with the forward that it came with."""
     kind = type(module)
     code = getattr(in_class(kind, "forward"), "__code__", None)
     is_own = kind.__module__.startswith(("torch.nn.modules.", "torch.ao.nn."))
@@ -127,19 +127,19 @@ def is_torchs(module: nn.Module) -> bool:
 
 
 def is_torch_leaf(module: nn.Module) -> bool:
-    """Whether a module of torch's own is called as it is."""
+    """True if a module of torch's own is called as it is."""
     return is_torchs(module) and not isinstance(module, _CONTAINERS)
 
 
 def is_torch_composite(module: nn.Module) -> bool:
-    """Whether a module of torch's own has parts, which it may call in ways of its own."""
+    """True if a module of torch's own has parts, which it may call in ways of its own."""
     return is_torch_leaf(module) and next(module.children(), None) is not None
 
 
 def _check_leaf(recorder: Recorder, module: nn.Module) -> None:
     """Takes down what has to hold of a module of torch's own, and of all its parts."""
     for inside in module.modules():
-        if inside is not module and recorder.names[inside] in recorder.wanted.modules:
+        if inside is not module and recorder.names[inside] in recorder.targets.modules:
             kind = type(module).__name__
             raise Refused(f"{kind} is torch's own and calls its parts itself")
         if not is_torchs(inside) or any(map(_is_users, vars(inside).values())):

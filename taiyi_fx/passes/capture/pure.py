@@ -29,7 +29,7 @@ _ZERO, _FALSE = Known(0), Known(False)
 
 
 def truth(recorder: Recorder, value: Value) -> bool:
-    """Whether a value is true.
+    """The truth of a value.
 
     Raises:
         Refused: It flows.
@@ -45,16 +45,13 @@ def truth(recorder: Recorder, value: Value) -> bool:
 
 
 def computed(function: Callable[..., Any], *values: Value) -> Known:
-    """What an operator or function of Python's gives of what is known."""
+    """The result of an operator or function of Python's, of what is known."""
     given = [known_simple(v, f"computes `{function.__name__}` of") for v in values]
-    try:
-        return Known(function(*given))
-    except Exception as error:
-        raise Refused(f"computes `{function.__name__}`, which fails: {error}") from error
+    return Known(function(*given))
 
 
 def is_instance(value: Value, kinds: Value) -> bool:
-    """Whether a value is of one of some classes."""
+    """True if a value is of one of some classes."""
     found = known(kinds, "asks for")
     every = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(kind, type) and _is_plain_class(kind) for kind in every):
@@ -119,8 +116,8 @@ def _any(recorder: Recorder, value: Value) -> Value:
     return Known(any(truth(recorder, each) for each in items(recorder, value)))
 
 
-RULES: dict[int, tuple[Any, Rule]] = {
-    id(function): (function, rule)
+RULES: dict[int, Rule] = {
+    id(function): rule
     for function, rule in {
         len: lambda r, v: Known(length(r, v)),
         list: lambda r, v=(): list(items(r, v)),
@@ -136,7 +133,7 @@ RULES: dict[int, tuple[Any, Rule]] = {
         getattr: _get,
     }.items()
 }
-"""By the identity of a function of Python's, the function, and what it gives."""
+"""By the identity of a function of Python's, what it gives."""
 
 COMPUTED = MATH | by_identity(
     (range, int, float, str, complex, min, max, abs, round, divmod, pow, sorted, bytes)
@@ -145,7 +142,7 @@ COMPUTED = MATH | by_identity(
 
 
 def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    """What an operator gives of two values."""
+    """The result of an operator of two values."""
     held = a.value if isinstance(a, Known) else a
     if function in _IN_PLACE and isinstance(held, (list, dict)):
         return _extended(recorder, function, a, b)

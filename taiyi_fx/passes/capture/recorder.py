@@ -28,14 +28,14 @@ class Recorder:
         part: The part's name.
         module: The part.
         names: The names of all modules in the whole model, whose own is the first that they have.
-        wanted: What gets marks.
+        targets: The calls that get marks.
         training: The mode that all modules inside are taken to be in.
         inline: Interprets a call of a function.
 
     Attributes:
         graph: The graph.
         guards: What it relies on.
-        seen: What it holds.
+        log: The calls that it holds.
         current: The name of the module whose forward is being interpreted.
         is_silent: Whether nothing is written, as what is called is only judged.
     """
@@ -45,17 +45,17 @@ class Recorder:
         part: str,
         module: nn.Module,
         names: Mapping[nn.Module, str],
-        wanted: TraceTargets,
+        targets: TraceTargets,
         *,
         training: bool,
         inline: Callable[..., Value],
     ) -> None:
         self.graph = fx.Graph()
         self.guards = Guards()
-        self.seen = TraceLog()
+        self.log = TraceLog()
         self.names = names
         self.paths = {m: path for path, m in module.named_modules()}
-        self.wanted = wanted
+        self.targets = targets
         self.training = training
         self.current = part
         self.is_silent = False
@@ -65,7 +65,7 @@ class Recorder:
         self._steps = 0
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Value:
-        """What a call of a function gives, whose operations become part of the graph."""
+        """The result of a function's call, whose operations become part of the graph."""
         return self._inline(self, function, args, kwargs)
 
     def count_step(self) -> None:
@@ -86,13 +86,13 @@ class Recorder:
             made = self.graph.create_node(op, target, given, named)
             self.place()
             return Flow(made)
-        site = site_of(self.current, function, self.seen.functions)
-        if site not in self.seen.functions:
-            self.seen.sites.setdefault(self.current, []).append(site)
-        self.seen.functions[site] = function
+        site = site_of(self.current, function, self.log.functions)
+        if site not in self.log.functions:
+            self.log.sites.setdefault(self.current, []).append(site)
+        self.log.functions[site] = function
         call = self.count_call(site)
         if any(a is True for a in given) or named.get("inplace") or "out" in named:
-            self.seen.in_place.add(site)
+            self.log.in_place.add(site)
         given, named = mark_call(self.graph, given, named, site, call)
         made = self.graph.create_node(op, target, given, named)
         made.meta["site"] = site, call
@@ -115,7 +115,7 @@ class Recorder:
 
     def count_call(self, site: str) -> int:
         """Counts a call of a target; returns how many there were before."""
-        call, self.seen.calls[site] = self.seen.calls[site], self.seen.calls[site] + 1
+        call, self.log.calls[site] = self.log.calls[site], self.log.calls[site] + 1
         return call
 
     def name_of(self, module: nn.Module) -> str:
@@ -150,8 +150,8 @@ class Recorder:
             self.is_silent = False
 
     def _wanted_function(self, op: str, target: Any) -> Callable[..., Any] | None:
-        if not self.wanted.functions or op not in ("call_function", "call_method"):
+        if not self.targets.functions or op not in ("call_function", "call_method"):
             return None
         found = getattr(torch.Tensor, target, None) if op == "call_method" else target
         # By identity: a function's own equality may be anything.
-        return next((f for f in self.wanted.functions if f is found), None)
+        return next((f for f in self.targets.functions if f is found), None)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import inspect
 import linecache
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
+from typing import Any, cast
 
 import torch
 
@@ -78,7 +80,7 @@ def _whole_file(filename: str) -> ast.Module:
 
 
 def _compiles_to(node: ast.FunctionDef | ast.Lambda, function: FunctionType) -> bool:
-    """Whether the source is that of the code: a file may have changed since it was read."""
+    """True if the source is that of the code: a file may have changed since it was read."""
     code, scope = function.__code__, function.__globals__
     used = [name for name in code.co_names if name in scope]
     modules = [name for name in used if isinstance(scope[name], ModuleType)]
@@ -89,43 +91,25 @@ def _compiles_to(node: ast.FunctionDef | ast.Lambda, function: FunctionType) -> 
 def _compiles(
     node: ast.FunctionDef | ast.Lambda, code: CodeType, imported: Collection[str]
 ) -> bool:
-    statement = ast.Expr(node) if isinstance(node, ast.Lambda) else _undecorated(node)
     # An outer function makes its free variables what they are.
-    outer = _function("outer", _parameters(code.co_freevars), [statement])
-    imports = [ast.Import([ast.alias(name)]) for name in imported]
-    module = ast.fix_missing_locations(ast.Module([*imports, outer], []))
+    imports = "".join(f"import {name}\n" for name in imported)
     try:
+        module = ast.parse(f"{imports}def outer({', '.join(code.co_freevars)}): pass")
+        cast(ast.FunctionDef, module.body[-1]).body = [_nameless(node)]
         made = compile(module, code.co_filename, "exec", dont_inherit=True)
-    except SyntaxError:
+    except SyntaxError:  # names that only compiled code can have are none of this source's
         return False
     (compiled,) = _codes_in(made)
     return any(_are_alike(found, code) for found in _codes_in(compiled))
 
 
-def _function(name: str, arguments: ast.arguments, body: list[ast.stmt]) -> ast.FunctionDef:
-    made = ast.FunctionDef(name, arguments, body, [], None)
-    if "type_params" in ast.FunctionDef._fields:
-        made.type_params = []  # pyright: ignore[reportAttributeAccessIssue] - since Python 3.12
+def _nameless(node: ast.FunctionDef | ast.Lambda) -> ast.stmt:
+    """The definition in a scope of its own, where its name is no variable that it might read."""
+    if isinstance(node, ast.Lambda):
+        return ast.copy_location(ast.Expr(node), node)
+    made: Any = copy.copy(node)
+    made.name, made.type_params = "own name of none", []
     return made
-
-
-def _parameters(names: Iterable[str]) -> ast.arguments:
-    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
-
-
-def _undecorated(node: ast.FunctionDef) -> ast.FunctionDef:
-    """The definition alone: the decorators made another object, or left this as it is."""
-    given = node.args
-    bare = ast.arguments(
-        [ast.arg(a.arg) for a in given.posonlyargs],
-        [ast.arg(a.arg) for a in given.args],
-        given.vararg and ast.arg(given.vararg.arg),
-        [ast.arg(a.arg) for a in given.kwonlyargs],
-        [None] * len(given.kwonlyargs),
-        given.kwarg and ast.arg(given.kwarg.arg),
-        [],
-    )
-    return ast.copy_location(_function("own name of none", bare, node.body), node)
 
 
 def _codes_in(code: CodeType) -> list[CodeType]:
@@ -150,5 +134,5 @@ def _constants(code: CodeType) -> list[object]:
 
 @functools.cache
 def is_torchs_file(filename: str) -> bool:
-    """Whether a file is torch's own."""
+    """True if a file is torch's own."""
     return filename.startswith(_TORCH)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from taiyi_fx.passes.capture.containers import items
-from taiyi_fx.passes.capture.expressions import evaluate, in_place_operator, is_true, taken
+from taiyi_fx.passes.capture.expressions import evaluate, is_true, taken
 from taiyi_fx.passes.capture.frame import Frame
+from taiyi_fx.passes.capture.operators import IN_PLACE
 from taiyi_fx.passes.capture.pure import binary
 from taiyi_fx.passes.capture.unpacking import bind
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, known_simple
@@ -75,14 +76,11 @@ def _put(frame: Frame, owner: Value, key: Value, value: Value, target: ast.expr)
     if not isinstance(owner, (list, dict)):
         raise Refused(f"changes `{ast.unparse(target)}`")
     index = known_simple(key, "indexes by")
-    try:
-        owner[index] = list(items(frame.recorder, value)) if type(index) is slice else value
-    except (LookupError, TypeError, ValueError) as error:
-        raise Refused(f"changes `{ast.unparse(target)}`, which fails") from error
+    owner[index] = list(items(frame.recorder, value)) if type(index) is slice else value
 
 
 def _augment(frame: Frame, statement: ast.AugAssign) -> None:
-    target, function = statement.target, in_place_operator(statement.op)
+    target, function = statement.target, IN_PLACE[type(statement.op)]
     if isinstance(target, ast.Name):
         before = evaluate(frame, ast.copy_location(ast.Name(target.id, ast.Load()), target))
         value = evaluate(frame, statement.value)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch.overrides import get_overridable_functions
 
 from taiyi_fx.passes.capture.lookup import TENSOR_METHODS
+from taiyi_fx.passes.capture.operators import BINARY, COMPARISON, UNARY
 from taiyi_fx.passes.capture.source import is_torchs_file
 
 _ASKS = frozenset("equal allclose get_device is_tensor is_storage is_nonzero result_type".split())
@@ -26,10 +27,6 @@ _MAKERS = (
     *("arange", "empty", "eye", "full", "linspace", "logspace", "ones", "scalar_tensor", "tensor"),
     *("tril_indices", "triu_indices", "zeros", "hann_window", "hamming_window"),
 )
-_OPERATORS = """
-    add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift neg pos invert eq ne lt
-    le gt ge getitem abs
-""".split()
 
 
 def by_identity(functions: Iterable[Any]) -> dict[int, Any]:
@@ -60,26 +57,29 @@ def _computes(function: Any) -> bool:
         is_torchs = is_torchs_file(function.__code__.co_filename)
     else:
         is_torchs = True
-    # Of tensors, what is not written as a method.
-    is_of_tensor = hasattr(function, "__objclass__") and name not in TENSOR_METHODS
-    return is_torchs and not is_of_tensor and not name.startswith("is_") and name not in _ASKS
+    # Of tensors, what a graph may call as a method, too.
+    is_method = hasattr(function, "__objclass__") or vars(torch.Tensor).get(name) is function
+    may_be_called = name in TENSOR_METHODS or not is_method
+    return is_torchs and may_be_called and not name.startswith("is_") and name not in _ASKS
 
 
 _MAKING = by_identity(getattr(torch, name) for name in _MAKERS)
-_OPERATING = by_identity(getattr(operator, name) for name in _OPERATORS)
+_OPERATING = by_identity(
+    (*BINARY.values(), *UNARY.values(), *COMPARISON.values(), operator.getitem, operator.abs)
+)
 MATH = by_identity(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 NUMERIC = MATH | by_identity((int, float, len, abs, round, min, max))
 """Functions of numbers, which may flow: what they give flows in turn."""
 
 
 def takes_what_flows(function: Any) -> bool:
-    """Whether a graph may call a function with what flows in."""
+    """True if a graph may call a function with what flows in."""
     number = id(function)
     return any(number in found for found in (_computing(), _MAKING, _OPERATING, NUMERIC))
 
 
 def makes_new_tensor(function: Any) -> bool:
-    """Whether a function makes the same new tensor at each call, of nothing that flows in."""
+    """True if a function makes the same new tensor at each call, of nothing that flows in."""
     return id(function) in _MAKING
 
 

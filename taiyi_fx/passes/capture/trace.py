@@ -24,24 +24,24 @@ _TAKEN_NAMES = frozenset(
 )
 
 
-def trace(model: nn.Module, wanted: TraceTargets) -> Capture:
+def trace(model: nn.Module, targets: TraceTargets) -> Capture:
     """The whole of a model as a graph, or the largest parts that can be graphs.
 
     A forward that no graph can stand in for stays Python, and its parts are tried on their own.
     Nothing of the model is run.
     """
     capture = Capture()
-    parts = _Parts(model, wanted, capture)
+    parts = _Parts(model, targets, capture)
     parts.trace("")
-    add_sites_in_python(capture, parts.modules, wanted.functions)
+    add_sites_in_python(capture, parts.modules, targets.functions)
     return capture
 
 
 class _Parts:
     """Captures parts of one model."""
 
-    def __init__(self, model: nn.Module, wanted: TraceTargets, capture: Capture) -> None:
-        self.wanted = wanted
+    def __init__(self, model: nn.Module, targets: TraceTargets, capture: Capture) -> None:
+        self.targets = targets
         self.capture = capture
         self.modules = dict(model.named_modules())
         self.names = {module: name for name, module in self.modules.items()}
@@ -59,9 +59,9 @@ class _Parts:
             return
         self.capture.graphs[part] = graphs
         for captured in graphs:
-            self.capture.functions.update(captured.seen.functions)
-            self.capture.sites.update(captured.seen.sites)
-            self.capture.in_place |= captured.seen.in_place
+            self.capture.functions.update(captured.log.functions)
+            self.capture.sites.update(captured.log.sites)
+            self.capture.in_place |= captured.log.in_place
 
     def _traceable_below(self, name: str) -> Iterator[str]:
         """The parts that can be graphs on their own: those that hold others and are called."""
@@ -76,23 +76,27 @@ class _Parts:
 
     def _is_composite(self, module: nn.Module) -> bool:
         is_own = not type(module).__module__.startswith("torch.")
-        return next(module.children(), None) is not None or (is_own and bool(self.wanted.functions))
+        return next(module.children(), None) is not None or (
+            is_own and bool(self.targets.functions)
+        )
 
     def _holds_target(self, name: str) -> bool:
-        return any(target.startswith(f"{name}.") for target in self.wanted.modules)
+        return any(target.startswith(f"{name}.") for target in self.targets.modules)
 
     def _graphs(self, part: str) -> list[CapturedGraph]:
         train = self._captured(part, training=True)
         modules = [self.modules[name] for name in train.guards.modules]
         follows_mode = any(guard.name == "training" for guard in train.guards)
-        is_evaluated = self.wanted.evaluation or not all(m.training for m in modules)
+        is_evaluated = self.targets.evaluation or not all(m.training for m in modules)
         if follows_mode and is_evaluated:
             return [train, self._captured(part, training=False)]
         return [train]
 
     def _captured(self, part: str, *, training: bool) -> CapturedGraph:
         module = self.modules[part]
-        recorder = Recorder(part, module, self.names, self.wanted, training=training, inline=inline)
+        recorder = Recorder(
+            part, module, self.names, self.targets, training=training, inline=inline
+        )
         try:
             _write(recorder, part, module)
         except RecursionError as error:
@@ -101,11 +105,11 @@ class _Parts:
             raise
         except Exception as error:
             # No model is refused for what a rule of ours did not think of.
-            raise Refused(f"cannot be followed: {type(error).__name__}: {error}") from error
-        if part in self.wanted.modules:
-            recorder.seen.calls[part] += 1
+            raise Refused.because_of(error) from error
+        if part in self.targets.modules:
+            recorder.log.calls[part] += 1
             mark_root(recorder.graph, part)
-        return CapturedGraph(part, recorder.graph, recorder.guards, recorder.seen)
+        return CapturedGraph(part, recorder.graph, recorder.guards, recorder.log)
 
 
 def _is_called(module: nn.Module) -> bool:
@@ -118,7 +122,7 @@ def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
         kind = type(module).__name__
         raise Refused(f"{kind} is torch's own and calls its parts itself")
     forward = plain_forward(recorder, module)
-    recorder.seen.inlined.append(part)
+    recorder.log.inlined.append(part)
     inputs = _inputs(recorder, module, forward)
     recorder.place()
     value = interpret(recorder, forward, inputs)
@@ -128,20 +132,17 @@ def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
 def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dict[str, Value]:
     """Placeholders for the parameters of a forward, with defaults."""
     code, defaults = forward.__code__, defaults_of(forward)
-    count = code.co_argcount + code.co_kwonlyargcount
+    names, star, stars = inspect.getargs(code)
     if not code.co_argcount:
         raise Refused(f"is wrapped by `{code.co_name}`, which takes any number of arguments")
-    first, *names = code.co_varnames[:count]
-    inputs = {name: _input(recorder, name, defaults) for name in names}
-    stars = [star for star, flag in _STARS if code.co_flags & flag]
-    if code.co_kwonlyargcount and "*" in stars:
+    if code.co_kwonlyargcount and star:
         raise Refused("takes keywords behind any number of arguments")
-    for star, name in zip(stars, code.co_varnames[count:], strict=False):
-        inputs[name] = Flow(recorder.graph.placeholder(f"{star}{name}"))
+    first, *others = names
+    inputs = {name: _input(recorder, name, defaults) for name in others}
+    for sign, name in (("*", star), ("**", stars)):
+        if name is not None:
+            inputs[name] = Flow(recorder.graph.placeholder(f"{sign}{name}"))
     return {first: Known(module), **inputs}
-
-
-_STARS = (("*", inspect.CO_VARARGS), ("**", inspect.CO_VARKEYWORDS))
 
 
 def _input(recorder: Recorder, name: str, defaults: Mapping[str, Any]) -> Flow:

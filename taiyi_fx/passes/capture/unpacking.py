@@ -14,7 +14,7 @@ from taiyi_fx.passes.capture.frame import Frame
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value
 
 _IN_TUPLES = frozenset("chunk size split tensor_split unbind".split())
-"""What these calls return is taken apart by its items."""
+"""Calls that return tuples, which are taken apart by their items."""
 _CALLS = ("call_function", "call_method")
 
 

@@ -44,6 +44,11 @@ class Refused(Exception):
         self.place = ""
         self.is_torchs = False
 
+    @classmethod
+    def because_of(cls, error: Exception) -> Refused:
+        """For what would fail when it runs, too, and for what no rule thought of."""
+        return cls(f"cannot be followed: {type(error).__name__}: {error}")
+
     def __str__(self) -> str:
         return f"{self.reason} ({self.place})" if self.place else self.reason
 
@@ -84,14 +89,14 @@ NONE = Known(None)
 
 
 def is_simple(value: Any) -> bool:
-    """Whether an object is plain, and can be asked anything."""
+    """True if an object is plain, and can be asked anything."""
     if type(value) is tuple:
         return all(map(is_simple, value))
     return type(value) in SIMPLE
 
 
 def is_plain_container(value: Any) -> bool:
-    """Whether an object is a list or dictionary of plain ones."""
+    """True if an object is a list or dictionary of plain ones."""
     if type(value) is dict:
         return all(is_simple(k) and is_simple(v) for k, v in value.items())
     return type(value) is list and all(map(is_simple, value))
@@ -108,7 +113,7 @@ def parts_of(value: Value) -> Iterator[Value]:
 
 
 def flows(value: Value) -> bool:
-    """Whether anything in a value flows."""
+    """True if anything in a value flows."""
     return isinstance(value, Flow) or any(map(flows, parts_of(value)))
 
 

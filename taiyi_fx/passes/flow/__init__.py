@@ -1,1 +1,1 @@
-"""What flows between forwards that stayed Python, as one forward shows it."""
+"""The data flow between forwards that stayed Python, as one forward shows it."""

@@ -1,4 +1,4 @@
-"""What a forward's tensors were made of: the autograd graph contracted onto calls of modules."""
+"""The sources of a forward's tensors: the autograd graph, contracted onto calls of modules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class JoinNode:
 
 
 IN, OUT = "in", "out"
-"""What a forward is given and what it returns, in the flow inside it."""
+"""The inputs and the outputs of a forward, as nodes of the flow inside it."""
 
 
 class Frame:
@@ -119,7 +119,7 @@ class Frame:
         return None if held is None or held.expired() else node
 
     def _through_autograd(self, start: Any, scope: Scope) -> Any:
-        """What an autograd node comes from: a call, or a join of several; contracts the rest."""
+        """The source of an autograd node: a call, or a join of several; contracts the rest."""
         waiting = [start]
         while waiting:
             node = waiting[-1]
@@ -153,7 +153,7 @@ class Frame:
 
 
 def _common(*scopes: Scope) -> Scope:
-    """What several scopes begin with."""
+    """The longest beginning that several scopes share."""
     same = (levels[0] for levels in zip(*scopes, strict=False) if len(set(levels)) == 1)
     return tuple(same)
 
@@ -168,6 +168,6 @@ def _behind(node: Any) -> list[Any]:
 
 
 def _operation(node: Any) -> str:
-    """What an autograd node undoes, in words: ``AddBackward0`` is an add."""
+    """The operation of an autograd node, in words: ``AddBackward0`` is an add."""
     name = re.sub(r"(Cpu|ForCpu|Cuda|Cudnn)?Backward\d*$", "", node.name())
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

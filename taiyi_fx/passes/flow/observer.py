@@ -1,4 +1,4 @@
-"""What one forward shows: who feeds whom in forwards that stayed Python, and of what shapes."""
+"""Follows one forward: who feeds whom in forwards that stayed Python, and of which shapes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class Observer:
 
         def followed(*args: Any, **kwargs: Any) -> Any:
             value = function(*args, **kwargs)
-            for passed in captured.seen.passed if self.flow.problem is None else ():
+            for passed in captured.log.inlined_calls if self.flow.problem is None else ():
                 shapes = (_made_by(nodes, names) for names in (passed.inputs, passed.outputs))
                 self.flow.shapes[self._count(passed.module)] = Shapes(*shapes)
             return value

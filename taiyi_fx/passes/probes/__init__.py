@@ -1,1 +1,1 @@
-"""What passes put into a graph: probes, edits, and where readings go."""
+"""The nodes that passes put into a graph, probes and edits, and where readings go."""

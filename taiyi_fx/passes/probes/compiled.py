@@ -20,9 +20,9 @@ from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, sta
 
 What = Literal["value", "gradient", "pair"]
 Place = Literal["made here", "shared", "given"]
-"""Whether nobody else knows the tensor, or anybody may; or it is what a module is given."""
+"""How the tensor is shared: known to nobody else, or to anybody; or given to the module."""
 Steps = tuple[tuple[What, Place, Pick, str], ...]
-"""What a probe reads, of which tensor, and the reader that knows the reductions."""
+"""The steps of a probe: what is read, of which tensor, and the reader with the reductions."""
 
 _ROOM = 4
 """Numbers for each due reading of a gradient, in a carrier that is made before any is seen."""

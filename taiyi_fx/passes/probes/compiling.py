@@ -1,4 +1,4 @@
-"""Whether what runs becomes part of compiled code."""
+"""Tells if what runs becomes part of compiled code, and tells the compiler what to go into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Operations(threading.local):
-    """How many operations of compiled code are at work, one within the other."""
+    """The number of operations of compiled code that are at work, one within the other."""
 
     depth = 0
 
@@ -25,7 +25,7 @@ _ONE_OPERATION: list[Callable[..., Any]] = []
 
 
 def is_compiling() -> bool:
-    """Whether a statistic is measured for compiled code, where nothing may depend on its value.
+    """True if a statistic is measured for compiled code, where nothing may depend on its value.
 
     The compiler answers for what it goes through itself; what it calls as one operation it does
     not see.
@@ -35,7 +35,7 @@ def is_compiling() -> bool:
 
 @contextmanager
 def for_compiled_code() -> Iterator[None]:
-    """What runs in the body is part of compiled code."""
+    """Marks what runs in the body as part of compiled code."""
     _AT_WORK.depth += 1
     try:
         yield

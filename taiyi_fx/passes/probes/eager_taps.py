@@ -15,7 +15,7 @@ from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
-from taiyi_fx.passes.probes.folds import SlotGroup, fold, leave
+from taiyi_fx.passes.probes.folds import SlotGroup, fail_all, fold, leave
 from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, are_held, is_batch, with_hook
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
@@ -95,10 +95,10 @@ class Watch:
             careful: Reads the gradient of what is not as usual.
             may_be_view: Whether a view is as usual.
         """
-        room, holding = self._room, with_hook(self.gradients.append)
+        room, gradients = self._room, self.gradients
         if room is None:
             return careful
-        hung = room.hung
+        hung, holding = room.hung, with_hook(gradients.append)
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
@@ -114,7 +114,7 @@ class Watch:
                 if node is not None and not value.output_nr:
                     node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
-                    room.watches[self] = None
+                    room.watches[self] = gradients
                     hung.append(None)
                     return value
             return careful(value, given)
@@ -125,7 +125,12 @@ class Watch:
         if is_batch(g, self.groups):
             return
         assert self._room is not None
-        if self._room.takes_gradient(g, self.groups):
+        try:
+            is_held = self._room.takes_gradient(g, self.groups)
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            fail_all(self.groups, error)
+            return
+        if is_held:
             self.version = g._version
         else:
             fold(g, self.groups)

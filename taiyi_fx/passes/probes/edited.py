@@ -117,7 +117,7 @@ class Edited:
 
 
 def is_edit(node: fx.Node) -> bool:
-    """Whether a node is an edit."""
+    """True if a node is an edit."""
     return node.op == "call_function" and isinstance(node.target, Edited)
 
 
@@ -133,7 +133,7 @@ class GradientEdit:
         return UnderivedEdit.apply(g, self) if torch.is_grad_enabled() else self.changed(g)
 
     def changed(self, g: Tensor) -> Tensor:
-        """What the function makes of a gradient.
+        """The gradient that the function makes of another.
 
         Raises:
             TypeError: It returned something else than a tensor.
@@ -149,7 +149,7 @@ class GradientEdit:
         return made
 
     def checked(self, g: Tensor, made: Any) -> Tensor:
-        """What the function made, if it can stand for the gradient."""
+        """The function's result, if it can stand for the gradient."""
         if not isinstance(made, Tensor):
             raise TypeError(
                 f"{self.what} returned {_described(made)} for {_described(g)}; it has to return "
@@ -179,7 +179,7 @@ def hook_first(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle
 
 
 def has_edit(tensor: Tensor) -> bool:
-    """Whether an edit hooks a tensor's gradient."""
+    """True if an edit hooks a tensor's gradient."""
     return any(isinstance(hook, GradientEdit) for hook in (tensor._backward_hooks or {}).values())
 
 
@@ -292,7 +292,7 @@ class CompiledEdit(torch.autograd.Function):
 
 @one_operation
 def same(x: Tensor) -> Tensor:
-    """What a Function returns of what it was given: the same, as memory of its own.
+    """A copy for a Function to return of its input: the same, as memory of its own.
 
     Of what ``detach`` returns, AOTAutograd mixes up outputs that share memory: their gradients
     would go past the Function, or nowhere.
@@ -303,7 +303,7 @@ def same(x: Tensor) -> Tensor:
 
 
 def _views_keep_strides(x: Tensor) -> bool:
-    """Whether a view of the same shape has the same strides, as the compiler believes of all.
+    """True if a view of the same shape has the same strides, as the compiler believes of all.
 
     Kernels lay axes of size 1 around what lies within them, whatever their strides were. By these a
     convolution may have told its memory format.
@@ -317,7 +317,7 @@ def _views_keep_strides(x: Tensor) -> bool:
 
 
 def _is_expanded(x: Tensor) -> bool:
-    """Whether elements share memory, so that there is no copying into such strides.
+    """True if elements share memory, so that there is no copying into such strides.
 
     Of these, strides of axes of size 1 tell no memory format.
     """

@@ -24,9 +24,9 @@ CLOCK = itertools.count()
 
 def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     """Folds a tensor into slots."""
-    x = x.detach() if x.requires_grad else x
     for reduction, slots in groups:
         try:
+            x = x.detach() if x.requires_grad else x
             part = x if type(x) is Tensor else part_of(x, reduction, slots)
             if part is None:
                 continue
@@ -44,6 +44,12 @@ def fail(slots: tuple[Slot, ...], error: Exception) -> None:
         slot.fail(error)
 
 
+def fail_all(groups: tuple[SlotGroup, ...], error: Exception) -> None:
+    """The same for all slots of a tensor."""
+    for _, slots in groups:
+        fail(slots, error)
+
+
 def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
     """Notes why nothing may come of some readings."""
     for _, slots in groups:
@@ -58,7 +64,7 @@ def _measured(reduction: Any, x: Tensor) -> State | Numbers:
 
 
 def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
-    """What this rank reduces of a tensor that may be spread over several."""
+    """The part of a tensor, perhaps spread over several ranks, that this rank reduces."""
     if not is_spread(x):
         return _plain(x)
     for slot in slots:

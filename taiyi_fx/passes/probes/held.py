@@ -12,6 +12,7 @@ the vectors as they are, and no slot is looked at.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +22,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedte
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.ir import States, capabilities, fast_path
-from taiyi_fx.passes.probes.folds import SlotGroup, fail, fold, leave
+from taiyi_fx.passes.probes.folds import SlotGroup, fail, fail_all, fold, leave
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.probes.eager_taps import Watch
@@ -79,6 +80,25 @@ class Measured(NamedTuple):
                 fail(slots, error)
 
 
+class Arrangement(NamedTuple):
+    """Which of the tensors that are held are measured by one call.
+
+    Attributes:
+        groups: What each is to be folded into.
+        shapes: Of each, if it depends on them.
+        alike: Those that are measured together.
+    """
+
+    groups: list[tuple[SlotGroup, ...]]
+    shapes: list[torch.Size] | None
+    alike: list[Alike]
+
+    def fits(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> bool:
+        """Whether other tensors are arranged in the same way."""
+        is_same = groups == self.groups
+        return is_same and (self.shapes is None or [x.shape for x in tensors] == self.shapes)
+
+
 class Held:
     """Small tensors of a forward or a backward that is under way.
 
@@ -89,7 +109,7 @@ class Held:
         versions: Of each, when it came.
         groups: What each is to be folded into.
         measured: What was measured and is in no slot yet.
-        watches: Those whose gradients a builtin holds, in this step.
+        watches: Those whose gradients a builtin holds, in this step, with the gradients.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
         latest: The node of the latest of them, which backward comes to first.
@@ -100,15 +120,14 @@ class Held:
         self.versions: list[int] = []
         self.groups: list[tuple[SlotGroup, ...]] = []
         self.measured: list[Measured] = []
-        self.watches: dict[Watch, None] = {}
-        self.earlier: dict[Watch, None] = {}
+        self.watches: dict[Watch, list[Tensor]] = {}
+        self.earlier: dict[Watch, list[Tensor]] = {}
         self.hung: list[None] = []
         self.latest: Node | None = None
         self._ends_with = _NONE
         self._ending = with_hook(self._end_with_this_backward)
-        # The last arrangements, which are nearly always the next ones too; their shapes if they
-        # depend on them.
-        self._arranged: dict[int, tuple[list[Any], list[torch.Size] | None, list[Alike]]] = {}
+        # The last arrangements, which are nearly always the next ones too.
+        self._arranged: dict[int, Arrangement] = {}
 
     def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """Holds a tensor if it is small and of the kind that is measured together."""
@@ -121,7 +140,8 @@ class Held:
         if x.is_inference():  # which has no version
             return False
         # Its graph, which may hold much more than a megabyte, is not held with it.
-        self.tensors.append(x.detach() if x.requires_grad else x)
+        held = x.detach() if x.requires_grad else x
+        self.tensors.append(held)
         self.versions.append(x._version)
         self.groups.append(groups)
         if len(self.tensors) >= MOST:
@@ -151,19 +171,28 @@ class Held:
         """Measures all that is held."""
         self._ends_with = _NONE
         self.hung.clear()
-        tensors, versions, groups = self._taken()
-        if not tensors:
+        if not (self.tensors or any(self.watches.values()) or any(self.earlier.values())):
             return
+        tensors, versions, groups = self._taken()
+        try:
+            self._measure_all(tensors, versions, groups)
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            for its_groups in groups:
+                fail_all(its_groups, error)
+
+    def _measure_all(
+        self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
+    ) -> None:
         with torch.no_grad():
             if [x._version for x in tensors] != versions or _has_batch(tensors):
                 tensors, groups = self._sound(tensors, versions, groups)
             try:
-                shapes = [x.shape for x in tensors]
-            except RuntimeError:  # a nested tensor has none
+                arranged = self._arrange(tensors, groups)
+            except RuntimeError:  # a nested tensor has no shape
                 for x, its_groups in zip(tensors, groups, strict=True):
                     fold(x, its_groups)
                 return
-            for alike in self._arrange(shapes, groups):
+            for alike in arranged:
                 is_all = len(alike.places) == len(tensors)
                 self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
 
@@ -188,13 +217,12 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        watches = [watch for watch in {**self.earlier, **self.watches} if watch.gradients]
-        if watches:
-            tensors += [g for watch in watches for g in watch.gradients]
-            versions += [watch.version for watch in watches for _ in watch.gradients]
-            groups += [watch.groups for watch in watches for _ in watch.gradients]
-            for watch in watches:
-                watch.gradients.clear()
+        for watch, gradients in itertools.chain(self.watches.items(), self.earlier.items()):
+            for g in gradients:
+                tensors.append(g)
+                versions.append(watch.version)
+                groups.append(watch.groups)
+            gradients.clear()
         return tensors, versions, groups
 
     def _sound(
@@ -225,8 +253,8 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         self.measured.clear()
-        for watch in self.watches:
-            watch.gradients.clear()
+        for gradients in self.watches.values():
+            gradients.clear()
         self.hung.clear()
         self.latest = None
         self._ends_with = _NONE
@@ -236,26 +264,26 @@ class Held:
         self.let_go()
         self.earlier, self.watches = self.watches, {}
 
-    def _arrange(
-        self, shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]
-    ) -> list[Alike]:
-        last_groups, last_shapes, arranged = self._arranged.get(len(groups), ([], [], []))
-        if groups != last_groups or (last_shapes is not None and shapes != last_shapes):
-            found: dict[Any, Alike] = {}
-            is_of_any_shapes = True
-            for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
-                for reduction, slots in its_groups:
-                    is_of_any = capabilities(reduction).is_over_elements
-                    is_of_any_shapes &= is_of_any
-                    key = id(reduction), None if is_of_any else shape
-                    alike = found.setdefault(key, Alike(reduction, [], [], []))
-                    alike.places.append(i)
-                    alike.slots.append(slots)
-                    alike.shapes.append(shape)
-            arranged = list(found.values())
-            kept = None if is_of_any_shapes else shapes
-            self._arranged[len(groups)] = [*groups], kept, arranged
-        return arranged
+    def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[Alike]:
+        last = self._arranged.get(len(groups))
+        if last is None or not last.fits(tensors, groups):
+            last = self._arranged[len(groups)] = _arranged([x.shape for x in tensors], groups)
+        return last.alike
+
+
+def _arranged(shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]) -> Arrangement:
+    found: dict[Any, Alike] = {}
+    is_of_any_shapes = True
+    for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
+        for reduction, slots in its_groups:
+            is_of_any = capabilities(reduction).is_over_elements
+            is_of_any_shapes &= is_of_any
+            key = id(reduction), None if is_of_any else shape
+            alike = found.setdefault(key, Alike(reduction, [], [], []))
+            alike.places.append(i)
+            alike.slots.append(slots)
+            alike.shapes.append(shape)
+    return Arrangement(groups, None if is_of_any_shapes else shapes, list(found.values()))
 
 
 def _has_batch(tensors: list[Tensor]) -> bool:

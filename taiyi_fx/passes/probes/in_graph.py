@@ -55,7 +55,7 @@ PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
 
 @one_operation
 def read(x: Tensor, trace: str, reader: str) -> list[Tensor]:
-    """What a reader reads of a value: a vector of what is packed, and what is not."""
+    """The states of a value: a vector of what is packed, and the tensors of what is not."""
     return _read(x, TRACES[trace], READERS[reader])
 
 
@@ -148,7 +148,7 @@ def leave(parts: list[Part], carriers: list[Tensor], trace: str, behind: int) ->
 
 @one_operation
 def merged(before: list[Tensor], left: list[Tensor], trace: str) -> list[Tensor]:
-    """What two forwards of a step left, as one."""
+    """The results of two forwards of a step as one."""
     with for_compiled_code():
         return TRACES[trace].merged(before, left)
 
@@ -167,7 +167,7 @@ def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
 
 
 class _Box:
-    """What one run of a graph finds out by a carrier: by the tensor that stands for it then.
+    """The findings of one run of a graph for a carrier, found by the tensor that stands for it.
 
     Attributes:
         read: What checkpoints read of values, by reader.
@@ -202,7 +202,7 @@ class _Box:
             self.trace.reached[entry] = None
 
     def ticket(self, carrier: Tensor, index: int, *, is_kept: bool) -> Tensor:
-        """What brings autograd to the carrier, when it has come to all else."""
+        """The ticket that leads autograd to the carrier, after all else."""
         issued: Any = self._issued()
         if issued is None:
             issued = _Last.apply(carrier, self, index)
@@ -213,7 +213,7 @@ class _Box:
         return issued
 
     def gradient(self, like: Tensor, index: int) -> Tensor:
-        """What was found of gradients, each where it has its room; the first number counts."""
+        """The gradient of a carrier: each state where it has its room; the first number counts."""
         size, device = self.trace.carriers[index]
         rooms = ((e, r) for e, r in self.trace.rooms.items() if r.tensor == index)
         states: list[State] = [(like.new_ones(()),)]
@@ -224,6 +224,10 @@ class _Box:
         return torch.cat([packed, like.new_zeros(size - packed.shape[0])])
 
 
+# Autograd runs nodes in the order of their numbers, the latest first, and gives a node its turn
+# when all that feeds it has come. The node of the carrier has to come last: only then have all
+# hooks found their gradients. It gets the number 0, and its output, the ticket, leaves the graph so
+# that its backward is run at all. The ticket's own gradient is of no account.
 class _Last(torch.autograd.Function):
     """A number that nobody needs; its backward gives the carrier its gradient."""
 
@@ -235,7 +239,7 @@ class _Last(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """What the hooks found."""
+        """The states that the hooks found."""
         return ctx.box.gradient(grads[0], ctx.index), None, None
 
 
@@ -277,7 +281,7 @@ def _states(
     only: Sequence[Entry] | None = None,
     part_of: PartOf = part_of,
 ) -> dict[Entry, State]:
-    """What can be measured of a tensor, or of a gradient beside what the call was given."""
+    """The states of a tensor, or of a gradient beside what the call was given; of some none."""
     states: dict[Entry, State] = {}
     for entry in only or reader.entries():
         if entry in trace.refused:

@@ -20,7 +20,7 @@ _SCALARS = {torch.float64: float, torch.int64: int}
 
 
 class Room(NamedTuple):
-    """Where a state lies.
+    """The place where a state lies.
 
     Attributes:
         tensor: In which tensor; or, without a start, from which one on it has its own.
@@ -46,17 +46,17 @@ def _shape_of(part: Tensor, *, is_fixed: bool) -> tuple[int, ...]:
 
 
 def is_left_open(x: Tensor) -> bool:
-    """Whether compiled code takes tensors of other sizes in its place."""
+    """True if compiled code takes tensors of other sizes in its place."""
     return any(isinstance(n, torch.SymInt) for n in x.shape)
 
 
 def size_of(kinds: Sequence[Kind]) -> int:
-    """How many numbers states of these kinds are."""
+    """The count of numbers in a state of these kinds."""
     return sum(math.prod(shape) * (2 if dtype.is_complex else 1) for shape, dtype in kinds)
 
 
 def is_packed(reduction: Foldable, kinds: Sequence[Kind]) -> bool:
-    """Whether a state goes into a vector with others, or leaves in tensors of its own."""
+    """True if a state goes into a vector with others, or leaves in tensors of its own."""
     return has_fixed_shape(reduction) and size_of(kinds) <= _SMALL
 
 

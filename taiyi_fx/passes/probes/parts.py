@@ -15,7 +15,7 @@ from taiyi_fx.passes.ir import Foldable, capabilities
 
 
 def is_spread(x: Tensor) -> bool:
-    """Whether a tensor is one of torch.distributed.tensor, held by the ranks of a mesh."""
+    """True if a tensor is one of torch.distributed.tensor, held by the ranks of a mesh."""
     if type(x) is Tensor or type(x) is Parameter:
         return False
     module = sys.modules.get("torch.distributed.tensor")  # else nobody has made one
@@ -25,7 +25,7 @@ def is_spread(x: Tensor) -> bool:
 def of_parameters(
     tensors: list[Tensor], reduction: Foldable, members: Sequence[int] | None
 ) -> list[Tensor]:
-    """What this rank has to reduce of some tensors that all ranks have together.
+    """The tensors that this rank has to reduce, of some that all ranks hold together.
 
     Where the reduction allows it, that is the part that it holds, if no other rank that counts
     holds the same; else the whole, made by a collective, on the first of the ranks.
@@ -47,7 +47,7 @@ def of_parameters(
 
 
 def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None:
-    """What this rank has to reduce of a tensor that passes it; None if others have the same.
+    """The part of a passing tensor that this rank has to reduce; None if others have the same.
 
     Args:
         x: A tensor that is spread.
@@ -94,7 +94,7 @@ def _held(x: Tensor, parts: bool, members: Sequence[int]) -> Tensor | None:
 
 
 def _after(_: Tensor) -> None:
-    """Nothing, once a collective is made that other ranks need."""
+    """Discards the result: this rank only takes part in the collective."""
 
 
 def _takes_whole(x: Tensor, reduction: Foldable, *, is_joined: bool) -> bool:
@@ -102,7 +102,7 @@ def _takes_whole(x: Tensor, reduction: Foldable, *, is_joined: bool) -> bool:
 
 
 def _may_be_parts(x: Tensor, reduction: Foldable) -> bool:
-    """Whether the parts of a tensor that passes a call are rows to a reduction."""
+    """True if the parts of a tensor that passes a call are rows to a reduction."""
     can = capabilities(reduction)
     if can.is_over_elements:
         return True
@@ -120,7 +120,7 @@ def _is_partial(x: Tensor) -> bool:
 
 
 def _is_first(x: Tensor, *, every_dimension: bool = False) -> bool:
-    """Whether no rank before this one holds the same."""
+    """True if no rank before this one holds the same."""
     coordinate = _spread(x).device_mesh.get_coordinate()
     return coordinate is not None and all(
         at == 0

@@ -21,7 +21,7 @@ from taiyi_fx.passes.probes.eager_taps import (
     held_by,
     tap,
 )
-from taiyi_fx.passes.probes.folds import SlotGroup, fold, leave
+from taiyi_fx.passes.probes.folds import SlotGroup, fail_all, fold, leave
 from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held
 from taiyi_fx.passes.probes.parts import is_spread, whole
 from taiyi_fx.passes.probes.slots import Slot
@@ -98,13 +98,19 @@ class Probe:
         for pick, watch in self._watches:
             tensor = _picked(value, pick)
             if tensor is not None:
-                value = self._with_gradient_read(value, tensor, given, watch)
+                try:
+                    value = self._with_gradient_read(value, tensor, given, watch)
+                except Exception as error:  # noqa: BLE001 - never ends a training run
+                    fail_all(watch.groups, error)
         for pick, groups in self.pair_slots:
             tensor, x = find_tensor(value, None), find_tensor(given, pick)
             if tensor is not None and x is not None:
-                x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
-                pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
-                value = self._with_gradient_read(value, tensor, given, Watch(pairs))
+                try:
+                    x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
+                    pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
+                    value = self._with_gradient_read(value, tensor, given, Watch(pairs))
+                except Exception as error:  # noqa: BLE001 - never ends a training run
+                    fail_all(groups, error)
         return value
 
     def _with_gradient_read(self, value: Any, tensor: Tensor, given: Any, watch: Watch) -> Any:
@@ -193,9 +199,14 @@ def _holding(
             and not (value._is_view() or value.is_inference())
             and len(tensors) < MOST
         ):
+            try:
+                held = value.detach()  # without its graph
+            except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+                fail_all(groups, error)
+                return
             hold_version(value._version)
             hold_groups(groups)
-            hold(value.detach() if value.requires_grad else value)  # without its graph
+            hold(held)
         else:
             careful(value)
 

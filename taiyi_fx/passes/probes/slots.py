@@ -202,9 +202,18 @@ class SlotTable:
         """How many calls of the module in one forward have been seen so far."""
         return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
 
+    def measure(self) -> None:
+        """Folds all that has come and waits; what the step has brought is lost where that fails."""
+        try:
+            self.board.measure()
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            self.board.drop()
+            for slot in self._every():
+                slot.fail(error)
+
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """What the step has brought so far."""
-        self.board.measure()
+        self.measure()
         self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 

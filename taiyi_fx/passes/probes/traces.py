@@ -1,8 +1,16 @@
-"""What compiled code brings: of each graph that the compiler made, how its numbers lie.
+"""The results of compiled code: for each graph that the compiler made, where its numbers lie.
 
 The values that a graph reads leave it as one vector; what it reads of gradients leaves its backward
 as the gradient of one extra input, the carrier. Nothing is written to, and nothing of ours is asked
 when the code is called but whether the carrier is still a tensor of its kind.
+
+The carrier is a tensor of zeros that no computation needs. Its gradient, which the graph's backward
+makes as it makes that of any input, is the vector of statistics: ``[1, state, state, ...]``. Each
+state has its room, given once while the compiler traces, so the order in which gradients come does
+not matter. The first number counts: it is 1 after one backward, and another number where autograd
+has added up the gradients of several calls, which nobody could take apart again. A hook on the
+carrier keeps the gradient until somebody looks; then all scalars of one reduction are taken out of
+the vector at once (`_Arrangement`) and wait as vectors, as what `held` measures does.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave, without_frames
-from taiyi_fx.passes.probes.held import Alike, Measured
+from taiyi_fx.passes.probes.held import NOT_REACHED, Alike, Measured
 from taiyi_fx.passes.probes.packing import (
     Kind,
     Room,
@@ -33,7 +41,6 @@ from taiyi_fx.passes.probes.packing import (
 if TYPE_CHECKING:
     from taiyi_fx.passes.probes.slots import Board, Slot
 
-NOT_REACHED = "no gradient reached it"
 _BROKEN = (
     "the code around the model was compiled with it, in several pieces: compile the model itself, "
     "or mend what fullgraph=True complains of"
@@ -53,11 +60,11 @@ TRACES: weakref.WeakValueDictionary[str, Trace] = weakref.WeakValueDictionary()
 """By the texts that compiled code has for them: constants, of which nothing has to be checked."""
 
 Part = tuple[str, list[Tensor]]
-"""What a reader read: one vector of what is packed, and all tensors of what is not."""
+"""The states of one reader: a vector of what is packed, and all tensors of what is not."""
 
 
 class Reader:
-    """What is read of one tensor in compiled code.
+    """The reductions of one tensor in compiled code.
 
     Args:
         groups: The reductions, with their slots.
@@ -85,7 +92,7 @@ class Entry(NamedTuple):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """What it is folded into."""
+        """The slots that it is folded into."""
         return READERS[self.reader].groups[self.group][1]
 
 
@@ -148,13 +155,13 @@ class Trace:
         self.kinds.pop(entry, None)
 
     def packed(self, states: Mapping[Entry, State], device: torch.device) -> list[Tensor]:
-        """What a reader read, in the form that is handed over."""
+        """The states of a reader in the form that is handed over."""
         small = [s for entry, s in states.items() if self._is_packed(entry)]
         own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
         return [pack(small, device), *own]
 
     def arranged(self, parts: Sequence[Part]) -> tuple[list[Tensor], dict[Entry, Room]]:
-        """What readers read in as few tensors as it takes, and where each state lies in them."""
+        """The states of readers in as few tensors as it takes, and where each lies in them."""
         vectors: dict[torch.device, list[Tensor]] = {}
         sizes: dict[torch.device, int] = {}
         for _, (vector, *_) in parts:
@@ -178,7 +185,7 @@ class Trace:
         return tensors, rooms
 
     def merged(self, before: Sequence[Tensor], left: Sequence[Tensor]) -> list[Tensor]:
-        """What two forwards left, as one."""
+        """The results of two forwards as one."""
         packed: dict[int, list[State]] = {}
         made = list(left)
         for entry, room in self.values.items():

@@ -1,5 +1,11 @@
 """Nodes that may change in place what they are given."""
 
+# A reading may move from one probe to another only if nothing writes into the tensor in between.
+# The answer has to be right for any model, so a node may write unless it is known not to: it is
+# harmless if it is one of torch's own modules or functions and nothing about it says that it works
+# in place. Torch says so by convention: a trailing underscore, `inplace=True` (also as a positional
+# True, as in `F.relu(x, True)`), or `out=`. Views are not looked at here: `fuse_probes` puts all
+# nodes that may share memory into one set, and a write to one of them counts for the whole set.
 from __future__ import annotations
 
 import operator
@@ -8,9 +14,9 @@ from collections.abc import Mapping
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.marks import pack, unpack
+from taiyi_fx.passes.capture.modules import is_torchs
+from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 from taiyi_fx.passes.capture.unpacking import items_of
-from taiyi_fx.passes.rewrite.fresh import is_torchs
-from taiyi_fx.passes.rewrite.in_place import IN_PLACE_OPERATORS
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 
@@ -21,7 +27,7 @@ def called_modules(graph: fx.Graph, part: nn.Module) -> dict[str, nn.Module]:
 
 
 def may_change_inputs(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
-    """Whether what a node is given may be another afterwards.
+    """True if the node may mutate its inputs.
 
     Args:
         node: The node.

@@ -1,4 +1,4 @@
-"""What a pass is given beside a graph."""
+"""The context of a pass: all that it is given beside a graph."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taiyi_fx.passes.probes.slots import SlotTable
 
 @dataclass(frozen=True)
 class Context:
-    """What a pass is given beside a graph.
+    """The context of a pass: all that it is given beside a graph.
 
     Attributes:
         part: The module that the graph's nodes name modules and tensors from.

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from torch import fx
 
-from taiyi_fx.passes.rewrite.in_place import IN_PLACE_OPERATORS
+from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 
 OWN = ""
 """The name, in a graph of a module's own call, of the module itself.
@@ -71,7 +71,7 @@ def _function_of(
 
 
 def _is_bound(target: Any) -> bool:
-    """Whether code has to call this very object, not what goes by its name when it runs."""
+    """True if code has to call this very object, not what goes by its name when it runs."""
     if getattr(target, "__module__", None) == "_operator":
         # Written as `a += b`, it would change what `a` stands for where that is a number.
         return target in IN_PLACE_OPERATORS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.passes.override import entry_of
 
@@ -23,21 +22,16 @@ _FRESH = (
 
 
 def is_fresh(module: nn.Module) -> bool:
-    """Whether what a module returns was made by it, and is known to nobody else.
+    """True if what a module returns was made by it, and is known to nobody else.
 
     Only torch's own classes are taken for this, with the forward they came with, not what others
     derive from them.
     """
-    return entry_of(module) is None and _FORWARDS.get(type(module)) is type(module).forward
-
-
-def is_torchs(module: nn.Module) -> bool:
-    """Whether a module is of one of torch's own classes."""
-    return type(module) in _OWN
+    return entry_of(module) is None and is_torchs(module) and isinstance(module, _FRESH)
 
 
 def is_torchs_call(node: fx.Node) -> bool:
-    """Whether a node is a method of a tensor, or Python's or torch's own operation."""
+    """True if a node is a method of a tensor, or Python's or torch's own operation."""
     if node.op == "call_method":
         return "hook" not in str(node.target)
     owner = getattr(node.target, "__module__", None) or ""
@@ -47,7 +41,3 @@ def is_torchs_call(node: fx.Node) -> bool:
         or node.target is items_of
         or owner in ("_operator", "torch", "torch.nn.functional")
     )
-
-
-_OWN = frozenset(c for c in vars(nn).values() if isinstance(c, type) and issubclass(c, nn.Module))
-_FORWARDS: dict[type, Any] = {c: c.forward for c in _OWN if issubclass(c, _FRESH)}

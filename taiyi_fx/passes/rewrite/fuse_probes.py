@@ -51,6 +51,13 @@ def _fuse_all(
             _fuse(graph, first, second)
 
 
+# The trick is to overestimate twice. First, memory: a node's value may be a view of any of its
+# inputs, so each node is put into one set with all its inputs, unless its module is known to make
+# something fresh. The sets are exact enough, as `Linear`, convolutions and norms part them. Second,
+# time: a node that may write into an input may write into everything of that input's set. With the
+# places of these writes, a reading may move from one probe to an earlier one if no write lies
+# between the two. For values this is all. A gradient is another matter: it is a sum over all uses
+# of a tensor, so it is the same at both probes only if the second is the sole use of the first.
 class _Memory:
     """Which nodes' values may share memory, and where in the graph it may be written.
 
@@ -76,11 +83,11 @@ class _Memory:
         self._returned = {self._shared[node] for node in graph.nodes if node.op == "output"}
 
     def is_known_outside(self, node: fx.Node) -> bool:
-        """Whether its value may share memory with what is there before or after the graph."""
+        """True if its value may share memory with what is there before or after the graph."""
         return self._shared[node] in self._outside
 
     def is_returned(self, node: fx.Node) -> bool:
-        """Whether its value may be, or share memory with, what the graph returns."""
+        """True if its value may be, or share memory with, what the graph returns."""
         return self._shared[node] in self._returned
 
     def changes_of(self, node: fx.Node) -> list[int]:

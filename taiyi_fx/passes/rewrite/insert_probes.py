@@ -91,7 +91,7 @@ def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
 
 
 def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edited | None:
-    """What changes the values that a mark stands for, if anything does."""
+    """The edit of the values that a mark stands for, or None."""
     changes = [c for c in table.plan[module].changes if c.site.port in PORTS[mark]]
     return Edited(module, changes, is_fresh=is_fresh) if changes else None
 
@@ -117,13 +117,13 @@ def set_slots(graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot]
 
 
 def probe_name(mark: Any, module: str, call: int) -> str:
-    """How a probe is called in generated code."""
+    """The name of a probe in generated code."""
     side = "input" if mark is enter else "output"
     return f"{module or 'model'}{f'@{call}' if call else ''}.{side}"
 
 
 def is_probe(node: fx.Node) -> bool:
-    """Whether a node is a probe."""
+    """True if a node is a probe."""
     return node.op == "call_function" and isinstance(node.target, Probe)
 
 

@@ -64,9 +64,9 @@ def _rewritten(captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]
     part = model.get_submodule(captured.part)
     for apply in passes:
         graph = run_pass(apply, graph, part, check=Check(graph, part))
-    passed = list(_still_passed(captured.seen.passed, graph))
-    seen = dataclasses.replace(captured.seen, passed=passed)
-    return dataclasses.replace(captured, graph=graph, seen=seen)
+    inlined_calls = list(_still_inlined(captured.log.inlined_calls, graph))
+    log = dataclasses.replace(captured.log, inlined_calls=inlined_calls)
+    return dataclasses.replace(captured, graph=graph, log=log)
 
 
 def named_marks(graph: fx.Graph) -> fx.Graph:
@@ -83,7 +83,7 @@ def _place(mark: fx.Node) -> str:
 
 
 class Check:
-    """What has to hold of the graph that a pass makes of another, taken before it is made.
+    """The conditions on the graph that a pass makes of another, taken before it is made.
 
     Args:
         graph: The graph before the pass.
@@ -146,8 +146,8 @@ def _is_there(node: fx.Node, part: nn.Module) -> bool:
     return isinstance(found, nn.Module) or node.op == "get_attr"
 
 
-def _still_passed(passed: Sequence[InlinedCall], graph: fx.Graph) -> Iterator[InlinedCall]:
+def _still_inlined(calls: Sequence[InlinedCall], graph: fx.Graph) -> Iterator[InlinedCall]:
     """The calls whose nodes are still there, of modules of which all are."""
     names = {node.name for node in graph.nodes}
-    broken = {p.module for p in passed if not names.issuperset((*p.inputs, *p.outputs))}
-    return (p for p in passed if p.module not in broken)
+    broken = {p.module for p in calls if not names.issuperset((*p.inputs, *p.outputs))}
+    return (p for p in calls if p.module not in broken)

@@ -31,7 +31,7 @@ NOT_LEFT_BY: dict[Pass, Rule] = {
     specialize: ("a probe of what is not due", is_not_due),
     lower_probes: ("a probe that is not lowered", lambda node, _: is_probe(node)),
 }
-"""What no node may be behind a pass, beside what torch's own lint asks."""
+"""For a pass, the nodes that it may not leave, beside those that torch's own lint finds."""
 
 
 def probe_graph(marked: fx.Graph, context: Context) -> fx.Graph:

@@ -6,9 +6,10 @@ import copy
 
 from torch import fx, nn
 
+from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.rewrite.context import Context
-from taiyi_fx.passes.rewrite.fresh import is_torchs, is_torchs_call
+from taiyi_fx.passes.rewrite.fresh import is_torchs_call
 from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
 
 
@@ -30,7 +31,7 @@ def specialize(graph: fx.Graph, context: Context) -> fx.Graph:
 
 
 def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
-    """Whether each node is torch's own, and so hangs no hook on what it is given."""
+    """By node, True if it is torch's own and so hangs no hook on what it is given."""
     known: dict[fx.Node, bool] = {}
     for node in reversed(graph.nodes):
         if is_probe(node):
@@ -44,6 +45,6 @@ def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
 
 
 def is_not_due(node: fx.Node, context: Context) -> bool:
-    """Whether a node is a probe that makes a reading which is not due."""
+    """True if a node is a probe that makes a reading which is not due."""
     slots = node.target.slots if isinstance(node.target, Probe) else ()
     return any((slot.module, slot.reading) not in context.due for slot in slots)

@@ -1,4 +1,4 @@
-"""What a plan cannot get from a graph: calls that never come, gradients that cannot."""
+"""Finds what a plan cannot get from a graph: calls that never come, gradients that cannot."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _never_called(
 
 
 def _is_used_elsewhere(model: nn.Module, name: str) -> bool:
-    """Whether another method than a forward names a module, or one that it stands in."""
+    """True if another method than a forward names a module, or one that it stands in."""
     owner, held = model, name.split(".") if name else []
     for key in held:
         if any(key in code.co_names for code in _other_methods(type(owner))):

@@ -1,1 +1,1 @@
-"""What runs: which forwards are overridden, by which graphs, while a forward is read."""
+"""The part that runs: which forwards are overridden, by which graphs, while a forward is read."""

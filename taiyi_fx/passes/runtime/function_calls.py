@@ -63,7 +63,7 @@ class FunctionCalls(TorchFunctionMode):
             )
 
     def are_watched(self) -> bool:
-        """Whether something of these is due now, or changed whatever is due."""
+        """True if something of these is due now, or changed whatever is due."""
         if self.edited:
             return True
         if self._due_key != self._run.due_key:

@@ -50,7 +50,7 @@ class GuardedGraph(ProbedGraph):
         part = root.get_submodule(captured.part)
         self.modules = called_modules(captured.graph, part)
         forwards = {name: forward_of(module) for name, module in self.modules.items()}
-        made = captured.seen.calls.items()
+        made = captured.log.calls.items()
         counted = {name: (calls[name], count) for name, count in made if name in calls}
         super().__init__(captured.graph, part, forwards, table, run, counted)
         self.guards = captured.guards.bind(root, captured.part)
@@ -61,7 +61,7 @@ class GuardedGraph(ProbedGraph):
 
     @property
     def follows_mode(self) -> bool:
-        """Whether the model's code asks whether it trains."""
+        """True if the model's code asks whether it trains."""
         return self.training is not None
 
     def rewrite(self, graph: fx.Graph) -> None:
@@ -72,7 +72,7 @@ class GuardedGraph(ProbedGraph):
         self.is_edited = True
 
     def guards_pass(self) -> bool:
-        """Whether running the graph is, now, the same as running the model's Python."""
+        """True if running the graph is, now, the same as running the model's Python."""
         if torch.compiler.is_compiling():
             # The compiler itself asks the rest while it traces, and not at each call.
             return self.guards.values_hold() and _ran_the_same(self.key)

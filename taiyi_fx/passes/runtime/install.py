@@ -62,7 +62,7 @@ class Installation:
             name: self._dispatcher(name, capture, is_target=name in targets) for name in names
         }
         whole = capture.graphs.get("", []) if capture.is_whole else []
-        if whole and all(set(targets) <= graph.seen.calls.keys() for graph in whole):
+        if whole and all(set(targets) <= graph.log.calls.keys() for graph in whole):
             self.dispatchers[""].before_python = self._put_parts
         rewritten = {name for name, part in self.dispatchers.items() if part.is_rewritten}
         self.is_always = bool(self._edited or rewritten)
@@ -89,7 +89,7 @@ class Installation:
             made.sites |= {name}
         made.functions = self._functions_of(name, capture)
         made.sites |= made.functions.sites if made.functions else frozenset()
-        made.sites |= {site for graph in graphs for site in graph.seen.calls}
+        made.sites |= {site for graph in graphs for site in graph.log.calls}
         made.edited = made.sites & self._edited
         made.is_rewritten = self._is_rewritten and bool(graphs)
         return made
@@ -165,7 +165,7 @@ class Installation:
             self._put_parts()
 
     def _is_called_as_usual(self) -> bool:
-        """Whether nothing runs at a call of the model but a forward that puts parts if needed."""
+        """True if nothing runs at a call of the model but a forward that puts parts if needed."""
         root = self.root
         return (
             self.dispatchers[""].before_python is not None

@@ -28,7 +28,7 @@ def observe(
     kwargs: dict[str, Any],
     graphs: Graphs = MappingProxyType({}),
 ) -> Flow:
-    """What a forward on some inputs shows; leaves buffers and random states alone.
+    """The data flow of a forward on some inputs; leaves buffers and random states alone.
 
     Args:
         model: The model.

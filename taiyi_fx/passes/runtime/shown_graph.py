@@ -33,7 +33,7 @@ class ShownGraph:
 
     @property
     def is_edited(self) -> bool:
-        """Whether an edited graph runs in the model's place."""
+        """True if an edited graph runs in the model's place."""
         return bool(self._edits)
 
     @property

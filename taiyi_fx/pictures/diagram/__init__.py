@@ -1,4 +1,4 @@
-"""A model with its probes as a picture: boxes within boxes, who feeds whom, and what was read."""
+"""The diagram: a model as boxes within boxes, with its data flow, probes and latest values."""
 
 from taiyi_fx.pictures.diagram.engines import EngineMissing
 from taiyi_fx.pictures.diagram.picture import Diagram, diagram

@@ -1,4 +1,4 @@
-"""The colours of a diagram. None is the only cue: each has a sign or a word beside it."""
+"""The colours of a diagram. A sign or a word says the same as each of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FAMILIES = {
     "dropout": "#e9e4da",
     "loss": "#f8cfbd",
 }
-"""What fills a box, by the family of its class."""
+"""The fill of a box, by the family of its class."""
 
 PLAIN, PLUMBING, ENDS = "#f3f4f6", "#fafbfc", "#ffffff"
-"""What fills other modules and operations; what only rearranges; inputs, outputs and Python."""
+"""The fill of other modules and operations; of plumbing; of inputs, outputs and Python."""
 
 CLUSTERS = ("#f8fafc", "#eef2f7", "#e4eaf2")
-"""What fills clusters, by how deep they stand."""
+"""The fill of clusters, by depth."""
 
 MARKS = {
     "forward": ("▼", "#0f766e"),
@@ -31,7 +31,7 @@ MARKS = {
     "parameters": ("■", "#475467"),
     "edits": ("ƒ", EDITED),
 }
-"""The sign and the colour of what stands at a box."""
+"""The sign and the colour of quantities, by side, and of edits."""
 
 STATES = {"ok": "#15803d", "warn": "#a15c00", "alert": "#b91c1c"}
 """The colour of a value, by the state of its series."""

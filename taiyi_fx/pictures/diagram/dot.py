@@ -1,4 +1,4 @@
-"""A diagram in Graphviz's language."""
+"""A diagram as DOT text, for Graphviz."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from taiyi_fx.pictures.diagram.faces import Badge, Count, Face
 from taiyi_fx.pictures.diagram.legend import Entry, legend
 
 _FONT = "Helvetica"
-"""Graphviz knows the widths of its letters; in an SVG it is followed by sans-serif."""
+"""A font whose letter widths Graphviz knows; in an SVG, sans-serif is the second choice."""
 
 _COLUMN = 8
-"""How many boxes that nothing joins stand below each other."""
+"""The number of boxes without edges in one column."""
 
 
 def to_dot(view: View, faces: Mapping[int, Face], direction: str = "TB") -> str:
-    """DOT text of what is shown; needs no Graphviz.
+    """DOT text of a view; needs no Graphviz.
 
     Names of nodes are ``n0``, those of clusters ``cluster_0``: numbers of items.
 
     Args:
-        view: What is shown.
-        faces: What it looks like.
-        direction: The way that data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.
+        view: The boxes, clusters and edges.
+        faces: Their looks.
+        direction: The direction of the data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.
     """
     made = _graph(direction, legend(faces))
     inside: dict[int, pydot.Graph] = {-1: made}
@@ -45,7 +45,7 @@ def to_dot(view: View, faces: Mapping[int, Face], direction: str = "TB") -> str:
 
 
 def quoted(text: str) -> str:
-    """A DOT string that shows exactly this text, whatever is in it."""
+    """A DOT string that shows a text literally, whatever characters it has."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{html.escape(escaped, quote=False)}"'
 
@@ -121,7 +121,7 @@ def _title(face: Face) -> str:
     quiet = f"<FONT COLOR='{QUIET}' POINT-SIZE='10'>{_markup(face.quiet)}</FONT>"
     if face.is_soft:
         return f"<FONT COLOR='{QUIET}' POINT-SIZE='10'>{_markup(face.label)}</FONT>"
-    # Letters that it knows no widths of are wider than it thinks.
+    # Graphviz takes letters whose widths it does not know for narrower than they are.
     gap = " " if face.label.isascii() else "&#160; "
     return f"<B>{_markup(face.label)}</B>{gap + quiet if face.quiet else ''}"
 
@@ -163,14 +163,14 @@ def _counts(counts: Sequence[Count]) -> str:
 
 
 def _edges(view: View) -> Iterator[pydot.Edge]:
-    told: set[tuple[int, str]] = set()
+    labelled: set[tuple[int, str]] = set()
     joined: set[int] = set()
     for edge in view.edges:
         joined.update(edge[:2])
         label = ""
-        # A value that goes to several is told once.
-        if edge.shape and view.crosses(edge) and (edge.source, edge.shape) not in told:
-            told.add((edge.source, edge.shape))
+        # The shape of a value that goes to several boxes is written once.
+        if edge.shape and view.crosses(edge) and (edge.source, edge.shape) not in labelled:
+            labelled.add((edge.source, edge.shape))
             label = f" {edge.shape}"
         yield _edge(edge, label)
     yield from _columns([i for i in view.boxes if i not in joined], view)
@@ -184,7 +184,7 @@ def _edge(edge: Edge, label: str) -> pydot.Edge:
 
 
 def _columns(alone: Sequence[int], view: View) -> Iterator[pydot.Edge]:
-    """Boxes that nothing joins, as parts of a forward that stayed Python: columns beat a row."""
+    """Invisible edges that put boxes without edges into columns, instead of one long row."""
     homes: dict[int, list[int]] = {}
     for i in alone:
         homes.setdefault(view.homes[i], []).append(i)
@@ -198,7 +198,7 @@ _PER_ROW = 4
 
 
 def _legend_label(entries: Sequence[Entry]) -> dict[str, str]:
-    """The legend as the picture's own label: above it, and no box among its boxes."""
+    """The legend as the label of the whole graph, so that it is no box among the boxes."""
     if not entries:
         return {}
     cells = list(map(_entry, entries))

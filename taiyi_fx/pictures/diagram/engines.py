@@ -1,4 +1,4 @@
-"""Graphviz, where there is one: DOT text becomes a picture."""
+"""Graphviz, where it is installed: found, and run on DOT text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 
 class EngineMissing(RuntimeError):
-    """There is nothing to lay a picture out with."""
+    """Neither Graphviz nor matplotlib is installed, so no picture can be drawn."""
 
 
 ADVICE = "pip install 'taiyi-fx[diagram]', or install Graphviz itself"
-"""How to get a Graphviz."""
+"""How to install Graphviz."""
 
 
 def find_engine() -> str | None:
-    """The path of a ``dot``: the system's, or that of graphviz-pure beside this Python."""
+    """The path of the system's ``dot``, or of graphviz-pure; None if neither is installed."""
     scripts = Path(sysconfig.get_path("scripts"))
     beside = [scripts / "graphviz-pure", scripts / "graphviz-pure.exe"]
     found = shutil.which("dot") or shutil.which("graphviz-pure")
@@ -28,7 +28,7 @@ def render(engine: str, source: str, form: str) -> bytes:
     """A picture of DOT text, as ``"svg"`` or ``"png"``.
 
     Raises:
-        RuntimeError: Graphviz failed; shows what it said.
+        RuntimeError: Graphviz failed; the text has its message.
     """
     command = [engine, f"-T{form}", *(["-Gdpi=144"] if form == "png" else [])]
     done = subprocess.run(command, input=source.encode(), capture_output=True, check=False)

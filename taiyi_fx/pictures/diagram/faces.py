@@ -1,4 +1,4 @@
-"""What a shown item looks like: words, signs, colours and borders, for whatever draws it."""
+"""Faces: the words, signs, colours and borders of visible items, for any way of drawing them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from taiyi_fx.pictures.diagram.colours import (
 from taiyi_fx.pictures.diagram.readings import Reading, Readings
 
 _LINES = 3
-"""How many lines a badge has at most, before what is left is counted."""
+"""The number of lines a badge has at most; the last then counts what is left."""
 
 _LONGEST = 40
 
@@ -38,8 +38,8 @@ class Line(NamedTuple):
     """A line beside a badge's sign.
 
     Attributes:
-        text: A quantity and its value, or an edit.
-        state: Of a value, whether its series needs a look; empty without one.
+        text: A quantity and its latest value, or an edit.
+        state: The state of the value's series; empty without a value.
     """
 
     text: str
@@ -47,11 +47,11 @@ class Line(NamedTuple):
 
 
 class Badge(NamedTuple):
-    """What stands on one side of a box: a sign on its colour, and lines.
+    """The quantities of one side, or the edits, at a box: a sign on its colour, and lines.
 
     Attributes:
         kind: The side's name, or ``"edits"``.
-        lines: Its quantities with their values, or edits.
+        lines: The quantities with their values, or the edits.
     """
 
     kind: str
@@ -59,12 +59,12 @@ class Badge(NamedTuple):
 
     @property
     def colours(self) -> list[str]:
-        """Of each line."""
+        """The colour of each line."""
         return [STATES[line.state] if line.state else MARKS[self.kind][1] for line in self.lines]
 
 
 class Count(NamedTuple):
-    """How many of something are within a closed box.
+    """The number of quantities, edits or flagged series within a closed box.
 
     Attributes:
         kind: A side's name, ``"edits"``, or a state.
@@ -76,26 +76,26 @@ class Count(NamedTuple):
 
     @property
     def colour(self) -> str:
-        """What stands behind the text, which is white."""
+        """The background of the text, which is white."""
         return MARKS[self.kind][1] if self.kind in MARKS else STATES[self.kind]
 
 
 @dataclass(frozen=True)
 class Face:
-    """What a shown item looks like.
+    """The looks of a visible item.
 
     Attributes:
         label: Its name.
-        quiet: What stands behind the name, such as its class; may be empty.
-        fill: The colour inside.
+        quiet: A note after the name, such as its class; may be empty.
+        fill: The background colour.
         border: The colour of the border.
-        badges: Of an open item or one without parts: what stands there.
-        counts: Of a closed item: how much of it is within.
-        is_bold: Whether something is read or changed there.
-        is_double: Whether it stands for several.
-        is_dashed: Whether it stayed Python or only rearranges.
-        is_soft: Whether it is no module and no operation of its own.
-        tooltip: All there is to tell of it.
+        badges: The marks of an item that is open or has no parts.
+        counts: The numbers of marks within a closed item.
+        is_bold: True if it has marks, or a mark is within it.
+        is_double: True if it stands for several identical items.
+        is_dashed: True if it stayed Python, or is plumbing.
+        is_soft: True if it is neither a module nor a single operation.
+        tooltip: The full text on it.
     """
 
     label: str
@@ -112,18 +112,18 @@ class Face:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """What stands there or is within: sides, ``"edits"``, and states of values."""
+        """The sides, ``"edits"`` and states that occur there or within."""
         states = {line.state for badge in self.badges for line in badge.lines if line.state}
         return frozenset(states.union(entry.kind for entry in (*self.badges, *self.counts)))
 
     @property
     def is_probed(self) -> bool:
-        """Whether something is read there, or within it where it is closed."""
+        """True if a quantity is taken there, or within it if it is closed."""
         return not self.kinds.isdisjoint(SIDES)
 
 
 def faces(outline: Outline, view: View, readings: Readings) -> dict[int, Face]:
-    """The faces of all shown boxes and clusters, by item."""
+    """The faces of all visible boxes and clusters, by item."""
     children = outline.children()
     within = _Within(outline, readings)
     depths: dict[int, int] = {}
@@ -139,7 +139,7 @@ def faces(outline: Outline, view: View, readings: Readings) -> dict[int, Face]:
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """A text on one line, with its middle left out where it is too long."""
+    """A text on one line, with its middle left out if it is too long."""
     text = visible(text).replace("\n", " ")
     if len(text) <= longest:
         return text
@@ -148,7 +148,7 @@ def shortened(text: str, longest: int = _LONGEST) -> str:
 
 
 def visible(text: str) -> str:
-    """A text without control characters, which XML has not, escaped or not."""
+    """A text with control characters spelt out, as XML has no way to hold them."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
 
 
@@ -173,7 +173,7 @@ def _open(item: Item, readings: Readings, fill: str) -> Face:
         is_bold=bool(item.marks),
         is_dashed=item.kind in _DASHED,
         is_soft=item.kind in _SOFT,
-        tooltip=visible("\n".join(_told(item, readings))),
+        tooltip=visible("\n".join(_tooltip(item, readings))),
     )
 
 
@@ -189,7 +189,7 @@ def _fill(item: Item) -> str:
 
 
 def _border(marks: Marks, states: Collection[str], plain: str) -> str:
-    """What needs a look is framed in its state's colour."""
+    """The border's colour: of the worst state, of probes, of edits, or plain."""
     if marks.has_readings:
         return next((STATES[state] for state in ("alert", "warn") if state in states), PROBED)
     return EDITED if marks.edits else plain
@@ -211,7 +211,7 @@ def _line(mark: Mark, reading: Reading | None) -> Line:
 
 
 def _cut(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """At most three lines, of those that need a look first."""
+    """At most three lines, flagged ones first; the last counts the others."""
     if len(lines) <= _LINES:
         return tuple(lines)
     first = sorted(lines, key=lambda line: _URGENT.index(line.state))[: _LINES - 1]
@@ -221,18 +221,18 @@ def _cut(lines: Sequence[Line]) -> tuple[Line, ...]:
 _URGENT = ("alert", "warn", "ok", "")
 
 
-def _told(item: Item, readings: Readings) -> Iterator[str]:
+def _tooltip(item: Item, readings: Readings) -> Iterator[str]:
     """The lines of a tooltip."""
     yield item.module or item.label
     yield from item.notes
     for side in SIDES:
         for mark in getattr(item.marks, side):
-            yield _told_of(mark, readings.get((item.module, mark.quantity)), MARKS[side][0])
+            yield _tooltip_line(mark, readings.get((item.module, mark.quantity)), MARKS[side][0])
     for text in item.marks.edits:
         yield f"{MARKS['edits'][0]} {text}"
 
 
-def _told_of(mark: Mark, reading: Reading | None, sign: str) -> str:
+def _tooltip_line(mark: Mark, reading: Reading | None, sign: str) -> str:
     when = f", {mark.schedule}" if mark.schedule else ""
     if reading is None:
         return f"{sign} {mark.quantity}{when}"
@@ -249,18 +249,18 @@ _TRENDS = {
 
 
 class _Within:
-    """What is within closed items: how many marks, and which of them need a look."""
+    """Marks within closed items: their numbers, and the flagged ones."""
 
     def __init__(self, outline: Outline, readings: Readings) -> None:
         self.outline = outline
         self.counts: list[Counter[str]] = [Counter() for _ in outline.items]
-        self.looks: list[list[str]] = [[] for _ in outline.items]
+        self.flagged: list[list[str]] = [[] for _ in outline.items]
         self.sizes = [1] * len(outline.items)
         for i in reversed(range(len(outline.items))):
             self._take(i, readings)
 
     def _take(self, i: int, readings: Readings) -> None:
-        """Counts an item's own marks, after those of all within it, and adds them to its home."""
+        """Counts an item's own marks, after those of all within it, and adds them to its parent."""
         item = self.outline.items[i]
         for kind in MARKS:
             self.counts[i][kind] += len(getattr(item.marks, kind))
@@ -269,10 +269,10 @@ class _Within:
                 reading = readings.get((item.module, mark.quantity))
                 if reading is not None and reading.state != "ok":
                     self.counts[i][reading.state] += 1
-                    self.looks[i].append(f"{item.module} {mark.quantity} {signed(reading)}")
+                    self.flagged[i].append(f"{item.module} {mark.quantity} {signed(reading)}")
         if item.parent >= 0:
             self.counts[item.parent] += self.counts[i]
-            self.looks[item.parent] = self.looks[i] + self.looks[item.parent]
+            self.flagged[item.parent] = self.flagged[i] + self.flagged[item.parent]
             self.sizes[item.parent] += self.sizes[i]
 
     def closed(self, i: int) -> Face:
@@ -292,26 +292,26 @@ class _Within:
             is_double=item.kind in _RUNS,
             is_dashed=item.kind in _DASHED,
             is_soft=item.kind == "plumbing",
-            tooltip=visible("\n".join(self._told(i))),
+            tooltip=visible("\n".join(self._tooltip(i))),
         )
 
-    def _told(self, i: int) -> Iterator[str]:
+    def _tooltip(self, i: int) -> Iterator[str]:
         item = self.outline.items[i]
         yield item.module or " ".join(filter(None, (item.label, _quiet(item))))
         yield from item.notes
         if item.kind == "rest":
             yield f"same structure as {_first_of(self.outline, i)}"
-        looks = self.looks[i]
-        yield from looks[:_TOLD]
-        if len(looks) > _TOLD:
-            yield f"+ {len(looks) - _TOLD} more"
+        flagged = self.flagged[i]
+        yield from flagged[:_MOST_FLAGGED]
+        if len(flagged) > _MOST_FLAGGED:
+            yield f"+ {len(flagged) - _MOST_FLAGGED} more"
 
 
-_TOLD = 12
+_MOST_FLAGGED = 12
 
 
 def _first_of(outline: Outline, rest: int) -> str:
-    """The names of what stands before the rest of a fold."""
+    """The names of the items that a fold shows before its rest."""
     siblings = [item for item in outline.items[:rest] if item.parent == outline.items[rest].parent]
     return ", ".join(item.label for item in siblings)
 

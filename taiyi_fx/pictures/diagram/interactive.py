@@ -1,4 +1,4 @@
-"""A diagram as a page to open and close boxes in, with what is recorded of the model."""
+"""A diagram as an HTML page: boxes open and close, and records are shown as in a report."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from taiyi_fx.pictures.report.readout import MonitorReadout
 
 
 def page(graph: Graph, monitor: Monitor, *, values: bool) -> str:
-    """The text of a page, which needs nothing else.
+    """The text of a page, which loads nothing.
 
     Args:
-        graph: The graph and what is shown of it at first.
-        monitor: Where numbers are read.
-        values: Whether they are on the page; waits for what is still being computed.
+        graph: The graph and its first view.
+        monitor: The source of records.
+        values: True to show records; waits for those that are still being computed.
     """
     readout = MonitorReadout(monitor)
     name = monitor.info.model.rpartition(".")[2]

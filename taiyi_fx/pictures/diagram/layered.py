@@ -1,4 +1,21 @@
-"""Places for boxes where there is no Graphviz: layers within layers, from networkx alone."""
+"""Places for boxes if there is no Graphviz: a layered layout within each cluster.
+
+Graphviz cannot be assumed: it is a program of the system, and the package that brings it has
+wheels for some platforms only. matplotlib draws, but places nothing, and the layouts of networkx
+know neither clusters nor the sizes of boxes. So this file has the usual three steps of a layered
+layout (Sugiyama, Tagawa and Toda 1981, doi:10.1109/TSMC.1981.4308636), in their simplest form:
+
+1. `_layers`: a box goes into the layer after the last one that feeds it. An edge over several
+   layers gets a bend in each layer between, so that the next steps keep room for it.
+2. `_sort`: each layer is ordered by the mean place of what its boxes are joined to, down and up in
+   turns. This barycentre rule leaves few crossings.
+3. `_spread`: boxes move to the mean of what they are joined to, as far as their neighbours allow.
+
+Clusters are laid out from the inside out, and each is one box to the level around it: that is why
+nothing overlaps. An edge between boxes of different clusters is split at the borders by
+`_Levels._lead`; -1 stands for its end outside. Everything is computed as if data flowed down, and
+turned at the end.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +37,7 @@ _SWEEPS = 6
 
 
 class Rectangle(NamedTuple):
-    """Where a box stands; y goes down."""
+    """The place and size of a box; y goes down."""
 
     x: float
     y: float
@@ -29,12 +46,12 @@ class Rectangle(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where all stands.
+    """The places of all boxes and the ways of all edges.
 
     Attributes:
-        places: Of each box and cluster.
-        ways: Of each edge, by source and target, its points, between the two boxes' middles.
-        size: Of all of it.
+        places: The rectangle of each box and cluster.
+        ways: The points of each edge between its two boxes, by source and target.
+        size: Width and height of the whole.
     """
 
     places: dict[int, Rectangle]
@@ -43,14 +60,14 @@ class Layout(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """The room that a cluster leaves around its parts: before and after, across and along."""
+    """The margins of a cluster around its parts: before and after, across and along the flow."""
 
     across: tuple[float, float]
     along: tuple[float, float]
 
 
 class _Bend(NamedTuple):
-    """A place in a layer that an edge goes through on its way to a later one."""
+    """The place where an edge passes a layer between those of its ends."""
 
     source: int
     target: int
@@ -62,12 +79,12 @@ _Node: TypeAlias = "int | _Bend"
 
 @dataclass
 class _Level:
-    """What stands side by side in one cluster: boxes, and clusters that are laid out themselves.
+    """The layout within one cluster: of boxes, and of clusters that are laid out already.
 
     Attributes:
-        size: Across and along.
-        middles: Of its parts.
-        bends: Of edges, on which they pass a layer: from its beginning to its end.
+        size: The extent across and along the flow.
+        middles: The centre of each part.
+        bends: For each bend, where its edge enters the layer and where it leaves it.
     """
 
     size: Size = (0.0, 0.0)
@@ -76,15 +93,12 @@ class _Level:
 
 
 def layout(view: View, sizes: Mapping[int, Size], direction: str) -> Layout:
-    """Places for boxes, the clusters around them, and ways for edges.
-
-    What stands in a cluster is laid out first, in layers such that edges go on to later ones, in
-    an order of few crossings; it then is one box to what is around it. Nothing overlaps.
+    """Places for boxes and clusters, none of which overlap, and ways for edges.
 
     Args:
-        view: What is shown.
+        view: The boxes, clusters and edges.
         sizes: Width and height of each box, and of each cluster's title, which is on top.
-        direction: The way that data flow: ``"TB"``, ``"LR"``, ``"BT"`` or ``"RL"``.
+        direction: The direction of the data flow: ``"TB"``, ``"LR"``, ``"BT"`` or ``"RL"``.
     """
     is_level = direction in ("LR", "RL")
     turned = {i: (h, w) if is_level else (w, h) for i, (w, h) in sizes.items()}
@@ -109,12 +123,12 @@ def _frame(direction: str, title: float) -> Frame:
 
 
 def _in_turn(points: list[Point]) -> list[Point]:
-    """The points of a way, as it goes along."""
+    """The points of a way in order along the flow."""
     return sorted(points, key=lambda point: point[1])
 
 
 def _turn(direction: str, length: float) -> Callable[[Point], Point]:
-    """From places across and along to places on paper."""
+    """A function from coordinates across and along the flow to coordinates on paper."""
     turns: dict[str, Callable[[Point], Point]] = {
         "TB": lambda p: p,
         "BT": lambda p: (p[0], length - p[1]),
@@ -131,12 +145,12 @@ def _turned(at: Rectangle, turn: Callable[[Point], Point]) -> Rectangle:
 
 
 class _Levels:
-    """What stands in each cluster, from the inside out.
+    """The layouts within all clusters, made from the inside out.
 
     Attributes:
-        graphs: Of each cluster its parts and who feeds whom of them; -1 is all of it.
-        ways: Of each cluster the edges that go through it, as they go: between parts of it, or
-            with -1 in place of a part that is not in it.
+        graphs: For each cluster, the graph of its parts; -1 is the whole.
+        ways: For each cluster, the edges that pass it, by the parts they join in it; -1 in place of
+            a part outside.
     """
 
     def __init__(self, view: View, sizes: Mapping[int, Size], frames: Mapping[int, Frame]) -> None:
@@ -154,7 +168,7 @@ class _Levels:
             self._lead(source, target)
 
     def _lead(self, source: int, target: int) -> None:
-        """Takes an edge out of clusters, across, and into others."""
+        """Splits an edge at the borders of clusters: out of some, across, and into others."""
         ends = (source, target)
         out, into = self._way(source), self._way(target)
         shared = sum(a == b for a, b in zip(out, into, strict=False))
@@ -167,7 +181,7 @@ class _Levels:
             self.ways[inner].setdefault((-1, part), []).append(ends)
 
     def _way(self, i: int) -> list[tuple[int, int]]:
-        """Pairs of a cluster and what of it an item is or stands in, from the outside in."""
+        """Pairs of a cluster and its part with the item, from the outermost cluster inwards."""
         way: list[tuple[int, int]] = []
         while i >= 0:
             way.append((self.view.homes[i], i))
@@ -175,7 +189,7 @@ class _Levels:
         return way[::-1]
 
     def arranged(self, home: int) -> _Level:
-        """The level in a cluster, with sizes of all in it known."""
+        """The layout within a cluster; inner clusters are laid out first."""
         for i in self.graphs[home]:
             if i in self.graphs:
                 (a0, a1), (l0, l1) = self.frames[i]
@@ -193,7 +207,7 @@ class _Levels:
         found: dict[int, Rectangle],
         ways: dict[tuple[int, int], list[Point]],
     ) -> None:
-        """Writes down where all in a cluster stands, whose corner is known."""
+        """Adds the places of all within a cluster, given its corner."""
         level = self.levels[home]
         for i in self.graphs[home]:
             (x, y), (width, height) = level.middles[i], self.sizes[i]
@@ -211,7 +225,7 @@ class _Levels:
 def _layers(
     graph: nx.DiGraph, ways: Collection[tuple[int, int]]
 ) -> tuple[list[list[_Node]], nx.DiGraph]:
-    """Parts in layers, with bends for edges that pass some by; each edge goes to the next one."""
+    """Parts and bends in layers, and the graph of them: its edges go to the next layer only."""
     forward = graph.copy()
     if not nx.is_directed_acyclic_graph(forward):
         forward.remove_edges_from([(a, b) for a, b in graph.edges if a > b])
@@ -230,7 +244,7 @@ def _layers(
 
 
 def _sort(layers: list[list[_Node]], graph: nx.DiGraph) -> None:
-    """Orders each layer by where those stand that its parts are joined to, to and fro."""
+    """Orders each layer by the mean place of the neighbours in the layer before, down and up."""
     for sweep in range(_SWEEPS):
         is_down = sweep % 2 == 0
         near = graph.predecessors if is_down else graph.successors
@@ -248,7 +262,7 @@ def _mean(values: Sequence[float], default: float) -> float:
 def _spread(
     layers: Sequence[Sequence[_Node]], graph: nx.DiGraph, sizes: Mapping[int, Size]
 ) -> _Level:
-    """Middles of all parts: layer after layer, and near what they are joined to."""
+    """Coordinates for ordered layers: each part near the mean of its neighbours."""
     widths = {node: _size(node, sizes)[0] for layer in layers for node in layer}
     across: dict[_Node, float] = {}
     for layer in layers:
@@ -281,7 +295,7 @@ def _line_up(
     widths: Mapping[_Node, float],
     across: dict[_Node, float],
 ) -> None:
-    """Puts the parts of a layer where they are wanted, as near as the others allow."""
+    """Puts the parts of a layer as near to the wanted places as their widths allow."""
     free = float("-inf")
     for node in layer:
         across[node] = max(wanted[node], free + widths[node] / 2)

@@ -1,4 +1,4 @@
-"""What the colours, signs and borders of a diagram mean: of those that occur in it."""
+"""The legend: the meaning of the colours, signs and borders that occur in a diagram."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Entry(NamedTuple):
     """A line of a legend.
 
     Attributes:
-        look: How it is shown: a filled box, a sign on its colour, a border or words of a colour.
+        look: The kind of sample: a filled box, a sign on its colour, a border, or coloured text.
         colour: The colour; empty for borders.
-        sign: What stands in a badge.
-        text: What it means.
+        sign: The sign in a badge.
+        text: The meaning.
     """
 
     look: Look
@@ -38,7 +38,7 @@ _VALUES = {"ok": "latest value", "warn": "unusual: ↑ ↓ or ~", "alert": "need
 
 
 def legend(faces: Mapping[int, Face]) -> tuple[Entry, ...]:
-    """The entries for what some faces show."""
+    """The entries for all that occurs in some faces."""
     return (*_families(faces), *_kinds(faces), *_borders(faces))
 
 

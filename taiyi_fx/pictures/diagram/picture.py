@@ -1,4 +1,4 @@
-"""An instrumented model as a picture: what is shown of it, to look at and to export."""
+"""The diagram of an instrumented model: to look at in a notebook, and to write to a file."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Diagram:
     """Modules, operations and probes of an instrumented model, as boxes within boxes.
 
     Attributes:
-        outline: All of the model, whether shown or not.
-        view: What is shown of it.
+        outline: The whole model, shown or not.
+        view: The boxes, clusters and edges that are shown.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Diagram:
         self._readings = readings
 
     def to_networkx(self) -> nx.DiGraph:
-        """All boxes that have none inside, shown or not, and who feeds whom of them.
+        """The data flow between all boxes without parts, shown or not.
 
         Nodes are indices of the outline's items and have the item as attribute ``item``; edges
-        have a ``shape``, which is empty where no run has shown it.
+        have a ``shape``, which is empty if no run has shown it.
         """
         graph = nx.DiGraph()
         parts = self.outline.children()
@@ -66,25 +66,25 @@ class Diagram:
         return graph
 
     def to_dot(self) -> str:
-        """What is shown in Graphviz's language; needs no Graphviz."""
+        """The view as DOT text; needs no Graphviz."""
         return to_dot(self.view, self._faces, self._graph.direction)
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Writes the diagram to a file, in the format that its suffix names.
 
         Pictures are laid out by Graphviz: the system's, or that of ``taiyi-fx[diagram]``. Without
-        one matplotlib draws a plainer one, which says so. A page needs neither: in a browser its
-        boxes open and close, and it shows the records in memory as a report does.
+        it, matplotlib draws a plainer picture, with a note that says so. A page needs neither: its
+        boxes open and close in a browser, and it shows the records in memory as a report does.
 
         Args:
             path: A path that ends in ``.html``, ``.svg``, ``.png`` or ``.dot``.
 
         Raises:
-            FileNotFoundError: There is no such folder.
+            FileNotFoundError: The folder does not exist.
             ValueError: The suffix is none of these.
             OSError: The file cannot be written, or is no regular file; one that was there stays.
-            EngineMissing: For pictures: there is neither Graphviz nor matplotlib; says what to
-                install.
+            EngineMissing: Neither Graphviz nor matplotlib is installed, and a picture needs one;
+                the text says how to install it.
         """
         path = Path(path)
         suffix = path.suffix.lower()
@@ -112,7 +112,7 @@ class Diagram:
         return faces(self.outline, self.view, self._readings or {})
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows: a picture, or where nothing can draw one its source."""
+        """The picture for a notebook; DOT text without Graphviz and matplotlib."""
         try:
             picture = self._picture("svg").decode("utf-8")
         except engines.EngineMissing:
@@ -141,25 +141,24 @@ def diagram(
     Modules are boxes around their parts, or closed, with the number of probes within. Identical
     blocks that follow each other are shown once, with a double border for the others. A module
     whose forward stayed Python has a dashed border. The data flow inside it, and all shapes, are
-    those that a run has shown: the first forward that was probed, or one made here on example
-    inputs. Without a run, its parts are drawn with no edges between them.
+    those that a run has shown: the first forward that was read, or one made here on example
+    inputs. Without a run, its parts are drawn without edges between them.
 
     Args:
         instrumented: What `taiyi_fx.instrument` returned.
         depth: How many levels of modules are open, 1 being those of the model itself; ``"auto"``
-            opens as many as some 60 boxes allow, the outer ones first, and what the first modules
-            in alert stand in; ``"full"`` opens all, repeated ones too.
-        expand: Names of modules that are open besides, with all that they stand in.
-        only_probed: Leave out boxes with nothing read or changed in them; edges go on through
-            them.
-        direction: The way that data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.
-        values: Whether probes show what they read last; waits for what is still being computed.
+            opens as many as some 60 boxes allow, the outer ones first, and the modules around the
+            first ones that are flagged; ``"full"`` opens all, repeated ones too.
+        expand: Names of further modules to open, with all modules around them.
+        only_probed: Leave out boxes without quantities and edits; edges are joined through them.
+        direction: The direction of the data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.
+        values: True to show the latest values; waits for those that are still being computed.
         example_inputs: Inputs for one forward that shows data flow and shapes: a tensor, the
             positional arguments as a tuple or list, or keyword arguments as a dictionary. It runs
             on a copy: buffers and random states stay as they are.
 
     Raises:
-        LookupError: A module to expand is not there.
+        LookupError: There is no module of a name in ``expand``.
         TypeError: The first argument did not come from `taiyi_fx.instrument`; the depth is neither
             a number nor one of these words; or ``expand`` is one text.
         ValueError: The direction is none of these, or the depth is negative.
@@ -182,7 +181,7 @@ def diagram(
 
 
 def _outline(instrumented: InstrumentedModule, example: Any) -> Outline:
-    """The outline as a run has shown it, or as a forward on an example shows it."""
+    """The outline as a run has shown it, or as one forward on the example shows it."""
     monitor = monitor_of(instrumented)
     if example is None:
         return monitor.outline

@@ -1,4 +1,4 @@
-"""What was read last at each mark: a short text, and whether it needs a look."""
+"""The latest value of each mark: a short text, and the state of its series."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Reading(NamedTuple):
-    """What was read last of a mark.
+    """The latest value of a mark.
 
     Attributes:
         text: The number with three digits, or the shape of a tensor.
-        state: Whether the series needs a look.
-        trend: Where an unusual number went.
-        details: Of a mark with several numbers, each with its name; else empty.
+        state: The state of its series: unusual (``"warn"``) or flagged (``"alert"``).
+        trend: The direction in which an unusual number left its usual size.
+        details: For a mark with several numbers, each with its name; else empty.
     """
 
     text: str
@@ -37,13 +37,13 @@ Readings: TypeAlias = Mapping[Series, Reading]
 def readings(
     outline: Outline, records: Iterable[Record], health: Mapping[str, str]
 ) -> dict[Series, Reading]:
-    """What was read last of each mark of an outline, where anything was.
+    """The latest value of each mark of an outline that has any.
 
-    Training's values are taken, or where there are none evaluation's.
+    Values of training are taken; values of evaluation only if there are none.
 
     Args:
         outline: The model.
-        records: All that was recorded, in order.
+        records: All records, in order.
         health: The rules by which quantities are flagged, by the names of their marks.
     """
     found = _grouped(outline, records)
@@ -76,7 +76,7 @@ def number(value: float) -> str:
 def _grouped(
     outline: Outline, records: Iterable[Record]
 ) -> dict[Series, dict[Mode, dict[str, list[Value]]]]:
-    """Of each mark, by mode and quantity's name, its values: in one walk through the records."""
+    """The values of each mark, by mode and quantity's name, in one walk through the records."""
     marks = {
         (item.module, mark.quantity)
         for item in outline.items
@@ -100,7 +100,7 @@ def _grouped(
 
 
 def _mark_of(series: Series, marks: set[Series]) -> Series | None:
-    """The mark that a series belongs to: its own, or what its name begins with up to a dot."""
+    """The mark of a series: of its name, or of what its name begins with before a dot."""
     module, quantity = series
     while (module, quantity) not in marks:
         quantity, dot, _ = quantity.rpartition(".")

@@ -1,4 +1,4 @@
-"""A plainer picture where there is no Graphviz: boxes and edges drawn by matplotlib."""
+"""The fallback for Graphviz: a plainer picture, placed by `layered` and drawn by matplotlib."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTE = f"Drawn without Graphviz. For a better layout: {ADVICE}."
 
 
 class _Piece(NamedTuple):
-    """A text with its looks."""
+    """A text with its colours, size and weight."""
 
     text: str
     colour: str
@@ -43,7 +43,7 @@ _Row: TypeAlias = Sequence[_Piece]
 
 
 def render(view: View, faces: Mapping[int, Face], direction: str, form: str) -> bytes:
-    """A picture of what is shown, as ``"svg"`` or ``"png"``; says how to get a better one.
+    """A picture of a view, as ``"svg"`` or ``"png"``, with a note on how to get a better one.
 
     Raises:
         EngineMissing: matplotlib is not installed either.
@@ -64,7 +64,7 @@ def render(view: View, faces: Mapping[int, Face], direction: str, form: str) -> 
 
 
 def _sketch(figure: Figure, view: View, faces: Mapping[int, Face], direction: str) -> None:
-    """The legend, below it the boxes, and the note at the end."""
+    """Draws the legend, below it the boxes, and at the end the note."""
     found = layout(view, {i: _size(faces[i]) for i in (*view.clusters, *view.boxes)}, direction)
     entries = _rows_of(legend(faces))
     note = (_Piece(_NOTE, QUIET),)
@@ -105,12 +105,14 @@ def _moved(found: Layout, by: Point) -> Layout:
 def _draw(axes: Axes, view: View, faces: Mapping[int, Face], found: Layout) -> None:
     for i in view.clusters:
         _box(axes, found.places[i], faces[i], is_cluster=True)
-    told: set[tuple[int, str]] = set()
+    labelled: set[tuple[int, str]] = set()
     for edge in view.edges:
         points = found.ways[edge[:2]]
         ends = found.places[edge.source], found.places[edge.target]
-        label = edge.shape if view.crosses(edge) and (edge.source, edge.shape) not in told else ""
-        told.add((edge.source, edge.shape))
+        label = (
+            edge.shape if view.crosses(edge) and (edge.source, edge.shape) not in labelled else ""
+        )
+        labelled.add((edge.source, edge.shape))
         _arrow(axes, ends, points, label)
     for i in view.boxes:
         _box(axes, found.places[i], faces[i])
@@ -225,7 +227,7 @@ def _middle(at: Rectangle) -> Point:
 
 
 def _border(at: Rectangle, towards: Point) -> Point:
-    """Where a line from the middle of a box to a point leaves it."""
+    """The point where a line from the middle of a box to a point leaves the box."""
     (x, y), (dx, dy) = (
         _middle(at),
         (towards[0] - at.x - at.width / 2, towards[1] - at.y - at.height / 2),

@@ -1,4 +1,4 @@
-"""The report: a run as one file to look at in a browser, or live."""
+"""The report: a run as one HTML file, or as a live page."""
 
 from taiyi_fx.pictures.report.report import report
 from taiyi_fx.pictures.report.states import State, state_of

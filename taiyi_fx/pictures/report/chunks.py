@@ -1,4 +1,4 @@
-"""Parts of a report's data: what they hold, as JSON, and their numbers, as bytes."""
+"""Chunks: parts of a report's data, each with a JSON entry and its numbers as bytes."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.pictures.report.fold import Folded, Numbers, fold, widths
+from taiyi_fx.pictures.report.fold import Downsampled, Numbers, downsample, widths
 from taiyi_fx.pictures.report.gathered import Group
 
 LONGEST_VECTOR = 4096
-"""Longer vectors, and images, are left out."""
+"""The longest vector that is shown; longer ones, and images, are left out."""
 
 
 class Chunk(NamedTuple):
     """A part of the data that a page decodes at once.
 
     Attributes:
-        entry: What it holds, as JSON takes it.
-        arrays: Its numbers, little-endian, in the order that the entry has them.
+        entry: Its description as JSON data.
+        arrays: Its numbers, little-endian, in the order of the entry.
     """
 
     entry: dict[str, Any]
     arrays: tuple[NDArray[Any], ...]
 
     def data(self) -> bytes:
-        """The arrays, one after the other."""
+        """The bytes of all arrays, one after the other."""
         return b"".join(array.tobytes() for array in self.arrays)
 
     def text(self) -> str:
-        """The arrays as zlib's format in base64, as they stand in a page."""
+        """The bytes compressed by zlib, as base64: the form that they have in a page."""
         return base64.b64encode(zlib.compress(self.data())).decode("ascii")
 
 
 def width_for(groups: Sequence[Group], budget: int) -> int:
-    """How many steps a column holds for all groups to fit: 1, or a round number.
+    """The number of steps in a column with which all groups fit: 1, or a round number.
 
     Args:
-        groups: What there is to show.
-        budget: Bytes, before they are compressed.
+        groups: All groups of a run.
+        budget: Bytes before compression.
     """
-    told = [(len(g.series) * g.kind.itemsize, g.steps()) for g in groups]
+    sizes = [(len(g.series) * g.kind.itemsize, g.steps()) for g in groups]
     for width in widths():
-        columns = [len(np.unique(steps // width)) for _, steps in told]
-        size = sum(row * many for (row, _), many in zip(told, columns, strict=True))
+        columns = [len(np.unique(steps // width)) for _, steps in sizes]
+        size = sum(row * many for (row, _), many in zip(sizes, columns, strict=True))
         # Steps on both sides of zero always take two.
         if (size if width == 1 else 3 * size) <= budget or max(columns) <= 2:
             return width
@@ -57,44 +57,43 @@ def width_for(groups: Sequence[Group], budget: int) -> int:
 def numbers_chunk(
     entry: Mapping[str, Any], numbers: Numbers, kind: np.dtype[Any], width: int
 ) -> Chunk:
-    """A chunk of one quantity's numbers in one mode; of its arrays those that say something.
+    """A chunk of one quantity's numbers in one mode, without arrays that would be empty of news.
 
     Args:
-        entry: What is known of it.
-        numbers: They.
+        entry: The fields that are known already.
+        numbers: The numbers.
         kind: The type of means and extremes.
-        width: How many steps a column holds.
+        width: The number of steps in a column.
     """
-    folded = fold(numbers, width)
-    arrays = dict(_arrays(folded, kind))
-    rows, columns = folded.mean.shape
-    shape = {"kind": "numbers", "rows": rows, "columns": columns, "raw": folded.is_raw}
+    table = downsample(numbers, width)
+    arrays = dict(_arrays(table, kind))
+    rows, columns = table.mean.shape
+    shape = {"kind": "numbers", "rows": rows, "columns": columns, "raw": table.is_raw}
     return _chunk({**entry, **shape}, arrays)
 
 
-def _arrays(folded: Folded, kind: np.dtype[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
-    yield "start", folded.start.astype("<f8")
-    yield "end", folded.end.astype("<f8")
-    yield "mean", folded.mean.astype(kind)
-    if not folded.is_raw:
-        yield "min", folded.min.astype(kind)
-        yield "max", folded.max.astype(kind)
-        yield "count", folded.count.astype("<u4")
-    for name, found in (("nan", folded.nan), ("inf", folded.inf)):
+def _arrays(table: Downsampled, kind: np.dtype[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    yield "start", table.start.astype("<f8")
+    yield "end", table.end.astype("<f8")
+    yield "mean", table.mean.astype(kind)
+    if not table.is_raw:
+        yield "min", table.min.astype(kind)
+        yield "max", table.max.astype(kind)
+        yield "count", table.count.astype("<u4")
+    for name, found in (("nan", table.nan), ("inf", table.inf)):
         if found.any():
             yield name, found.astype("<u4")
 
 
 def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -> Chunk:
-    """A chunk of one series' vectors, float32, NaN after the end of shorter ones.
+    """A chunk of one series' vectors as float32, padded with NaN to the longest.
 
-    What is too large for float32 is infinite; complex elements are taken by their absolute
-    value. A ``Histogram`` is without what is not
-    finite, and without the bins that stay empty on both sides; those next to zero's, where they
-    stay empty too, are one with it.
+    Values too large for float32 become infinite; of complex elements the absolute value is taken.
+    A ``Histogram`` loses its counts of non-finite values and the bins at both ends that are empty
+    at all steps. Empty bins around zero are merged with the bin of zero.
 
     Args:
-        entry: What is known of it.
+        entry: The fields that are known already.
         found: Vectors by step.
     """
     vectors = {step: _real(x).reshape(-1) for step, x in sorted(found.items())}
@@ -115,15 +114,14 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
 
 _POWERS = 2.0 ** np.arange(-126, 129)
 _EDGES = np.concatenate([-_POWERS[::-1], [0, 0], _POWERS])
-"""Between which the finite bins of a ``Histogram`` lie: `taiyi_fx.reductions.histogram_edges`."""
-
+"""The edges of a ``Histogram``'s finite bins: `taiyi_fx.reductions.histogram_edges`."""
 
 _ZERO = len(_POWERS)
-"""The bin of zero alone, among the finite ones."""
+"""The index of the bin of zero alone, among the finite bins."""
 
 
 def _trimmed(counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """Edges and counts without empty bins outside; those around zero are one with it."""
+    """Edges and counts without empty outer bins; empty bins around zero are merged with its bin."""
     finite = counts[:, 1:-2]
     (filled,) = np.nonzero(finite.any(axis=0))
     if not len(filled):
@@ -142,7 +140,7 @@ def _real(x: NDArray[Any]) -> NDArray[Any]:
 
 
 def _chunk(entry: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Chunk:
-    told = [
+    described = [
         {"name": name, "dtype": x.dtype.str, "shape": list(x.shape)} for name, x in arrays.items()
     ]
-    return Chunk({**entry, "arrays": told}, tuple(arrays.values()))
+    return Chunk({**entry, "arrays": described}, tuple(arrays.values()))

@@ -1,4 +1,4 @@
-"""A run as a report shows it: its entry in the header, and its chunks."""
+"""The contents of a report for one run: its entry in the header, and its chunks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from taiyi_fx.pictures.report.header import numbers_entries, run_entry, tensors_
 from taiyi_fx.pictures.report.readout import Described, Readout
 
 NUMBERS_BUDGET = 6_000_000
-"""Bytes of all numbers of a report, before they are compressed: some 8 MB of its text."""
+"""Bytes of all numbers of a report before compression: at most some 8 MB of its text."""
 
 TENSORS_BUDGET = 2_400_000
-"""The same of vectors: some 3 MB."""
+"""Bytes of all vectors of a report before compression: at most some 3 MB of its text."""
 
 _BYTES = 4
 
@@ -31,8 +31,8 @@ class Contents(NamedTuple):
 
     Attributes:
         entry: Its entry in the header.
-        chunks: Its numbers and vectors, in the order in which the entry has them.
-        outline: Its model as boxes, where it is known.
+        chunks: Its numbers and vectors, in the order of the entry.
+        outline: The outline of its model; None if it is not known.
     """
 
     entry: dict[str, Any]
@@ -41,13 +41,13 @@ class Contents(NamedTuple):
 
 
 def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Contents:
-    """Reads a run for a report.
+    """The contents of a report for one run.
 
     Args:
-        name: What it is called.
-        readout: Where from.
+        name: The run's name.
+        readout: The source of its data.
         first: The id of its first chunk.
-        share: How many runs the report has.
+        share: The number of runs in the report, which share its budgets.
     """
     about = readout.about()
     gathered = Gathered()
@@ -76,7 +76,7 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
 
 
 def entry_of(group: Group, number: int) -> dict[str, Any]:
-    """What is known of a group's chunk before its numbers are folded."""
+    """The fields of a chunk's entry that are known before its numbers are downsampled."""
     return {"id": number, **group.name._asdict()}
 
 
@@ -90,7 +90,7 @@ def in_order(
 ) -> list[int]:
     """Series in the order in which their modules are executed, the model's own first.
 
-    Where that is not known they stay in the order of their first number.
+    Without an outline they stay in the order of their first number.
     """
     items = outline.items if outline else ()
     places = {item.module: place for place, item in reversed([*enumerate(items)])}
@@ -100,13 +100,13 @@ def in_order(
 def kept_steps(
     shapes: Mapping[int, Mapping[int, tuple[int, ...]]], budget: int
 ) -> dict[int, list[int]]:
-    """Of each series of vectors the steps to show: all, or as many as fit, evenly over them.
+    """The steps to show of each series of vectors: all, or as many as fit, evenly spaced.
 
-    Images are left out, vectors that are too long, and what comes after twice the budget.
+    Left out are images, vectors that are too long, and all series after twice the budget.
 
     Args:
-        shapes: Of tensors, by series and step.
-        budget: Bytes, for all of them.
+        shapes: Shapes of tensors, by series and step.
+        budget: Bytes for all series together.
     """
     longest = {i: max(map(_length, found.values())) for i, found in shapes.items()}
     vectors = {i: found for i, found in shapes.items() if longest[i] <= LONGEST_VECTOR}
@@ -122,12 +122,12 @@ def kept_steps(
 
 
 def _length(shape: Sequence[int]) -> int:
-    """How many elements a vector has; of an image more than any."""
+    """The number of elements of a vector; for an image, more than any vector may have."""
     return (shape[0] if shape else 1) if len(shape) < 2 else LONGEST_VECTOR + 1
 
 
 def evenly(steps: Sequence[int], many: int) -> list[int]:
-    """As many of the steps, evenly, the last among them, and the first where there are two."""
+    """So many of the steps, evenly spaced: with the last one, and from two on with the first."""
     if many == 1:
         return [steps[-1]]
     return [steps[place * (len(steps) - 1) // (many - 1)] for place in range(many)]

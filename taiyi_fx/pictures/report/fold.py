@@ -1,4 +1,4 @@
-"""Numbers of many series over the same stretches of steps: means, extremes, counts."""
+"""Downsampling: numbers of many series as means, extremes and counts of stretches of steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 
 class Numbers(NamedTuple):
-    """Numbers of many series, by their row, then by step, then in the order of their making.
+    """Numbers of many series, sorted by series, then by step, then as they were recorded.
 
     Attributes:
-        rows: How many series there are.
-        row: Of each number its series, int64.
-        step: int64.
-        value: float64.
+        rows: The number of series.
+        row: The series of each number, int64.
+        step: The step of each number, int64.
+        value: The numbers, float64.
     """
 
     rows: int
@@ -27,18 +27,18 @@ class Numbers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
-    """Numbers of many series over stretches of steps, each of which holds a number at least.
+class Downsampled:
+    """Numbers of many series over the same stretches of steps; no stretch is empty in all series.
 
     Attributes:
         start: The first step with a number in each stretch, int64, ascending.
-        end: The last.
-        mean: Of the finite numbers, float64, of shape ``(series, stretches)``; NaN without any.
-        min: Their smallest.
-        max: Their largest.
-        count: How many finite numbers there are.
-        nan: How many NaN.
-        inf: How many infinite ones, of both signs.
+        end: The last step with a number in each stretch, int64.
+        mean: Mean of the finite numbers, float64, shape ``(series, stretches)``; NaN without any.
+        min: The smallest finite number; NaN without any.
+        max: The largest finite number; NaN without any.
+        count: The number of finite numbers.
+        nan: The number of NaNs.
+        inf: The number of infinite numbers of both signs.
     """
 
     start: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Folded:
 
     @property
     def is_raw(self) -> bool:
-        """Whether each stretch is a step, with one number of a series at most."""
+        """True if each stretch is one step, with at most one number of each series."""
         most = (self.count + self.nan + self.inf).max(initial=0)
         return bool(most <= 1 and (self.start == self.end).all())
 
@@ -60,8 +60,9 @@ class Folded:
 def sorted_numbers(
     rows: int, row: NDArray[np.int64], step: NDArray[np.int64], value: NDArray[np.float64]
 ) -> Numbers:
-    """Numbers in the order of their making, sorted."""
-    # By sixteen bits numpy sorts in linear time; most numbers are made step by step.
+    """Numbers, given in the order of recording, sorted by series and step."""
+    # numpy sorts 16-bit integers in linear time (a radix sort). Steps mostly ascend already, so one
+    # stable sort by series is enough; only a run that went back in steps needs the second sort.
     order = np.argsort(row.astype(np.int16) if rows < 2**15 else row, kind="stable")
     row, step, value = row[order], step[order], value[order]
     if ((np.diff(step) < 0) & (np.diff(row) == 0)).any():
@@ -70,11 +71,14 @@ def sorted_numbers(
     return Numbers(rows, row, step, value)
 
 
-def fold(numbers: Numbers, width: int) -> Folded:
-    """Folds numbers over stretches of so many steps, which begin at multiples of that.
+def downsample(numbers: Numbers, width: int) -> Downsampled:
+    """The numbers over stretches of ``width`` steps, which begin at multiples of it.
 
-    A mean of finite numbers is finite: it is the sum of each divided by their count.
+    The mean of finite numbers is finite: each is divided by their count before they are summed.
     """
+    # Numbers are sorted by series and step, so those of one cell (a series in a stretch) lie next
+    # to each other. `begins` is where cells begin, and `reduceat` reduces from each of these to the
+    # next: a few passes over all numbers, and no loop over cells. Empty cells are filled in last.
     steps = np.unique(numbers.step)
     first = _changes(steps // width)
     last = np.append(first, len(steps))[1:] - 1
@@ -93,25 +97,25 @@ def fold(numbers: Numbers, width: int) -> Folded:
     mean = np.clip(np.add.reduceat(share, begins), low, high)
     ends = (_spread(shape, at, x, np.nan) for x in (mean, low, high))
     mean, low, high = (np.where(count > 0, x, np.nan) for x in ends)
-    return Folded(steps[first], steps[last], mean, low, high, count, nan, every - count - nan)
+    return Downsampled(steps[first], steps[last], mean, low, high, count, nan, every - count - nan)
 
 
 def _changes(values: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Where stretches of equal values begin."""
+    """The indices at which runs of equal values begin."""
     return np.flatnonzero(np.append(True, values[1:] != values[:-1])[: len(values)])
 
 
 def _spread(
     shape: tuple[int, int], at: NDArray[np.int64], found: NDArray[Any], nothing: float
 ) -> NDArray[Any]:
-    """What was found at some cells of a table, and nothing elsewhere."""
+    """A table with values at some cells, and ``nothing`` at the others."""
     table = np.full(shape, nothing, found.dtype)
     table.reshape(-1)[at] = found
     return table
 
 
 def number_type(values: NDArray[np.float64]) -> np.dtype[Any]:
-    """float32 where it has the range of all finite values, else float64; both little-endian."""
+    """float32 if all finite values are in its range, else float64; both little-endian."""
     limits = np.finfo(np.float32)
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     fits = sizes.max(initial=0) <= limits.max and sizes.min(initial=1) >= limits.tiny

@@ -15,7 +15,7 @@ _Part: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float6
 
 
 class GroupName(NamedTuple):
-    """What the series of a group have in common."""
+    """The quantity and mode that the series of a group share."""
 
     quantity: str
     mode: str
@@ -25,13 +25,13 @@ class Group:
     """The numbers of one quantity in one mode.
 
     Attributes:
-        name: What they are.
-        number: The id of the first series of that name, with or without numbers: it stays.
-        series: Ids of those that have numbers, in the order of their first.
-        last: The last step with a number; 0 where there is none.
-        version: Grows when numbers come that are not of steps later than all before, or that
-            the type does not hold.
-        kind: The type that holds all numbers: float32 where it has their range.
+        name: The quantity and mode.
+        number: The id of the first series of that name, with or without numbers: it never changes.
+        series: Ids of series with numbers, in the order of their first number.
+        last: The last step with a number; 0 without any.
+        version: Grows when numbers arrive for steps that are not later than all before, or that
+            the type cannot hold: what a page has of the group is then no longer right.
+        kind: The type that holds all numbers: float32 if it has their range.
     """
 
     def __init__(self, name: GroupName, number: int) -> None:
@@ -46,7 +46,7 @@ class Group:
     def add(
         self, series: NDArray[np.int64], step: NDArray[np.int64], value: NDArray[np.float64]
     ) -> None:
-        """Takes in numbers, at least one, in the order of their making."""
+        """Adds numbers, at least one, in the order of recording."""
         ids, first = np.unique(series, return_index=True)
         self.series.update(dict.fromkeys(ids[np.argsort(first)].tolist()))
         kind, last = np.promote_types(self.kind, number_type(value)), int(step.max())
@@ -58,7 +58,7 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of numbers."""
         return sum(len(step) for _, step, _ in self._parts)
 
     def steps(self) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ class Group:
         return np.unique(np.concatenate([np.unique(step) for _, step, _ in self._parts]))
 
     def numbers(self, order: list[int], after: int | None = None) -> Numbers:
-        """All numbers, or those of later steps, with series in the order that is given."""
+        """All numbers, or those after a step, with series in the given order."""
         parts = [self._later(part, after) for part in self._parts]
         series, step, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         rows = np.zeros(max(order) + 1, np.int64)
@@ -81,15 +81,15 @@ class Group:
 
 
 class Gathered:
-    """All numbers that were there when it was last brought up to date.
+    """All numbers of a run as of the last `update`.
 
     Attributes:
-        life: Grows when a run has lost what was read of it, as one that is resumed does.
-        series: All series, by their ids.
+        generation: Grows when numbers that were read before are gone, as in a run that is resumed.
+        series: All series by their ids.
     """
 
     def __init__(self) -> None:
-        self.life = 0
+        self.generation = 0
         self.series: dict[int, Described] = {}
         self._groups: dict[GroupName, Group] = {}
         self._mark: tuple[Any, ...] = ()
@@ -97,15 +97,15 @@ class Gathered:
 
     @property
     def groups(self) -> list[Group]:
-        """Those that have numbers, in the order of their first series."""
+        """The groups that have numbers, in the order of their first series."""
         return [group for group in self._groups.values() if group.series]
 
     def update(self, readout: Readout, identity: object = None) -> None:
-        """Takes in what is new.
+        """Reads the numbers that are new.
 
         Args:
-            readout: What to read.
-            identity: Of the run; where it is not that of the time before, all is read anew.
+            readout: The source of the numbers.
+            identity: A value that identifies the run; if it has changed, everything is read anew.
         """
         if identity != self._known:
             self._forget()
@@ -117,12 +117,12 @@ class Gathered:
             self._take(readout)
 
     def _forget(self) -> None:
-        self.life += 1
+        self.generation += 1
         self.series, self._groups, self._mark = {}, {}, ()
 
     def _take(self, readout: Readout) -> None:
         for series, step, value, mark in readout.slices(self._mark):
-            self._name(readout)  # after reading: each of their series is there
+            self._name(readout)  # after reading, as each number's series is known then
             self._distribute(series, step, value)
             self._mark = mark
         self._name(readout)

@@ -1,4 +1,4 @@
-"""What a report says of its runs before any number is decoded."""
+"""The header of a report: what a page needs before it decodes any numbers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from taiyi_fx.pictures.report.states import state_of
 from taiyi_fx.records.json_number import json_number
 
 VERSION = 1
-"""Of the page's data."""
+"""The version of the page's data format."""
 
 MOST_EVENTS = 1000
 
 
 class Graph(NamedTuple):
-    """The graph as a page shows it at first.
+    """The first view of the graph on a page.
 
     Attributes:
-        outline: The model; None where it is not known.
-        is_open: The items that are open.
-        only_probed: Whether boxes with nothing read or changed in them are left out.
-        direction: The way that data flow, as Graphviz names it.
-        is_alone: Whether the page has nothing but the graph.
+        outline: The model; None if it is not known.
+        is_open: The indices of the items that are open.
+        only_probed: True to leave out boxes without quantities and edits.
+        direction: The direction of the data flow, as Graphviz names it.
+        is_alone: True for a page with nothing but the graph.
     """
 
     outline: Outline | None
@@ -41,11 +41,11 @@ class Graph(NamedTuple):
 
 
 def at_first(outline: Outline | None, entry: Mapping[str, Any]) -> Graph:
-    """The graph as a page shows it by default: with what needs a look in sight.
+    """The first view by default: with the first NaN or Inf, and flagged modules, visible.
 
     Args:
         outline: The model.
-        entry: What `run_entry` made.
+        entry: The run's entry, from `run_entry`.
     """
     if outline is None:
         return Graph(None, ())
@@ -60,10 +60,10 @@ def header(
     """The header of a report.
 
     Args:
-        title: The page's.
-        runs: What `run_entry` made, one or two.
-        graph: Of the first.
-        live: How often a live page asks, and what went wrong; None for a file.
+        title: The page's title.
+        runs: One or two entries from `run_entry`.
+        graph: The first view of the first run's graph.
+        live: The polling interval of a live page, and the current problem; None for a file.
     """
     return {
         "version": VERSION,
@@ -89,20 +89,20 @@ def run_entry(
     """A run's part of the header.
 
     Args:
-        name: What it is called.
-        about: What is known of it.
-        series: What `numbers_entries` and `tensors_entry` made.
-        chunks: Their chunks' entries.
-        tensors_left_out: How many series with tensors are not among them.
+        name: The run's name.
+        about: The run's description.
+        series: Entries from `numbers_entries` and `tensors_entry`.
+        chunks: The entries of their chunks.
+        tensors_left_out: The number of series of tensors that are not shown.
     """
-    # Of too many, those that are harmless go first.
+    # If there are too many, harmless ones are left out first.
     ranked = sorted(about.events, key=lambda event: (event.kind == "overflow", event.step))
     events = sorted(ranked[:MOST_EVENTS], key=lambda event: event.step)
     return {
         "name": name,
         "model": about.model,
         "versions": dict(about.versions),
-        "lives": list(about.lives),
+        "sessions": list(about.sessions),
         "epochs": [list(epoch) for epoch in about.epochs],
         "events": [event._asdict() for event in events],
         "left_out": {"tensors": tensors_left_out, "events": len(ranked) - len(events)},
@@ -118,8 +118,8 @@ def numbers_entries(
 
     Args:
         described: Each row's series.
-        numbers: Theirs.
-        chunk: The place of their chunk among the run's.
+        numbers: The numbers of all rows.
+        chunk: The index of their chunk among the run's chunks.
     """
     ends = np.searchsorted(numbers.row, np.arange(len(described) + 1))
     entries: list[dict[str, Any]] = []
@@ -127,11 +127,17 @@ def numbers_entries(
         values, steps = (x[ends[row] : ends[row + 1]] for x in (numbers.value, numbers.step))
         state, trend = state_of(values, one.health)
         nan, inf = np.isnan(values).sum(), np.isinf(values).sum()
-        told = {"first": steps[0], "last": steps[-1], "nan": nan, "inf": inf, "numbers": len(steps)}
+        counts = {
+            "first": steps[0],
+            "last": steps[-1],
+            "nan": nan,
+            "inf": inf,
+            "numbers": len(steps),
+        }
         entries.append(
             {
                 **_entry(one, chunk, row),
-                **{name: int(value) for name, value in told.items()},
+                **{name: int(value) for name, value in counts.items()},
                 "latest": json_number(float(values[-1])),
                 "state": state,
                 "trend": trend,
@@ -141,7 +147,7 @@ def numbers_entries(
 
 
 def tensors_entry(one: Described, steps: Sequence[int], chunk: int) -> dict[str, Any]:
-    """The entry of a series of tensors, which were recorded at these steps."""
+    """The entry of a series of tensors recorded at some steps."""
     none = {"numbers": 0, "latest": None, "state": "ok", "trend": "", "nan": 0, "inf": 0}
     return {**_entry(one, chunk, 0), "first": min(steps), "last": max(steps), **none}
 

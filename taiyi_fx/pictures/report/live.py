@@ -1,4 +1,4 @@
-"""A run that is looked at while it goes on: its header and its chunks, as they stand."""
+"""A live run: the header and the chunks of a run that is still being written."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from taiyi_fx.runs.run import Run
 
 _POLL_MS = 2000
 _REST = 4
-"""How much longer than making a header a page waits for the next."""
+"""The polling interval is at least so many times the time that a header takes to make."""
 
 _NOTHING = run_entry("", About("", {}, [], [], [], None), [], [], 0)
 
 
 class LiveRun:
-    """A run on disk, which is read anew for each question; what was read of it stays in memory.
+    """A run on disk that is read again for each request; numbers read before stay in memory.
 
-    The ids of chunks are the same however many come: of numbers twice the id of the first series
-    with that quantity and mode, of vectors twice that of their series, and one more.
+    Ids of chunks never change, however many are added: for numbers, twice the id of the first
+    series with that quantity and mode; for vectors, twice the id of their series plus one.
 
     Args:
         path: The run's folder.
@@ -59,11 +59,11 @@ class LiveRun:
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """The run's name."""
         return self._path.name
 
     def header(self) -> dict[str, Any]:
-        """The header as it stands, or the last one with what keeps the run from being read."""
+        """The current header; or the last one with the problem, if the run cannot be read."""
         problem = ""
         with self._lock:
             try:
@@ -79,7 +79,7 @@ class LiveRun:
         return header(self.name, [entry], at_first(outline, entry), live)
 
     def chunk(self, number: int, after: int | None = None) -> Chunk | None:
-        """A chunk, whole or with the steps after one as they are; None if there is none.
+        """A chunk, whole, or only the steps after one without downsampling; None if there is none.
 
         Raises:
             OSError: The run cannot be read.
@@ -93,7 +93,7 @@ class LiveRun:
     def _read(self) -> Iterator[tuple[Run, RunReadout]]:
         with open_run(self._path) as run:
             readout = RunReadout(run)
-            self._gathered.update(readout, (type(run.source), run.lives))
+            self._gathered.update(readout, (type(run.source), run.sessions))
             yield run, readout
 
     def _entry(self, run: Run, readout: RunReadout) -> tuple[dict[str, Any], Outline | None]:
@@ -101,7 +101,9 @@ class LiveRun:
         series: list[dict[str, Any]] = []
         chunks: list[dict[str, Any]] = []
         for group in self._gathered.groups:
-            series += ({**one, "chunk": len(chunks)} for one in self._told(group, about.outline))
+            series += (
+                {**one, "chunk": len(chunks)} for one in self._series_entries(group, about.outline)
+            )
             chunks.append(self._entry_of(group))
         shapes = readout.shapes()
         kept = kept_steps(shapes, TENSORS_BUDGET)
@@ -112,9 +114,9 @@ class LiveRun:
         left_out = len(shapes) - len(kept)
         return run_entry(self.name, about, series, chunks, left_out), about.outline
 
-    def _told(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
-        """The entries of a group's series, made anew only where there are new numbers."""
-        key = self._gathered.life, group.number
+    def _series_entries(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
+        """The entries of a group's series, made anew only if there are new numbers."""
+        key = self._gathered.generation, group.number
         size, entries = self._entries.get(key, (0, []))
         if size != group.size:
             order = in_order(group.series, self._gathered.series, outline)
@@ -125,13 +127,13 @@ class LiveRun:
 
     def _entry_of(self, group: Group) -> dict[str, Any]:
         known = entry_of(group, 2 * group.number)
-        version = f"{self._gathered.life}.{group.version}"
+        version = f"{self._gathered.generation}.{group.version}"
         rows = len(group.series)
         return {**known, "kind": "numbers", "rows": rows, "last": group.last, "version": version}
 
     def _entry_of_vectors(self, series: int, steps: Sequence[int]) -> dict[str, Any]:
         known = {"id": 2 * series + 1, **named(self._gathered.series[series])}
-        version = f"{self._gathered.life}"
+        version = f"{self._gathered.generation}"
         return {**known, "kind": "tensors", "rows": 1, "last": max(steps), "version": version}
 
     def _numbers(self, readout: RunReadout, number: int, after: int | None) -> Chunk | None:

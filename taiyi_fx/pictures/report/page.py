@@ -1,4 +1,4 @@
-"""The page itself: its template with styles, scripts and data, and a policy that names them."""
+"""The HTML page: the template filled with styles, scripts, data and a policy for them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _STATIC = resources.files("taiyi_fx.pictures.report") / "static"
 
 
 class Page(NamedTuple):
-    """A page and the policy that its reader enforces.
+    """A page, and the Content-Security-Policy that the browser enforces.
 
     Attributes:
-        text: HTML, with the policy in it.
-        policy: The same Content-Security-Policy for a server's header.
+        text: HTML with the policy in it.
+        policy: The same policy, for a server's header.
     """
 
     text: str
@@ -28,14 +28,14 @@ class Page(NamedTuple):
 
 
 def assemble(header: Mapping[str, Any], chunks: Iterable[tuple[int, str]]) -> Page:
-    """Puts a page together that needs nothing else.
+    """A page with all its scripts, styles and data in it.
 
-    Its policy allows the page's own scripts and styles, by their hashes, and WebAssembly; nothing
-    is loaded, and where the header is that of a live page, it asks its own server alone.
+    Its policy allows the page's own scripts and styles, by their hashes, and WebAssembly. It loads
+    nothing; only a live page may ask, and only its own server.
 
     Args:
-        header: What `taiyi_fx.report.header.header` made.
-        chunks: Ids and texts of chunks, for elements that are never executed.
+        header: The header, from `taiyi_fx.pictures.report.header.header`.
+        chunks: Ids and texts of chunks; their elements are never executed.
     """
     style, scripts = static("page.css"), [static(name) for name in script_names()]
     policy = _policy([style], scripts, is_live=bool(header["live"]))
@@ -52,17 +52,17 @@ def assemble(header: Mapping[str, Any], chunks: Iterable[tuple[int, str]]) -> Pa
 
 
 def static(name: str) -> str:
-    """The text of a file of the page."""
+    """The text of a file in the folder ``static``."""
     return (_STATIC / name).read_text(encoding="utf-8")
 
 
 def script_names() -> list[str]:
-    """The page's scripts in their order."""
+    """The names of the page's scripts, in the order of loading."""
     return static("scripts.txt").split()
 
 
 def escaped(text: str) -> str:
-    """JSON that no reader of HTML takes for markup, in ASCII."""
+    """JSON with the characters of HTML markup escaped."""
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text

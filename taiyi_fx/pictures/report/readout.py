@@ -1,4 +1,4 @@
-"""What a report is made of, wherever it is read from: a run on disk, or records in memory."""
+"""Readouts: one way to read a report's data from a run on disk or from records in memory."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 
 class About(NamedTuple):
-    """What is known of a run besides its numbers.
+    """The description of a run: everything but its numbers.
 
     Attributes:
         model: The model's class.
-        versions: Of Python, torch and taiyi_fx.
-        lives: The first step of each process that wrote it.
-        epochs: Those that ended.
-        events: What was told.
-        outline: The model as boxes, where it is known.
+        versions: The versions of Python, torch and taiyi_fx.
+        sessions: The first step of each process that wrote the run.
+        epochs: The epochs that have ended.
+        events: Warnings, and first sites of NaN and Inf.
+        outline: The outline of the model; None if it is not known.
     """
 
     model: str
     versions: Mapping[str, str]
-    lives: Sequence[int]
+    sessions: Sequence[int]
     epochs: Sequence[EpochSpan]
     events: Sequence[Event]
     outline: Outline | None
 
 
 class Described(NamedTuple):
-    """A series.
+    """A series without its numbers.
 
     Attributes:
         name: Its module, quantity and mode.
         direction: ``"forward"``, ``"backward"``, ``"parameter"``, or empty.
-        unit: What its numbers are in.
+        unit: The unit of its numbers.
         health: The rule by which its numbers are flagged.
     """
 
@@ -58,10 +58,10 @@ class Described(NamedTuple):
 
 
 class Readout(Protocol):
-    """Reads what is there at the time."""
+    """Reads a run's data as they are at the time of the call."""
 
     def about(self) -> About:
-        """What is known besides numbers."""
+        """The description of the run."""
         ...
 
     def series(self) -> Mapping[int, Described]:
@@ -69,15 +69,15 @@ class Readout(Protocol):
         ...
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers, or those made after an earlier slice's mark, some at a time.
+        """All numbers in slices, or only those recorded after the mark of an earlier slice.
 
         Raises:
-            Changed: What was there at the mark is not there any more.
+            Changed: The run has lost numbers from before the mark.
         """
         ...
 
     def shapes(self) -> Mapping[int, Mapping[int, tuple[int, ...]]]:
-        """Of each series with tensors their shapes by step."""
+        """The shapes of tensors, by series and step."""
         ...
 
     def tensors(self, series: int, steps: Sequence[int]) -> Mapping[int, NDArray[Any]]:
@@ -89,17 +89,17 @@ class RunReadout:
     """Reads a run on disk.
 
     Args:
-        run: It, open.
+        run: The open run.
     """
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def about(self) -> About:
-        """What is known besides numbers."""
+        """The description of the run."""
         run = self._run
-        lives = [life.start_step for life in run.lives]
-        return About(run.model, run.versions, lives, run.epochs, run.events, run.outline)
+        sessions = [session.start_step for session in run.sessions]
+        return About(run.model, run.versions, sessions, run.epochs, run.events, run.outline)
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""
@@ -109,11 +109,11 @@ class RunReadout:
         }
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers, or those made after an earlier slice's mark, some at a time."""
+        """All numbers in slices, or only those recorded after the mark of an earlier slice."""
         return self._run.source.slices(mark)
 
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """Of each series with tensors their shapes by step."""
+        """The shapes of tensors, by series and step."""
         return self._run.source.shapes()
 
     def tensors(self, series: int, steps: Sequence[int]) -> dict[int, NDArray[Any]]:
@@ -124,10 +124,10 @@ class RunReadout:
 class MonitorReadout:
     """Reads what a monitor has in memory: its records, and the first sites of NaN or Inf.
 
-    Epochs are left out, as a monitor keeps no steps of them.
+    Epochs are left out, as a monitor does not keep their steps.
 
     Args:
-        monitor: It; what is still being computed is waited for.
+        monitor: The monitor; waits for values that are still being computed.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -143,7 +143,7 @@ class MonitorReadout:
             self._tensors.setdefault(series, {})[r.step] = cast("Tensor", r.value)
 
     def about(self) -> About:
-        """What is known besides numbers."""
+        """The description of the run."""
         info = self._info
         events = [site.event for site in self._sites]
         return About(info.model, info.versions, [info.start_step], [], events, self._outline)
@@ -153,12 +153,12 @@ class MonitorReadout:
         return {i: self._described(name) for name, i in self._ids.items()}
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers."""
+        """All numbers, as one slice."""
         del mark  # records in memory are read once
         yield self._slice
 
     def shapes(self) -> dict[int, dict[int, tuple[int, ...]]]:
-        """Of each series with tensors their shapes by step."""
+        """The shapes of tensors, by series and step."""
         return {
             series: {step: tuple(x.shape) for step, x in found.items()}
             for series, found in self._tensors.items()

@@ -1,4 +1,4 @@
-"""A run as one file: opens from disk, needs no network, asks no one."""
+"""The report of a run as one HTML file, which needs no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from taiyi_fx.monitor import Monitor
 
 Reported: TypeAlias = "Run | str | os.PathLike[str] | Monitor | InstrumentedModule"
-"""What a report can be made of."""
+"""The sources that a report can be made from."""
 
 
 def report(
@@ -31,17 +31,17 @@ def report(
     compare: Reported | None = None,
     title: str | None = None,
 ) -> Path:
-    """Writes a page with all that a run recorded, as one file to open in a browser.
+    """Writes a page with the records of a run, as one file to open in a browser.
 
-    The file holds its scripts and its data, and loads nothing. It is there whole or not at all,
-    and replaces one that is there. Numbers are float32, or float64 where that has not their range;
-    where there are more than some 1.5 million, each is part of the mean, the smallest and the
-    largest of some steps, the same steps for all. Images, and vectors of more than 4,096 elements,
-    are left out; of many vectors some steps are shown.
+    The file holds its scripts and its data, and loads nothing. It is written whole or not at all,
+    and replaces an older one. Numbers are float32, or float64 if float32 has not their range. More
+    than some 1.5 million numbers are downsampled: the page then has the mean, the smallest and the
+    largest of each stretch of steps, the same stretches for all series. Images, and vectors of
+    more than 4,096 elements, are left out; of many vectors, some steps are shown.
 
     Args:
-        source: A run, its folder, or a monitor or an instrumented model, whose records in memory
-            are taken.
+        source: A run or its folder; or a monitor or an instrumented model, for the records in
+            memory.
         path: The file, such as ``"run.html"``.
         compare: Another run to show beside it.
         title: The page's title; by default the name of the run's folder.
@@ -53,9 +53,9 @@ def report(
         FileNotFoundError: There is no run in a folder, or no folder to write in.
         ImportError: A run is in Parquet, and pyarrow is not installed.
         OSError: A run cannot be read, or the file cannot be written, or is a device.
-        TypeError: A source is none, or the path or the title is no text.
-        ValueError: A run is damaged, or of a newer taiyi_fx; or the path is empty, a folder, or
-            does not end in .html.
+        TypeError: A source is of another type, or the path or the title is no text.
+        ValueError: A run is damaged, or written by a newer taiyi_fx; or the path is empty, a
+            folder, or does not end in .html.
     """
     file = _file(path)
     if not isinstance(title, str | None):
@@ -64,9 +64,9 @@ def report(
         sources = [source] if compare is None else [source, compare]
         named = [opened.enter_context(_opened(each)) for each in sources]
         found = _contents(named)
-    told = title if title is not None else " · ".join(name for name, _ in named)
+    heading = title if title is not None else " · ".join(name for name, _ in named)
     graph = at_first(found[0].outline, found[0].entry)
-    head = header(told, [each.entry for each in found], graph, None)
+    head = header(heading, [each.entry for each in found], graph, None)
     texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
     with atomic_write(file) as part:
         text = assemble(head, texts).text
@@ -96,7 +96,7 @@ def _contents(named: list[tuple[str, Readout]]) -> list[Contents]:
 
 @contextmanager
 def _opened(source: Reported) -> Iterator[tuple[str, Readout]]:
-    """What a source is called, and what it is read from."""
+    """The name of a source, and its readout."""
     if isinstance(source, Run):
         yield source.path.name, RunReadout(source)
     elif isinstance(source, (str, os.PathLike)):

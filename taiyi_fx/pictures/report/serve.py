@@ -1,4 +1,4 @@
-"""The live page's server: for this machine alone, behind a token, and for reading only."""
+"""The server of the live page: for this machine only, behind a token, and read-only."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _NOTHING_ELSE = "default-src 'none'"
 
 
 class Server:
-    """Serves a run's page on 127.0.0.1, as the run stands.
+    """Serves the live page of a run on 127.0.0.1.
 
-    The page's address has a random token; without it, and under another host's name, nothing is
-    answered. It only reads: there is no way to write. Use it in a ``with`` block, or close it.
+    The page's address has a random token. Requests without it, or for another host's name, are
+    refused, and nothing can be written. Use it in a ``with`` block, or close it.
 
     Args:
         path: The run's folder.
-        port: Where to listen; 0 takes a free one.
+        port: The port to listen on; 0 for any free one.
 
     Attributes:
-        address: The page's, with its token.
+        address: The page's address, with its token.
 
     Raises:
         FileNotFoundError: There is no run.
         ImportError: It is in Parquet, and pyarrow is not installed.
         OSError: It cannot be read, or the port is taken.
-        ValueError: It is damaged, or the port is none.
+        ValueError: It is damaged, or the port is out of range.
     """
 
     def __init__(self, path: str | os.PathLike[str], port: int = 0) -> None:
@@ -53,7 +53,7 @@ class Server:
         self.address = f"http://{HOST}:{self._http.server_port}/{self._http.token}/"
 
     def serve(self) -> None:
-        """Answers until `stop` is called from another thread, or an interrupt."""
+        """Answers requests until `stop` is called from another thread, or until an interrupt."""
         self._http.serve_forever()
 
     def stop(self) -> None:
@@ -61,7 +61,7 @@ class Server:
         self._http.shutdown()
 
     def close(self) -> None:
-        """Gives back the port."""
+        """Closes the port."""
         self._http.server_close()
 
     def __enter__(self) -> Server:
@@ -72,7 +72,7 @@ class Server:
 
 
 class _Http(ThreadingHTTPServer):
-    """The standard library's server with what its handlers need."""
+    """The standard library's server, with the run and the token for its handlers."""
 
     daemon_threads = True
 
@@ -83,7 +83,7 @@ class _Http(ThreadingHTTPServer):
         self.names = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # the base class's types
-        """Tells of an error, but not of a page that was closed."""
+        """Prints an error, unless it is only that a page was closed."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -96,33 +96,33 @@ class _Answer(NamedTuple):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one connection."""
+    """Answers the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
     timeout = _SECONDS
 
     def do_GET(self) -> None:
-        """Gives what is asked for."""
+        """Answers a request."""
         self._send(self._answer())
 
     def do_HEAD(self) -> None:
-        """Gives the same without its body."""
+        """Answers a request without the body."""
         self._send(self._answer(), with_body=False)
 
     def _refuse(self) -> None:
-        """Nothing can be written."""
+        """Refuses a method that would write."""
         self.close_connection = True  # a body that is not read would be the next request
-        told = _failure(HTTPStatus.METHOD_NOT_ALLOWED, "this server only reads")
-        self._send(told, Allow="GET, HEAD")
+        refusal = _failure(HTTPStatus.METHOD_NOT_ALLOWED, "this server only reads")
+        self._send(refusal, Allow="GET, HEAD")
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = do_CONNECT = _refuse  # noqa: N815
 
     def version_string(self) -> str:
-        """What the server says it is."""
+        """The server's name in its headers, without versions."""
         return "taiyi-fx"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's
-        """The terminal stays quiet."""
+        """Prints nothing for a request."""
 
     def _answer(self) -> _Answer:
         http = cast("_Http", self.server)
@@ -135,19 +135,19 @@ class _Handler(BaseHTTPRequestHandler):
         return _found(http.live, rest[0], query)
 
     def _is_for(self, http: _Http) -> bool:
-        """Whether this machine is asked by its own name: others can be made to lead here."""
+        """True if the request names this machine: any other name may be set to lead here."""
         return self.headers.get_all("Host", [])[1:] == [] and self.headers["Host"] in http.names
 
     def _send(self, answer: _Answer, *, with_body: bool = True, **more: str) -> None:
         self.send_response(answer.status)
-        told = {
+        headers = {
             "Content-Type": answer.kind,
             "Content-Length": str(len(answer.body)),
             "Content-Security-Policy": f"{answer.policy}; frame-ancestors 'none'",
             **_HEADERS,
             **more,
         }
-        for name, value in told.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
         if with_body:
@@ -190,7 +190,7 @@ def _chunk(live: LiveRun, number: int, query: str) -> _Answer:
 
 
 def framed(chunk: Chunk) -> bytes:
-    """A chunk as bytes: how long its entry is (four bytes, little-endian), the entry, its data."""
+    """A chunk as bytes: its entry's length (four bytes, little-endian), the entry, the data."""
     entry = as_json(chunk.entry).encode("ascii")
     return struct.pack("<I", len(entry)) + entry + chunk.data()
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import fx, nn
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
@@ -20,7 +20,6 @@ from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.guards import Guard
 from taiyi_fx.passes.capture.marks import enter, leave
 from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.testing.blocks import BLOCKS, Branch, Chain, Encoder, WithoutGradient
 
 LIMIT = 3
@@ -284,79 +283,6 @@ STAY = {
     makes_a_tensor_by_its_class: "calls torch's Tensor on nothing that flows in (",
     iterates: "iterates over a tensor",
 }
-
-
-class Unpacks(nn.Module):
-    """Takes what comes in apart."""
-
-    def forward(self, value):
-        """The sum of three, with weights."""
-        a, b, c = value
-        return a + 2 * b + 3 * c
-
-
-@pytest.mark.parametrize(
-    "value",
-    [torch.randn(3, 4), (torch.ones(2), torch.zeros(2), torch.ones(2)), {1.0: 0, 2.0: 0, 3.0: 0},
-     torch.return_types.svd((torch.eye(2), torch.ones(2), torch.eye(2)))],
-    ids=lambda value: type(value).__name__,
-)  # fmt: skip
-def test_a_value_is_unpacked_as_python_does_it(value):
-    graph = traced(Unpacks(), []).graphs[""][0].graph
-    values = list(value)
-    made = fx.GraphModule(nn.Module(), graph)(value)
-    assert torch.equal(torch.as_tensor(made), torch.as_tensor(Unpacks()(values)))
-
-
-@pytest.mark.parametrize("value", [torch.randn(4, 2), (1.0, 2.0), "ab", [1, 2, 3, 4, 5]])
-def test_too_many_or_too_few_to_unpack_say_what_python_says(value):
-    graph = traced(Unpacks(), []).graphs[""][0].graph
-    with pytest.raises(ValueError, match="values to unpack") as plain:
-        Unpacks()(value)
-    with pytest.raises(ValueError, match="values to unpack") as traced_too:
-        fx.GraphModule(nn.Module(), graph)(value)
-    assert str(plain.value).startswith(str(traced_too.value)[:-1])
-
-
-def unpacks_an_input_with_the_name_of_a_call(self, size):
-    a, b = size
-    return a + 2 * b
-
-
-def unpacks_an_attribute(self, x):
-    a, b = x.T
-    return a + 2 * b
-
-
-@pytest.mark.parametrize(
-    ("forward", "fits", "too_many"),
-    [
-        (unpacks_an_input_with_the_name_of_a_call, torch.randn(2, 4), torch.randn(3, 4)),
-        (unpacks_an_attribute, torch.randn(4, 2), torch.randn(4, 3)),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_inputs_and_attributes_are_unpacked_as_python_does_it(forward, fits, too_many):
-    model = made(forward)
-    in_graph = fx.GraphModule(nn.Module(), traced(model, []).graphs[""][0].graph)
-    assert torch.equal(in_graph(fits), model(fits))
-    with pytest.raises(ValueError, match="too many values to unpack"):
-        in_graph(too_many)
-
-
-def test_a_size_and_what_torch_splits_are_taken_apart_by_their_items():
-    class Splits(nn.Module):
-        """Splits in several ways."""
-
-        def forward(self, x):
-            """Of the same shape as one half."""
-            rows, columns = x.shape
-            a, b = x.chunk(2, -1)
-            c, d = torch.split(x, columns // 2, -1)
-            return a + b + c + d + rows
-
-    graph = traced(Splits(), []).graphs[""][0].graph
-    assert not [node for node in graph.nodes if node.target is items_of]
 
 
 @pytest.mark.parametrize("forward", STAY, ids=lambda f: f.__name__)
@@ -678,33 +604,6 @@ def test_annotations_are_of_no_account():
         return self.fc(x)
 
     assert traced(made(forward), ["fc"]).python == {}
-
-
-def test_code_without_a_source_is_not_trusted():
-    scope = {"nn": nn}
-    exec(compile("def forward(self, x):\n    return self.fc(x)\n", "<stdin>", "exec"), scope)
-    capture = traced(made(scope["forward"]), ["fc"])
-    assert "has no source to check" in capture.python[""]
-
-
-@pytest.mark.parametrize(
-    "written", ["# A page\n\n```python\n{}```\n", "# A page\n\n\n{}    # and more"]
-)
-def test_code_is_trusted_where_its_source_is_what_runs(written, tmp_path):
-    page, block = tmp_path / "page.md", "def forward(self, x):\n    return self.fc(x)\n"
-    page.write_text(written.format(block))
-    scope = {}
-    exec(compile("\n" * 3 + block, str(page), "exec"), scope)
-    assert traced(made(scope["forward"]), ["fc"]).is_whole
-
-
-def test_a_source_that_was_changed_since_is_not_trusted(tmp_path):
-    page, block = tmp_path / "page.py", "def forward(self, x):\n    return self.fc(x) + 1\n"
-    page.write_text(block)
-    scope = {}
-    exec(compile(block.replace("+ 1", "- 1"), str(page), "exec"), scope)
-    python = traced(made(scope["forward"]), ["fc"]).python
-    assert python == {"": "has no source to check (page.py:1)"}
 
 
 def test_a_part_that_is_refused_twice_does_not_trace_forever():

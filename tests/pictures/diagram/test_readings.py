@@ -1,7 +1,6 @@
 """What was read last at each mark."""
 
 import math
-import time
 
 import pytest
 import torch
@@ -92,7 +91,5 @@ def test_many_records_are_walked_through_once():
     items = [Item("module", "model")]
     items += [Item("module", f"m{i}", module=f"m{i}", parent=0, marks=Marks(forward=(Mark("Q", ""),))) for i in range(1200)]  # fmt: skip
     records = Once(Record(step, f"m{i}", "Q", 1.0) for step in range(100) for i in range(1200))
-    began = time.process_time()
     assert len(readings(Outline(tuple(items), ()), records, {})) == 1200
     assert records.walks == 1
-    assert time.process_time() - began < 2

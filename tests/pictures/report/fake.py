@@ -154,7 +154,7 @@ def run(
         "name": name,
         "model": "models.gpt.GPT",
         "versions": {"taiyi_fx": "0.1.0", "torch": "2.13.0"},
-        "lives": [0, steps * 5 // 8],
+        "sessions": [0, steps * 5 // 8],
         "epochs": [[k, k * steps // 5, (k + 1) * steps // 5 - 1] for k in range(5)],
         "events": _events(steps),
         "series": series,

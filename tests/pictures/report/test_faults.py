@@ -11,7 +11,7 @@ from tests.pictures.report.test_panels import heat_area, row_place
 
 @pytest.fixture
 def late(gpt):
-    """A run of which one series alone is in alert, of a quantity far from the first."""
+    """A run of which only one series is flagged, of a quantity far from the first."""
     header, chunks = copy.deepcopy(gpt)
     for series in header["runs"][0]["series"]:
         is_it = (series["module"], series["quantity"]) == (fake.EXPLODING, "UpdateRatio")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taiyi_fx.pictures.report.fold import fold, number_type, sorted_numbers, widths
+from taiyi_fx.pictures.report.fold import downsample, number_type, sorted_numbers, widths
 
 NAN, INF = math.nan, math.inf
 POINTS = st.lists(
@@ -26,7 +26,7 @@ def folded(points, rows, width):
             strict=True,
         )
     )
-    return fold(sorted_numbers(rows, row, step, value), width)
+    return downsample(sorted_numbers(rows, row, step, value), width)
 
 
 @given(POINTS, st.sampled_from([1, 2, 10, 100]))

@@ -258,7 +258,7 @@ def test_the_legend_has_what_occurs(show, gpt):
     assert "convolution" not in told
     assert not any("edit" in text for text in told)
     assert "double border: identical blocks" in told
-    assert "red border, !: something is in alert" in told
+    assert "red border, !: something is flagged" in told
     run = {**header["runs"][0]}
     run["series"] = [{**series, "state": "ok"} for series in run["series"]]
     calm = legend(show({**header, "runs": [run]}, chunks))

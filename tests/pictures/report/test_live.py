@@ -40,7 +40,7 @@ class Running:
             "name": "running",
             "model": "Net",
             "versions": {},
-            "lives": [0],
+            "sessions": [0],
             "epochs": [],
             "events": self.events,
             "series": series,

@@ -46,7 +46,7 @@ def test_a_page_without_an_outline_shows_its_numbers(show, gpt):
 def test_a_page_of_nothing_says_so(show):
     outline, opened = fake.gpt(1)
     made, _ = fake.run(outline)
-    empty = {**made, "series": [], "chunks": [], "events": [], "epochs": [], "lives": []}
+    empty = {**made, "series": [], "chunks": [], "events": [], "epochs": [], "sessions": []}
     page = show(fake.header([empty], outline, opened), {})
     assert page.is_visible("#heat-empty")
     assert page.is_visible("#no-events")

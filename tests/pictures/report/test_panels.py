@@ -164,6 +164,44 @@ def test_search_finds_modules_classes_and_quantities(show, gpt, screenshots):
     assert page.inner_text("#results") == "Nothing has that name"
 
 
+def test_results_of_a_search_go_as_the_field_is_left_and_come_again_with_it(show, gpt):
+    page = show(*gpt)
+    page.fill("#search", "layernorm")
+    assert page.is_visible("#results")
+    page.focus("#depth")
+    assert not page.is_visible("#results")
+    page.focus("#search")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#results li[aria-selected=true]").count() == 1
+
+
+def test_a_click_on_a_result_goes_there(show, gpt):
+    page = show(*gpt)
+    page.fill("#search", "7.mlp c_fc")
+    page.locator("#results li").first.click()
+    page.wait_for_selector("#graph .selected .name:text-is('c_fc')")
+    wait_until(page, "document.activeElement.matches('#graph [data-item]')")
+    assert not page.is_visible("#results")
+
+
+GO_AND_TYPE_ON = """() => {
+  const field = document.getElementById("search");
+  field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  field.value = "gradkurt";
+  field.dispatchEvent(new Event("input"));
+}"""
+
+
+def test_who_types_on_while_a_box_is_brought_to_sight_keeps_the_focus(show, gpt):
+    page = show(*gpt)
+    page.focus("#search")
+    page.keyboard.type("7.mlp c_fc")
+    page.evaluate(GO_AND_TYPE_ON)
+    page.wait_for_selector("#graph .selected .name:text-is('c_fc')")
+    page.keyboard.press("Enter")
+    assert page.input_value("#quantity") == "OutputGradKurtosis"
+
+
 def test_tensors_show_the_step_under_the_cursor(show, gpt, screenshots):
     page = show(*gpt)
     assert page.inner_text("#tensor-step") == "OutputSpectrum at step 7,900"

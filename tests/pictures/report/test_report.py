@@ -1,7 +1,5 @@
 """The file: what is in it is what the run has."""
 
-import base64
-import hashlib
 import json
 import math
 import os
@@ -17,16 +15,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.outline.items import Item, Outline
 from taiyi_fx.pictures.report import contents, state_of
-from taiyi_fx.pictures.report.chunks import _EDGES, _trimmed
-from taiyi_fx.pictures.report.contents import evenly, in_order, kept_steps
-from taiyi_fx.pictures.report.readout import Described
-from taiyi_fx.records.record import Block, Event, Record
-from taiyi_fx.reductions import histogram_edges
-from taiyi_fx.runs import SeriesName
+from taiyi_fx.records.record import Block, Event
 from taiyi_fx.writers import Batch, EpochEnd, Store
 from tests.pictures.report.decoded import Elements, decoded
+from tests.pictures.report.models import small
 from tests.writers.runs import FORMATS, numbers, opened, trained, written
 
 NAN, INF = math.nan, math.inf
@@ -109,11 +102,6 @@ CFG = {
 }
 
 
-def small():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
-
-
 def test_all_ways_of_keeping_a_run_give_the_same_page(tmp_path):
     writers = [kind(tmp_path / kind.__name__) for kind in FORMATS]
     model = taiyi_fx.instrument(small(), CFG, writers=writers)
@@ -136,7 +124,7 @@ def test_all_ways_of_keeping_a_run_give_the_same_page(tmp_path):
             found, expected = (page.vectors(name, "InputMean")[0] for page in (other, first))
             assert found.keys() == expected.keys()
             assert all((found[step] == expected[step]).all() for step in expected)
-        for part in ("model", "versions", "lives", "left_out"):
+        for part in ("model", "versions", "sessions", "left_out"):
             assert other.header["runs"][0][part] == first.header["runs"][0][part]
     assert first.header["runs"][0]["left_out"] == {"tensors": 1, "events": 0}
 
@@ -161,7 +149,7 @@ def test_what_is_known_of_a_run_is_in_the_header(tmp_path):
     assert (head["version"], head["title"], head["live"]) == (1, "exp1", False)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", head["made"])
     assert (run["name"], run["model"]) == ("exp1", "torch.nn.modules.container.Sequential")
-    assert run["lives"] == [0, 9]
+    assert run["sessions"] == [0, 9]
     assert run["epochs"] == [[4, 0, 5]]
     assert [event["step"] for event in run["events"]] == [1, 3]
     assert run["events"][0] == {"step": 1, "kind": "non_finite", "module": "b", "text": "early"}
@@ -232,121 +220,6 @@ def test_two_runs_stand_side_by_side(tmp_path):
     assert sorted(ids) == sorted(page.chunks) == list(range(len(ids)))
 
 
-def test_very_many_numbers_are_folded_alike_and_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr(contents, "NUMBERS_BUDGET", 24 * 1000 + 120)
-    batches = [numbers(step, np.random.rand(20).tolist()) for step in range(1000)]
-    batches += [numbers(step, [1.0], quantity="rare") for step in range(0, 1000, 100)]
-    page = decoded(taiyi_fx.report(written(Store, tmp_path / "run", batches), tmp_path / "x.html"))
-    dense, rare = page.header["runs"][0]["chunks"]
-    assert not dense["raw"]
-    assert (page.chunks[dense["id"]]["start"] % 10 == 0).all()
-    assert dense["columns"] == 100
-    assert rare["raw"]
-    assert rare["columns"] == 10
-    assert sum(page.chunks[dense["id"]][name].nbytes for name in ("mean", "min", "max")) == 24_000
-
-
-def test_histograms_are_between_their_edges(tmp_path):
-    assert histogram_edges().tolist() == _EDGES.tolist()
-    model = taiyi_fx.instrument(small(), {"2": ["InputHistogram", "WeightHistogram"]})
-    x = torch.randn(16, 4)
-    model(x).sum().backward()
-    model.monitor.track(0)
-    page = decoded(taiyi_fx.report(model, tmp_path / "x.html"))
-    ((step, counts),), bins = (
-        page.vectors("2", "WeightHistogram")[0].items(),
-        page.vectors("2", "WeightHistogram")[1],
-    )
-    weights = model.get_submodule("2").weight.detach().double().numpy()
-    assert step == 0
-    assert bins["kind"] == "edges"
-    assert len(bins["edges"]) == len(counts) + 1
-    assert counts[0] > 0 < counts[-1]
-    filled = np.flatnonzero(counts)
-    for i in filled:
-        low, high = bins["edges"][i : i + 2]
-        is_inside = (weights >= low) & (weights < high)
-        if low < 0:
-            is_inside = (weights > low) & (weights <= high)
-        assert counts[i] == is_inside.sum()
-    assert counts.sum() == weights.size
-
-
-def histogram(**counts):
-    found = np.zeros((2, 514), np.float32)
-    for bin_, count in counts.items():
-        found[1, 1 + int(bin_[1:])] = count
-    return found
-
-
-@pytest.mark.parametrize(
-    ("counts", "edges", "kept"),
-    [
-        ({}, [-(2.0**128)], []),
-        ({"_255": 3}, [0, 0], [3]),
-        ({"_383": 1, "_384": 2}, [1, 2, 4], [1, 2]),
-        ({"_127": 1, "_383": 5, "_385": 2}, [-2, -1, 1, 2, 4, 8], [1, 0, 5, 0, 2]),
-        ({"_127": 1, "_255": 7, "_383": 5}, [-2, -1, 1, 2], [1, 7, 5]),
-        ({"_127": 1, "_255": 7, "_382": 5}, [-2, -1, -0.5, 0.5, 1], [1, 0, 7, 5]),
-        ({"_255": 7, "_383": 5}, [0, 1, 2], [7, 5]),
-        ({"_127": 3, "_255": 2}, [-2, -1, 0], [3, 2]),
-        ({"_254": 1, "_255": 7, "_256": 5}, [-(2.0**-126), 0, 0, 2.0**-126], [1, 7, 5]),
-    ],
-)
-def test_empty_bins_outside_and_around_zero_are_not_shown(counts, edges, kept):
-    found = _trimmed(histogram(**counts))
-    assert found[0].tolist() == edges
-    assert found[1].tolist() == [[0] * len(kept), kept]
-
-
-def test_of_vectors_what_does_not_fit_is_left_out(tmp_path):
-    vectors = dict.fromkeys(range(50), (100,))
-    shapes = {1: vectors, 2: {0: (2, 2), 1: (3,)}, 3: {7: (5000,)}, 4: {3: ()}, 5: {9: (0,)}}
-    assert kept_steps(shapes, 10**9) == {1: list(range(50)), 4: [3], 5: [9]}
-    kept = kept_steps(shapes, 3 * 400 * 5)
-    assert kept[1] == [0, 12, 24, 36, 49]
-    many = {i: {0: (4096,), 8: (4096,)} for i in range(10)}
-    assert kept_steps(many, 4096 * 4 * 2) == {i: [8] for i in range(4)}
-
-
-def test_steps_are_taken_evenly():
-    assert evenly([1, 5, 9], 1) == [9]
-    assert evenly([1, 5, 9], 2) == [1, 9]
-    assert evenly(range(101), 5) == [0, 25, 50, 75, 100]
-
-
-def test_vectors_of_all_kinds_are_shown_as_float32(tmp_path):
-    values = {
-        "short then long": [torch.ones(2), torch.arange(4.0)],
-        "number": [torch.tensor([[1.0]])[0, 0].reshape(())],
-        "complex": [torch.tensor([3 + 4j])],
-        "whole": [torch.tensor([7, -7])],
-        "too large": [torch.tensor([1e300, -1e300], dtype=torch.float64)],
-        "image": [torch.ones(2, 2)],
-    }
-    records = [Record(s, "m", name, x) for name, xs in values.items() for s, x in enumerate(xs)]
-    path = written(Store, tmp_path / "run", [Batch(0, records=records)])
-    page = decoded(taiyi_fx.report(path, tmp_path / "x.html"))
-    found = {name: page.vectors("m", name)[0] for name in values if name != "image"}
-    assert {n: {s: v.tolist() for s, v in x.items()} for n, x in found.items()} == {
-        "short then long": {0: [1, 1], 1: [0, 1, 2, 3]},
-        "number": {0: [1]},
-        "complex": {0: [5]},
-        "whole": {0: [7, -7]},
-        "too large": {0: [INF, -INF]},
-    }
-    assert page.header["runs"][0]["left_out"]["tensors"] == 1
-    assert ("m", "image", "train") not in page.entries()
-
-
-def test_rows_are_in_the_order_of_execution_where_it_is_known():
-    modules = ["late", "early", "", "unknown", "early@1"]
-    series = {i: Described(SeriesName(m, "q", "train"), "", "") for i, m in enumerate(modules)}
-    items = [Item("module", m, module=m) for m in ("", "early", "early@1", "late")]
-    assert in_order(series, series, Outline(tuple(items), ())) == [2, 1, 4, 0, 3]
-    assert in_order([3, 0, 1], series, None) == [3, 0, 1]
-
-
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", "\u2028\u2029", "{{csp}}", "&lt;"]
 
 
@@ -367,24 +240,6 @@ def test_names_stay_text(tmp_path, name):
     assert page.series().keys() == {(name, "q", "train")}
     assert f"<title>{'&' if name[0] == '<' else ''}" in text
     assert "alert(1)</script>" not in text
-
-
-def test_the_policy_allows_the_pages_own_scripts_and_no_others(tmp_path):
-    path = written(Store, tmp_path / "run", [numbers(0, [1.0])])
-    page = Elements(taiyi_fx.report(path, tmp_path / "x.html").read_text(encoding="utf-8"))
-    policy = dict(part.split(" ", 1) for part in page.policy.split("; "))
-    *allowed, wasm = policy["script-src"].split()
-    scripts, styles = page.texts("script"), page.texts("style")
-    assert len(scripts) > 0 < len(styles)
-    assert allowed == [hashed(text) for text in scripts]
-    assert policy["style-src"].split() == [hashed(text) for text in styles]
-    assert wasm == "'wasm-unsafe-eval'"
-    assert policy["default-src"] == policy["base-uri"] == policy["form-action"] == "'none'"
-    assert "connect-src" not in policy
-
-
-def hashed(text):
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def test_the_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):

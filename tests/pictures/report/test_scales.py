@@ -24,7 +24,14 @@ def one_field(mean):
         {**told, "module": name, "quantity": "Level", "latest": float(mean[row, -1]), "row": row}
         for row, name in enumerate(names)
     ]
-    run = {"name": "run", "model": "Net", "versions": {}, "lives": [0], "epochs": [], "events": []}
+    run = {
+        "name": "run",
+        "model": "Net",
+        "versions": {},
+        "sessions": [0],
+        "epochs": [],
+        "events": [],
+    }
     return fake.header([{**run, "series": series, "chunks": [entry]}], outline, [0]), {0: packed}
 
 

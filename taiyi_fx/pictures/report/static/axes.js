@@ -149,7 +149,7 @@
       .filter(isShown)
       .forEach(draw);
     pen.setLineDash([4, 3]);
-    run.lives.slice(1).filter(isShown).forEach(draw);
+    run.sessions.slice(1).filter(isShown).forEach(draw);
     pen.restore();
   };
 

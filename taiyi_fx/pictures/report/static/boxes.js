@@ -112,7 +112,7 @@
     return rows;
   }
 
-  /** As many marks as there are rows for: what is in alert is among them, in the order given. */
+  /** As many marks as there are rows for: flagged ones are among them, in the order given. */
   function gravestOf(marks) {
     const gravity = ({ series }) => taiyi.gravity(series?.state);
     const sorted = marks.toSorted((one, other) => gravity(one) - gravity(other));

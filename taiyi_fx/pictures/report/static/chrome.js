@@ -56,7 +56,7 @@
 
   const keyOf = ({ module, quantity, mode }) => JSON.stringify([module, quantity, mode]);
 
-  /** Goes to the series in alert after the one gone to last. */
+  /** Goes to the flagged series after the one gone to last. */
   function visitNext() {
     // In an order that does not follow the mode, which this changes.
     const series = taiyi.urgent().sort((one, other) => rank(one) - rank(other));
@@ -206,7 +206,7 @@
       taiyi.shortened(markedName(quantity), 60),
     );
 
-  /** A quantity's name, with how many of its series are in alert. */
+  /** A quantity's name, with the number of its flagged series. */
   function markedName(quantity) {
     const alerts = taiyi.alertsOf(quantity);
     return alerts ? `${quantity} ! ${taiyi.whole(alerts)}` : quantity;

@@ -311,7 +311,7 @@
   function captionOf(chart, points, isLog) {
     const { count, total, lines } = chart;
     const parts = [
-      count < total ? `${count} of ${taiyi.counted(total, "module")}, those in alert first` : "",
+      count < total ? `${count} of ${taiyi.counted(total, "module")}, flagged ones first` : "",
       bandText(lines, points),
       taiyi.runs().length > 1 ? "dashed: the second run" : "",
       isLog ? "log scale" : "",

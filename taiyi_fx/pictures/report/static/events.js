@@ -1,6 +1,6 @@
 "use strict";
 
-/* What was told during the runs, as a list that leads to its sites. */
+/* The events of the runs, as a list that leads to their sites. */
 ((taiyi) => {
   const MOST = 200;
   const KINDS = new Map([["non_finite", "NaN/Inf"]]);

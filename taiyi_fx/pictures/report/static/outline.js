@@ -151,7 +151,7 @@
     return labelled(outline, [...found.values()]);
   }
 
-  /** Edges of a box, through boxes that are not drawn: what these made of a value is not told. */
+  /** Edges of a box, through boxes that are not drawn: the shape behind these is not known. */
   function follow(feeds, boxes, source, found) {
     const waiting = [source];
     const passed = new Set([source]);
@@ -168,15 +168,15 @@
     }
   }
 
-  /** Shapes are told where a cluster's border is cut, and once for each value. */
+  /** Shapes are written where an edge crosses a cluster's border, and once for each value. */
   function labelled(outline, edges) {
-    const told = new Set();
+    const written = new Set();
     return edges.map(({ source, target, shape }) => {
       const homes = (index) => taiyi.homes(outline, index).join(" ");
       const value = `${source} ${shape}`;
-      const isTold = shape !== "" && homes(source) !== homes(target) && !told.has(value);
-      if (isTold) told.add(value);
-      return { source, target, shape, label: isTold ? taiyi.shortened(shape, 24) : "" };
+      const isFirst = shape !== "" && homes(source) !== homes(target) && !written.has(value);
+      if (isFirst) written.add(value);
+      return { source, target, shape, label: isFirst ? taiyi.shortened(shape, 24) : "" };
     });
   }
 

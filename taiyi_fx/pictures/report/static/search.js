@@ -12,7 +12,9 @@
     const field = find("search");
     field.addEventListener("input", () => show(matches(field.value)));
     field.addEventListener("keydown", onKey);
-    field.addEventListener("blur", () => setTimeout(close, 150)); // a click on a result comes first
+    field.addEventListener("blur", close);
+    // A press on a result leaves the focus in the field: the click that follows still finds the list.
+    find("results").addEventListener("mousedown", (event) => event.preventDefault());
     field.addEventListener("focus", () => field.value && show(matches(field.value)));
   };
 
@@ -37,7 +39,7 @@
         text: [item.module || item.label, item.class_name].filter(Boolean).join(" · "),
         go: async () => {
           await taiyi.reveal(item.index);
-          taiyi.focusBox(item.index);
+          if (isWaiting()) taiyi.focusBox(item.index);
         },
       }));
     const known = taiyi.outline?.byModule ?? new Map();
@@ -51,6 +53,9 @@
     }));
     return [...quantities, ...boxes, ...others];
   }
+
+  /** Whether the focus is where a choice has left it: nobody has typed on or gone elsewhere since. */
+  const isWaiting = () => document.activeElement === find("search") && find("results").hidden;
 
   function show(entriesFound) {
     found = entriesFound;

@@ -39,15 +39,15 @@
       .filter((series) => isNumeric(run, series))
       .sort((one, other) => one.chunk - other.chunk || one.row - other.row);
 
-  /** How many series of a quantity are in alert in the first run, in all modes. */
+  /** The number of flagged series of a quantity in the first run, in all modes. */
   taiyi.alertsOf = (quantity) =>
     taiyi.runs()[0].series.filter((one) => one.quantity === quantity && one.state === "alert")
       .length;
 
   /**
-   * The series to look at in the first run: those in alert or, where none is, those to be warned
-   * of; what is of the present mode first, by quantities. That something is not finite is told by
-   * counts; where it came from, by the others, which are before them.
+   * The series to look at in the first run: flagged ones or, if there are none, unusual
+   * ones; those of the present mode first, by quantities. Counts of non-finite numbers come last:
+   * they say that something is not finite, the others where it came from.
    * @returns {object[]}
    */
   taiyi.urgent = () => {
@@ -89,12 +89,12 @@
   /** How grave the gravest of some series is. */
   taiyi.gravityOf = (series) => Math.min(...series.map(({ state }) => taiyi.gravity(state)));
 
-  /** What is in alert first, then what is to be looked at; else the order given. */
+  /** Flagged series first, then unusual ones; otherwise the order given. */
   taiyi.bySeverity = (series) =>
     [...series].sort((one, other) => taiyi.gravity(one.state) - taiyi.gravity(other.state));
 
   /**
-   * So many of a list: those in alert first, then some all along it.
+   * So many of a list: flagged ones first, then some all along it.
    * @param {object[]} series
    * @param {number} most
    * @returns {object[]}

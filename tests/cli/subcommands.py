@@ -1,0 +1,3 @@
+"""The names of all subcommands."""
+
+COMMANDS = "quantities targets check graph show plot compare export doctor".split()

@@ -1,0 +1,78 @@
+"""`taiyi-fx show`."""
+
+import json
+
+import pytest
+import torch
+
+import taiyi_fx
+from taiyi_fx.records.record import Event
+from taiyi_fx.writers import Batch
+from tests.cli.conftest import recorded
+from tests.cli.given_runs import INF, NAN, cells
+from tests.writers.runs import FORMATS, numbers, opened, written
+
+
+def test_show_tells_what_a_run_has(cli, run):
+    code, out, err = cli("show", run, "--events")
+    assert (code, err) == (0, "")
+    head, series, events = out.split("\n\n")
+    told = dict(line for line in cells(head))
+    assert told["run"] == str(run)
+    assert told["model"] == "torch.nn.modules.container.Sequential"
+    assert f"torch {torch.__version__}" in told["versions"]
+    assert told["steps"] == "0 ... 4"
+    assert told["series"] == "3 (11 values)"
+    assert told["events"] == "1 x warning"
+    assert cells(series)[2:] == [
+        ["a", "q", "train", "0 ... 4 (5)", "3", "2", "1", "3", "1", "1"],
+        ["b", "t", "train", "0 ... 4 (5)", "tensors"],
+        ["a", "q", "eval", "4", "0.5", "0.5", "0.5", "0.5", "0", "0"],
+    ]
+    assert cells(events)[2:] == [["1", "warning", "a", "too hot"]]
+
+
+def test_show_tells_overflows_from_first_sites(cli, tmp_path):
+    writer = opened(FORMATS[0], tmp_path / "run")
+    kinds = ("overflow", "overflow", "non_finite")
+    events = [Event(step, kind, "a", "Inf") for step, kind in enumerate(kinds)]
+    writer.write(Batch(0, events=events))
+    writer.close()
+    head = dict(line for line in cells(cli("show", tmp_path / "run")[1].split("\n\n")[0]))
+    assert head["events"] == "2 x overflow under the scaler, 1 x first NaN or Inf"
+
+
+def test_show_as_json_is_strict_json(cli, run):
+    code, out, _ = cli("show", run, "--json", "--mode", "train")
+    found = json.loads(out, parse_constant=pytest.fail)
+    assert code == 0
+    assert found["start_steps"] == [0]
+    assert found["epochs"][0]["number"] == 0
+    assert found["events"] == [{"step": 1, "kind": "warning", "module": "a", "text": "too hot"}]
+    name = {"mode": "train", "first_step": 0, "last_step": 4, "values": 5}
+    numbers = {"first": 3.0, "last": 2.0, "min": 1.0, "max": 3.0, "nan": 1, "inf": 1}
+    assert found["series"] == [
+        {"module": "a", "quantity": "q", **name, **numbers},
+        {"module": "b", "quantity": "t", **name, "tensors": True},
+    ]
+
+
+def test_numbers_that_are_never_finite_have_no_smallest(cli, tmp_path):
+    written(FORMATS[0], tmp_path, [numbers(0, [NAN]), numbers(1, [INF])])
+    assert cells(cli("show", tmp_path)[1])[-1][-6:] == ["nan", "inf", "nan", "nan", "1", "1"]
+    (series,) = json.loads(cli("show", tmp_path, "--json")[1])["series"]
+    assert (series["first"], series["last"], series["min"]) == ("NaN", "Infinity", "NaN")
+
+
+def test_a_run_that_was_resumed_says_so(cli, tmp_path):
+    recorded(tmp_path, range(4))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3))
+    taiyi_fx.instrument(model, {"0": ["WeightNorm"]}, run=tmp_path, start_step=2).monitor.close()
+    assert ["resumed", "at step 2"] in cells(cli("show", tmp_path)[1])
+
+
+def test_an_empty_run_is_shown_drawn_and_equal_to_itself(cli, tmp_path):
+    written(FORMATS[0], tmp_path, [])
+    assert "steps     none\n" in cli("show", tmp_path)[1]
+    assert cli("plot", tmp_path) == (0, "no numbers to draw\n", "")
+    assert cli("compare", tmp_path, tmp_path)[0] == 0

@@ -1,0 +1,72 @@
+"""The drawing: boxes of calls, of parts that stayed Python, and of modules that are never called."""
+
+import torch
+from torch import nn
+
+import taiyi_fx
+from tests.outline.outlined import at, labels, outlined
+
+
+def test_shared_modules_are_several_boxes():
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.fc(torch.relu(self.fc(x)))
+
+    outline = outlined(Shared(), {"fc": ["OutputRMS", "WeightNorm"]})
+    calls = [i for i in outline.items if i.class_name == "Linear"]
+    assert [(i.label, i.module) for i in calls] == [("fc", "fc"), ("fc (call 2)", "fc@1")]
+    assert [len(i.marks.parameters) for i in calls] == [1, 0]
+
+
+def test_a_module_with_several_names_is_drawn_wherever_it_is_called():
+    class Shares(nn.Module):
+        def __init__(self):
+            super().__init__()
+            act = nn.ReLU()
+            self.one, self.two = (nn.Sequential(nn.Linear(4, 4), act) for _ in range(2))
+
+        def forward(self, x):
+            return self.two(self.one(x)) if x.sum() > 0 else x
+
+    outline = outlined(Shares(), {nn.Linear: ["OutputRMS"]}, torch.full((2, 4), 9.0))
+    called = [i.class_name for i in outline.items if i.class_name in ("Linear", "ReLU")]
+    assert called == ["Linear", "ReLU", "Linear", "ReLU"]
+
+
+def test_a_module_that_is_never_called_is_there_with_its_parameters():
+    class Attends(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = nn.MultiheadAttention(4, 2)
+
+        def forward(self, x):
+            return self.attention(x, x, x)[0]
+
+    outline = outlined(Attends(), {"attention.out_proj": ["WeightNorm"]})
+    uncalled = outline.items[at(outline, "attention.out_proj")]
+    assert [mark.quantity for mark in uncalled.marks.parameters] == ["WeightNorm"]
+    assert "it is never called here: only its parameters can be read" in uncalled.notes
+
+
+def test_a_part_that_stayed_python_holds_what_a_run_has_shown():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.yes, self.no = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.yes(x) if x.sum() > 0 else self.no(x)
+
+    model = nn.Sequential(nn.Linear(4, 4), Branches(), nn.ReLU())
+    instrumented = taiyi_fx.instrument(model, {nn.Linear: ["OutputRMS"]})
+    before = instrumented.monitor.outline
+    assert labels(before, at(before, "1")) == ["yes", "no"]
+    instrumented(torch.ones(2, 4) * 100)
+    after = instrumented.monitor.outline
+    assert after is instrumented.monitor.outline
+    assert after.items[at(after, "1")].kind == "python"
+    assert len(labels(after, at(after, "1"))) == 1

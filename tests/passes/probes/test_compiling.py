@@ -1,0 +1,50 @@
+"""Whether what runs becomes part of compiled code."""
+
+import threading
+
+import torch
+
+from taiyi_fx.passes.probes.compiling import for_compiled_code, is_compiling, one_operation
+
+
+def test_what_is_measured_for_compiled_code_says_so_in_its_thread_alone():
+    seen = []
+    assert not is_compiling()
+    with for_compiled_code(), for_compiled_code():
+        assert is_compiling()
+        thread = threading.Thread(target=lambda: seen.append(is_compiling()))
+        thread.start()
+        thread.join()
+    assert not is_compiling()
+    assert seen == [False]
+
+
+def test_it_is_over_when_the_measure_failed():
+    try:
+        with for_compiled_code():
+            raise ValueError
+    except ValueError:
+        pass
+    assert not is_compiling()
+
+
+def test_one_operation_is_the_function_itself():
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    from taiyi_fx.passes.probes import compiling
+
+    before = list(compiling._ONE_OPERATION)
+    try:
+        assert one_operation(function) is function
+    finally:
+        compiling._ONE_OPERATION[:] = before
+
+
+def test_the_compiler_answers_for_what_it_goes_through():
+    def both(x):
+        return x + (1 if is_compiling() else 0)
+
+    compiled = torch.compile(both, backend="eager", fullgraph=True)
+    assert compiled(torch.zeros(1)) == 1
+    assert both(torch.zeros(1)) == 0

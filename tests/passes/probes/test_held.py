@@ -1,0 +1,564 @@
+"""Small tensors wait for each other, and are read as if they had not."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.passes.ir import Reading, Site
+from taiyi_fx.passes.probes import folds
+from taiyi_fx.passes.probes.held import MOST, Held, are_held
+from taiyi_fx.passes.probes.slots import Board, Slot
+from taiyi_fx.reductions import AbsMax, Norm
+
+CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}
+
+
+def deep(layers=6, width=8):
+    torch.manual_seed(0)
+    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.Tanh())]
+    return nn.Sequential(*parts)
+
+
+def seen(model, x):
+    """The norms of inputs and output gradients of linear layers, in float64."""
+    found, made = {}, {}
+
+    def keep(name):
+        def hook(module, args, output):
+            found[name, "InputSndNorm"] = args[0].detach().double().norm().item()
+            output.retain_grad()
+            made[name] = output
+
+        return hook
+
+    handles = [
+        m.register_forward_hook(keep(n)) for n, m in model.named_modules() if type(m) is nn.Linear
+    ]
+    model(x).square().sum().backward()
+    for handle in handles:
+        handle.remove()
+    norms = {(n, "OutputGradSndNorm"): y.grad.double().norm().item() for n, y in made.items()}
+    return found | norms
+
+
+def recorded(monitor, step=0):
+    return {(r.module, r.quantity): r.value for r in monitor.records if r.step == step}
+
+
+@pytest.mark.parametrize("layers", [3, 40])  # 80 readings are more than wait at once
+@pytest.mark.parametrize("scale", [1.0, 1e-25, 1e25])
+def test_what_waited_has_the_values_of_float64(layers, scale):
+    model, x = deep(layers), torch.randn(5, 8)
+    with torch.no_grad():
+        model[0].weight.mul_(scale)
+        model[0].bias.mul_(scale)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    assert recorded(probed.monitor) == pytest.approx(expected, rel=2e-6, abs=0)
+
+
+def test_zeros_and_what_is_not_finite():
+    model = deep(2)
+    probed = taiyi_fx.instrument(model, CFG)
+    probed(torch.zeros(5, 8)).mul(float("inf")).sum().backward()
+    probed.monitor.track(0)
+    values = recorded(probed.monitor)
+    assert values["0", "InputSndNorm"] == 0
+    assert values["2", "OutputGradSndNorm"] == float("inf")
+
+
+def test_several_backwards_are_folded_each():
+    model, parts = deep(), torch.randn(3, 5, 8)
+    each = [seen(model, x) for x in parts]
+    probed = taiyi_fx.instrument(model, CFG)
+    for x in parts:
+        probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    values = recorded(probed.monitor)
+    for key, value in values.items():
+        together = sum(found[key] ** 2 for found in each) ** 0.5
+        assert value == pytest.approx(together, rel=2e-6)
+
+
+def test_nothing_waits_when_backward_is_over(monkeypatch):
+    model, alive = deep(), []
+    take = Held.takes
+
+    def takes(self, x, groups):
+        alive.append(weakref.ref(x))
+        return take(self, x, groups)
+
+    monkeypatch.setattr(Held, "takes", takes)
+    probed = taiyi_fx.instrument(model, CFG)
+    loss = probed(torch.randn(5, 8)).square().sum()
+    loss.backward()
+    del loss
+    gc.collect()
+    assert len(alive) == 11  # the model's own input does not wait: its owner may change it
+    assert all(ref() is None for ref in alive)
+
+
+def test_a_forward_without_backward_keeps_no_more_than_a_megabyte():
+    probed = taiyi_fx.instrument(deep(100, 32), {"Linear": ["InputSndNorm"]})
+    probed(torch.randn(64, 32))
+    waiting = probed.monitor._table.board.held
+    assert 0 < len(waiting.tensors) < MOST
+    assert sum(x.nbytes for x in waiting.tensors) <= 2**20
+    probed.monitor.track(0)
+    assert not waiting.tensors
+    assert len(probed.monitor.records) == 100
+
+
+def test_a_backward_that_fails_leaves_nothing_to_the_next_step():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+
+    def refuse(g):
+        raise ArithmeticError("enough")
+
+    probed[2].weight.register_hook(refuse)
+    with pytest.raises(ArithmeticError):
+        probed(torch.randn(5, 8)).square().sum().backward()
+    probed[2].weight._backward_hooks.clear()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="no gradient reached"):
+        probed.monitor.track(0)
+    probed(x).square().sum().backward()
+    probed.monitor.track(1)
+    assert recorded(probed.monitor, 1) == pytest.approx(expected, rel=2e-6)
+
+
+class DoubledGradient(torch.autograd.Function):
+    """The identity; its backward writes into the gradient that it is given."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.mul_(2)
+
+
+class DoublesGradient(nn.Module):
+    def forward(self, x):
+        return DoubledGradient.apply(x)
+
+
+def test_gradients_are_read_before_a_backward_that_writes_into_them():
+    model = nn.Sequential(nn.Linear(4, 4), DoublesGradient(), nn.Tanh(), nn.Linear(4, 4))
+    x, norms = torch.randn(3, 4), []
+    y = model[1](model[0](x))
+    y.register_hook(lambda g: norms.append(g.norm().item()))
+    model[3](model[2](y)).sum().backward()
+    probed = taiyi_fx.instrument(model, {"DoublesGradient": ["OutputGradSndNorm"]})
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    assert list(recorded(probed.monitor).values()) == pytest.approx(norms, rel=1e-6)
+
+
+def test_a_hook_on_the_output_comes_first():
+    model, x = deep(2), torch.randn(5, 8)
+    probed = taiyi_fx.instrument(nn.Sequential(*model[:3]), CFG)
+    output = probed(x)
+    output.register_hook(lambda g: g * 3)
+    output.sum().backward()
+    probed.monitor.track(0)
+    norm = 3 * output.numel() ** 0.5
+    assert recorded(probed.monitor)["2", "OutputGradSndNorm"] == pytest.approx(norm)
+
+
+def test_what_was_changed_in_place_while_it_waited_is_told():
+    slot = Slot("layer", Reading(Site("input"), Norm()))
+    room, x = slot.board.held, torch.ones(3)
+    assert room.takes(x, ((Norm(), (slot,)),))
+    x.add_(1)
+    room.measure()
+    assert slot.state is None
+    assert "changed in place" in str(slot.failure)
+
+
+def test_what_cannot_be_measured_together_is_measured_alone():
+    class Refuses(Norm):
+        def measure_many(self, tensors):
+            raise ArithmeticError("not together")
+
+    reduction = Refuses()
+    board = Board()
+    slots = [Slot(f"{i}", Reading(Site("input"), reduction), board) for i in range(2)]
+    room = board.held
+    for i, slot in enumerate(slots):
+        assert room.takes(torch.full((4,), float(i)), ((reduction, (slot,)),))
+    room.measure()
+    assert [slot.state for slot in slots] == [(0.0,), (2.0,)]
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        torch.zeros(5000),
+        torch.zeros(3, dtype=torch.float64),
+        torch.zeros(3, dtype=torch.bfloat16),
+        torch.zeros(3, device="meta"),
+        nn.Parameter(torch.zeros(3)),
+        torch.zeros(3, dtype=torch.complex64).conj().imag,
+        torch.zeros(5000)[:3],
+        torch.zeros(3).to_sparse(),
+    ],
+    ids=["large", "float64", "bfloat16", "meta", "parameter", "negative", "view", "sparse"],
+)
+def test_what_does_not_wait(x):
+    slot = Slot("layer", Reading(Site("input"), Norm()))
+    assert not slot.board.held.takes(x, ((Norm(), (slot,)),))
+
+
+def test_only_what_measures_many_waits():
+    slot = Slot("layer", Reading(Site("input"), AbsMax()))
+    assert not are_held([(AbsMax(), (slot,))])
+    assert are_held([(Norm(), (slot,))])
+
+
+def test_a_measure_of_ones_own_is_what_counts():
+    """Whoever derives a stock reduction and overrides `measure` does not get its quick ways."""
+
+    class Doubled(Norm):
+        def measure(self, x):
+            return (2 * super().measure(x)[0],)
+
+    slot = Slot("layer", Reading(Site("input"), Doubled()))
+    groups = ((slot.reading.reduction, (slot,)),)
+    assert not are_held(groups)
+    folds.fold(torch.ones(4), groups)
+    assert slot.state == (4.0,)
+
+
+def test_a_chain_of_thousands_of_probes_is_instrumented():
+    model = nn.Sequential(*(nn.Identity() for _ in range(1500)))
+    probed = taiyi_fx.instrument(model, {"Identity": ["OutputGradSndNorm"]})
+    probed(torch.ones(2, requires_grad=True)).sum().backward()
+    probed.monitor.track(0)
+    assert len(probed.monitor.records) == 1500
+
+
+class Narrowed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.before, self.act = nn.Linear(4, 4), nn.Tanh()
+
+    def forward(self, x, width):
+        return self.act(self.before(x)[:, :width])
+
+
+def test_what_does_not_merge_is_told_and_ends_no_backward():
+    probed = taiyi_fx.instrument(Narrowed(), {"Tanh": ["OutputGradCovCondition"]})
+    for width in (4, 3):
+        probed(torch.randn(6, 4), width).square().sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="Sizes of tensors must match"):
+        probed.monitor.track(0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_tensors_do_not_wait():
+    probed = taiyi_fx.instrument(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), CFG)
+    y = probed(torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(3, 8)]))
+    torch.nested.to_padded_tensor(y, 0.0).sum().backward()
+    assert not probed.monitor._table.board.held.tensors
+
+
+def test_the_graph_does_not_wait_with_a_tensor():
+    probed = taiyi_fx.instrument(deep(), {"Linear": ["InputSndNorm"]})
+    probed(torch.randn(5, 8))
+    waiting = probed.monitor._table.board.held.tensors
+    assert len(waiting) == 5
+    assert all(x.grad_fn is None for x in waiting)
+
+
+def test_all_is_measured_when_a_backward_is_done_again_after_it_failed():
+    model = deep()
+    probed = taiyi_fx.instrument(model, CFG)
+    loss = probed(torch.randn(5, 8)).square().sum()
+
+    def refuse(g):
+        raise ArithmeticError("enough")
+
+    handle = model[2].weight.register_hook(refuse)
+    with pytest.raises(ArithmeticError):
+        loss.backward(retain_graph=True)
+    handle.remove()
+    loss.backward()
+    assert not probed.monitor._table.board.held.tensors
+
+
+class Sequence(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(4, 4)
+
+    def forward(self, x):
+        return self.rnn(x)[0]
+
+
+@pytest.mark.parametrize("change", [lambda g: g * 3, lambda g: g.mul_(3)])
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (nn.Sequential(nn.Linear(4, 4), nn.Identity()), "0"),
+        (nn.Sequential(nn.Linear(4, 4), nn.Dropout(0)), "0"),
+        (Sequence(), "rnn"),
+    ],
+    ids=["identity", "dropout", "part"],
+)
+def test_a_hook_comes_first_on_an_output_that_is_handed_through(model, name, change):
+    cfg = {name: ["OutputGradSndNorm"]}
+    probed = taiyi_fx.instrument(model, cfg)
+    output = probed(torch.randn(3, 2, 4))
+    output.register_hook(change)
+    (output * torch.ones(3, 2, 4)).sum().backward()
+    probed.monitor.track(0)
+    norm = 3 * output.numel() ** 0.5
+    assert recorded(probed.monitor)[name, "OutputGradSndNorm"] == pytest.approx(norm)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of the compiler, about what it goes through
+def test_compiled_autograd():
+    probed, x = taiyi_fx.instrument(deep(), CFG), torch.randn(5, 8)
+    probed(x).square().sum().backward()
+    probed.monitor.track(0)
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        probed(x).square().sum().backward()
+    probed.monitor.track(1)
+    assert recorded(probed.monitor, 1) == pytest.approx(recorded(probed.monitor, 0), rel=2e-6)
+
+
+class Added(nn.Module):
+    """A sum, whose node hands one gradient on to all that were added."""
+
+    def __init__(self):
+        super().__init__()
+        self.act = nn.Tanh()
+
+    def forward(self, x):
+        return self.act(x) + DoubledGradient.apply(x)
+
+
+def test_gradients_that_others_are_given_too_are_read_at_once():
+    model, x = nn.Sequential(nn.Linear(4, 4), Added(), nn.Tanh()), torch.randn(3, 4)
+    norms = []
+    y = model[1](model[0](x))
+    y.register_hook(lambda g: norms.append(g.norm().item()))
+    model[2](y).sum().backward()
+    probed = taiyi_fx.instrument(model, {"Added": ["OutputGradSndNorm"]})
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    assert list(recorded(probed.monitor).values()) == pytest.approx(norms, rel=1e-6)
+
+
+def test_what_waits_is_given_up_with_all_else_when_the_model_moves():
+    probed = taiyi_fx.instrument(deep(), CFG)
+    probed(torch.randn(5, 8))
+    assert probed.monitor._table.board.held.tensors
+    probed.monitor._table.drop()
+    assert not probed.monitor._table.board.held.tensors
+
+
+def warm(probed, steps=2):
+    """Steps after which gradients are held by a builtin."""
+    for step in range(steps):
+        probed(torch.randn(5, 8)).square().sum().backward()
+        probed.monitor.track(step)
+    assert probed.monitor._table.board.held.watches == {}
+    return probed.monitor._table.board.held
+
+
+def test_from_the_second_step_on_a_builtin_holds_gradients():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    held = warm(probed)
+    loss = probed(x).square().sum()
+    assert len(held.watches) == 5  # that of the model's output comes to a function
+    alive = [weakref.ref(g) for g in held.tensors]
+    loss.backward()
+    assert not held.tensors
+    assert not any(watch.gradients for watch in held.watches)
+    assert not any(ref() is not None for ref in alive)
+    probed.monitor.track(2)
+    assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
+
+
+def test_several_backwards_of_held_gradients_are_folded_each():
+    model, parts = deep(), torch.randn(3, 5, 8)
+    each = [seen(model, x) for x in parts]
+    probed = taiyi_fx.instrument(model, CFG)
+    warm(probed)
+    for loss in [probed(x).square().sum() for x in parts]:
+        loss.backward()
+    probed.monitor.track(2)
+    for key, value in recorded(probed.monitor, 2).items():
+        together = sum(found[key] ** 2 for found in each) ** 0.5
+        assert value == pytest.approx(together, rel=2e-6)
+
+
+def test_a_backward_that_is_done_twice_is_read_twice():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    loss = probed(x).square().sum()
+    loss.backward(retain_graph=True)
+    loss.backward()
+    probed.monitor.track(2)
+    for key, value in recorded(probed.monitor, 2).items():
+        assert value == pytest.approx(2**0.5 * expected[key], rel=2e-6)
+
+
+def test_a_backward_that_is_differentiated_is_read():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    torch.autograd.grad(probed(x).square().sum(), list(probed.parameters()), create_graph=True)
+    probed.monitor.track(2)
+    for key, value in recorded(probed.monitor, 2).items():
+        assert value == pytest.approx(expected[key], rel=2e-6)
+
+
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return torch.tanh(self.a(x)), torch.tanh(self.b(x))
+
+
+def test_gradients_of_a_part_of_the_graph_are_read():
+    """Backward never comes to the last tensor, whose gradient would have said when it ends."""
+    probed = taiyi_fx.instrument(TwoHeads(), {"Linear": ["OutputGradSndNorm"]})
+    for step in range(3):
+        y, z = probed(torch.zeros(5, 8))
+        (y + z if step < 2 else y).sum().backward()
+        if step == 2:
+            with pytest.warns(taiyi_fx.MonitorWarning, match="no gradient reached it"):
+                probed.monitor.track(step)
+        else:
+            probed.monitor.track(step)
+    slope = (1 - torch.tanh(probed.a.bias) ** 2).expand(5, 8).norm().item()
+    values = recorded(probed.monitor, 2)
+    assert values == {("a", "OutputGradSndNorm"): pytest.approx(slope, rel=2e-6)}
+
+
+def test_a_gradient_that_comes_in_another_version_is_told_once_and_read_again():
+    probed = taiyi_fx.instrument(deep(3), {"Linear": ["OutputGradSndNorm"]})
+    held = warm(probed)
+    loss = probed(torch.randn(5, 8)).square().sum()
+    for watch in held.watches:
+        watch.version += 1
+    loss.backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="changed in place before it was read"):
+        probed.monitor.track(2)
+    for step in (3, 4):
+        probed(torch.randn(5, 8)).square().sum().backward()
+        probed.monitor.track(step)
+        assert len(recorded(probed.monitor, step)) == 3
+
+
+def test_a_batch_of_gradients_is_told_when_it_was_held():
+    probed = taiyi_fx.instrument(deep(3), {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    y = probed(torch.randn(5, 8))
+    torch.autograd.grad(
+        y, list(probed.parameters()), torch.eye(40).view(40, 5, 8), is_grads_batched=True
+    )
+    with pytest.warns(taiyi_fx.MonitorWarning, match="as a batch"):
+        probed.monitor.track(2)
+    assert not recorded(probed.monitor, 2)
+
+
+def test_a_larger_batch_is_not_held():
+    model, x = deep(), torch.randn(1000, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    held = warm(probed)
+    loss = probed(x).square().sum()
+    assert not held.watches
+    assert not held.tensors
+    loss.backward()
+    probed.monitor.track(2)
+    assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
+
+
+def test_no_more_gradients_are_held_than_fit_four_megabytes():
+    model, x = deep(MOST + 50), torch.randn(5, 8)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    held = warm(probed)
+    loss = probed(x).square().sum()
+    assert len(held.hung) == MOST
+    loss.backward()
+    probed.monitor.track(2)
+    assert len(recorded(probed.monitor, 2)) == MOST + 50
+
+
+def test_a_forward_that_fails_takes_nothing_of_the_one_before_it():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, CFG)
+    warm(probed)
+    loss = probed(x).square().sum()
+    with pytest.raises(RuntimeError):
+        probed(torch.randn(5, 7))
+    loss.backward()
+    probed.monitor.track(2)
+    assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
+
+
+def test_gradients_that_come_after_their_step_belong_to_the_next():
+    model, x = deep(), torch.randn(5, 8)
+    expected = seen(model, x)
+    probed = taiyi_fx.instrument(model, {"Linear": ["OutputGradSndNorm"]})
+    warm(probed)
+    probed(torch.randn(5, 8)).square().sum().backward()
+    loss = probed(x).square().sum()
+    probed.monitor.track(2)
+    loss.backward()
+    probed.monitor.track(3)
+    for key, value in recorded(probed.monitor, 3).items():
+        assert value == pytest.approx(expected[key], rel=2e-6)
+    assert len(recorded(probed.monitor, 3)) == 6
+
+
+class TwoDeepHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = deep(3), deep(3)
+
+    def forward(self, x):
+        return self.first(x), self.second(x)
+
+
+def test_gradients_are_those_of_the_head_whose_loss_it_was():
+    """As many gradients of the same shapes arrive each time, but not of the same layers."""
+    model, cfg = TwoDeepHeads(), {"Linear": ["OutputGradSndNorm"]}
+    probed = taiyi_fx.instrument(model, cfg)
+    for step in range(3):
+        sum(y.square().sum() for y in probed(torch.randn(5, 8))).backward()
+        probed.monitor.track(step)
+    for step, head in enumerate((0, 1, 0), start=3):
+        x, name = torch.randn(5, 8), ("first", "second")[head]
+        expected = seen(getattr(model, name), x)
+        probed(x)[head].square().sum().backward()
+        with pytest.warns(taiyi_fx.MonitorWarning, match="no gradient reached"):
+            probed.monitor.track(step)
+        found = recorded(probed.monitor, step)
+        assert {module.partition(".")[0] for module, _ in found} == {name}
+        for (module, quantity), value in found.items():
+            layer = module.partition(".")[2]
+            assert value == pytest.approx(expected[layer, quantity], rel=2e-6)
+        assert len(found) == 3

@@ -1,0 +1,96 @@
+"""What compiled code brings: how the numbers of one graph lie."""
+
+import torch
+
+from taiyi_fx.passes.probes.packing import kinds_of
+from taiyi_fx.passes.probes.slots import Board
+from taiyi_fx.passes.probes.traces import Reader, Trace
+from taiyi_fx.reductions import Norm, SquareSum
+from tests.passes.probes.given import group_of, slot_of
+
+CPU = torch.device("cpu")
+
+
+def begun(*reductions):
+    """A trace with one reader of each reduction, whose state's kind is known."""
+    board = Board()
+    trace = Trace(board, False)
+    board.traces.append(trace)
+    slots = [slot_of(reduction=reduction, board=board) for reduction in reductions]
+    readers = [Reader((group_of(slot),)) for slot in slots]
+    for reader, slot in zip(readers, slots, strict=True):
+        state = slot.reading.reduction.measure(torch.ones(1))
+        trace.kinds[reader.entries()[0]] = kinds_of(state, is_fixed=True)
+    return trace, readers, slots
+
+
+def left_of(trace, readers, slots, x):
+    parts = [
+        (r.key, trace.packed({r.entries()[0]: s.reading.reduction.measure(x)}, CPU))
+        for r, s in zip(readers, slots, strict=True)
+    ]
+    left, trace.values = trace.arranged(parts)
+    return left
+
+
+def test_values_leave_as_one_vector_and_land_in_their_slots():
+    trace, readers, slots = begun(Norm(), SquareSum())
+    left = left_of(trace, readers, slots, torch.tensor([3.0, 4.0]))
+    assert len(left) == 1
+    trace.unpack(None, left)
+    trace.board.held.settle()
+    assert slots[0].state[0] == 5
+    assert float(slots[1].state[-1]) == 25
+
+
+def test_two_forwards_are_merged_where_they_lie():
+    trace, readers, slots = begun(Norm())
+    left = [left_of(trace, readers, slots, torch.tensor([value])) for value in (3.0, 4.0)]
+    trace.unpack(None, trace.merged(*left))
+    trace.board.held.settle()
+    assert slots[0].state[0] == 5
+
+
+def test_the_gradient_of_a_carrier_is_unpacked_by_its_rooms():
+    trace, readers, slots = begun(Norm(), Norm())
+    index = trace.carrier_at(CPU, 2)
+    assert trace.carrier_at(CPU, 9) == index  # there is one on that device
+    for reader in readers:
+        (entry,) = reader.entries()
+        trace.give_room(entry, index)
+        trace.reached[entry] = None
+    trace.put_carriers()
+    carrier = getattr(trace.board, trace.carrier(index))
+    assert carrier.shape == (3,)
+    carrier.backward(torch.tensor([1.0, 3.0, 4.0], dtype=torch.float64))
+    trace.unpack_gradients()
+    trace.board.held.settle()
+    assert [slot.state[0].item() for slot in slots] == [3, 4]
+
+
+def test_what_finds_no_room_has_a_carrier_of_its_own():
+    trace, readers, _ = begun(Norm(), Norm())
+    index = trace.carrier_at(CPU, 1)
+    for reader in readers:
+        trace.give_room(reader.entries()[0], index)
+    assert [room.tensor for room in trace.rooms.values()] == [0, 1]
+    assert trace.carriers == [(2, CPU), (2, CPU)]
+
+
+def test_what_was_refused_is_told_at_its_slots():
+    trace, readers, slots = begun(Norm())
+    trace.refuse(readers[0].entries()[0], ValueError("mine"))
+    trace.unpack(None, [])
+    assert str(slots[0].failure) == "mine"
+
+
+def test_a_trace_goes_with_its_board():
+    import gc
+    import weakref
+
+    trace, _, _ = begun(Norm())
+    gone = weakref.ref(trace)
+    trace.put_carriers()
+    del trace, _
+    gc.collect()
+    assert gone() is None

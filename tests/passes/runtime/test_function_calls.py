@@ -1,0 +1,63 @@
+"""Calls of functions in forwards that stayed Python."""
+
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.passes.ir import Change, Site, Target
+from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.runtime.function_calls import FunctionCalls
+from taiyi_fx.passes.runtime.run import Calls, Run
+from tests.passes.runtime.given import due, plan_of
+
+
+class Inner(nn.Module):
+    def forward(self, x):
+        return F.gelu(x)
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return F.gelu(self.inner(x)) @ x
+
+
+def calls_of(module, sites, plan):
+    table, run = SlotTable(plan), Run(False)
+    calls = FunctionCalls(module, sites, table, run, {site: Calls() for site in sites})
+    return calls, table, run
+
+
+def norms(table, site):
+    slots = table.at("train", site, 0)
+    return {r.site.port: None if s.state is None else float(s.state[0]) for r, s in slots.items()}
+
+
+def test_only_calls_of_the_modules_own_forward_are_read():
+    model, x = Outer(), torch.randn(3, 3)
+    sites = {"gelu()": F.gelu, "operator.matmul()": operator.matmul}
+    calls, table, run = calls_of(model, sites, plan_of(*sites))
+    assert not calls.are_watched()
+    run.set_due(due(*sites))
+    assert calls.are_watched()
+    y = calls.around(model.forward, "train")(x)
+    assert torch.equal(y, model(x))
+    assert norms(table, "gelu()")["output"] == pytest.approx(F.gelu(F.gelu(x)).norm().item())
+    assert norms(table, "operator.matmul()")["output"] == pytest.approx(y.norm().item())
+    assert table.calls("train", "gelu()") == 1
+
+
+def test_an_edit_is_made_whatever_is_due_and_refused_in_compiled_code():
+    model, x = Outer(), torch.randn(3, 3)
+    plan = {"gelu()": Target("gelu()", frozenset(), (Change(Site("output"), torch.neg),))}
+    calls, _, _ = calls_of(model, {"gelu()": F.gelu}, plan)
+    assert calls.are_watched()
+    assert torch.equal(calls.around(model.forward, None)(x), -model(x))
+    with pytest.raises(RuntimeError, match="the edit of 'gelu\\(\\)' cannot be made in compiled"):
+        calls.refuse_in_compiled_code()

@@ -1,0 +1,65 @@
+"""What surrounds a forward of the instrumented model."""
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from tests.passes.runtime.given import Python, compiled, due, found, run
+
+
+class Fails(Python):
+    fails = False
+
+    def forward(self, x):
+        with torch.enable_grad():
+            y = self.fc(x)
+            if self.fails:
+                raise KeyError("mine")
+            return self.head(y)
+
+
+def test_a_forward_that_fails_was_none():
+    model, x = Fails(), torch.randn(2, 4)
+    made = compiled(model, "fc")
+    made.installation.set_due(due("fc"))
+    run(made, x)
+    before = found(made, "fc")["output"]
+    model.fails = True
+    limit = sys.getrecursionlimit()
+    with pytest.raises(KeyError, match="mine"):
+        run(made, 100 * x)
+    assert found(made, "fc")["output"] == before
+    assert sys.getrecursionlimit() == limit
+    assert not made.installation.run.inside
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluation_and_no_grad_are_not_read(training):
+    model = Python().train(training)
+    made = compiled(model, "fc")
+    made.installation.set_due(due("fc"))
+    with torch.set_grad_enabled(not training):
+        run(made, torch.randn(2, 4))
+    assert not made.table.states()
+
+
+def test_a_part_that_is_called_by_itself_is_read_as_a_forward():
+    made, x = compiled(Python(), "fc"), torch.randn(2, 4)
+    made.installation.set_due(due("fc"))
+    made.root.fc(x)
+    assert not made.table.states()
+    with made.installation.session.reading():
+        made.root.fc(x)
+    assert found(made, "fc")["output"] == pytest.approx(made.root.fc(x).norm().item())
+
+
+def test_the_first_read_forward_shows_what_flows():
+    made = compiled(nn.Sequential(Python()), "0.fc")
+    made.installation.set_due(due("0.fc"))
+    assert made.installation.session.flow is None
+    run(made, torch.randn(2, 4))
+    flow = made.installation.session.flow
+    assert flow.problem is None
+    assert flow.shapes["0.fc", 0].outputs == ((2, 4),)
