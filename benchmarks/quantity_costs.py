@@ -23,7 +23,7 @@ import taiyi_fx
 from taiyi_fx.passes.ir import CALL_PORTS, Reading
 from taiyi_fx.quantities.catalogue import QuantityInfo
 from taiyi_fx.quantities.declare import Quantity, find_quantity
-from taiyi_fx.quantities.places import Missing
+from taiyi_fx.quantities.places import NotApplicable
 
 _SECONDS = 0.4
 """So long each quantity is measured, for three rounds at least."""
@@ -100,7 +100,7 @@ def _fitting(quantity: Quantity, *, is_tiny: bool) -> tuple[Layer, dict[str, Rea
         try:
             readings = quantity.readings(layer.module, quantity.for_each(layer.module, {})[0])
             _measured(readings, layer.now)
-        except (Missing, ValueError):  # of tensors of other shapes
+        except (NotApplicable, ValueError):  # of tensors of other shapes
             continue
         return layer, readings
     raise LookupError(f"no layer of the benchmark has {quantity.name}")

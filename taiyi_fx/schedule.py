@@ -1,4 +1,4 @@
-"""When a quantity is due: steps as frozen, comparable schedules, and the seed's spellings."""
+"""Schedules: the steps at which a quantity is due, as frozen objects and as texts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FORMS = '"linear(interval, offset)", "every(n)" or "at_steps(s1, s2, ...)"'
 
 @runtime_checkable
 class Schedule(Protocol):
-    """Says at which steps something is due. Any hashable object with this method will do."""
+    """The steps at which something is due. Any hashable object with this method will do."""
 
     def is_due(self, step: int) -> bool:
-        """Whether the step is one of them."""
+        """True if the step is one of them."""
         ...
 
 
@@ -33,7 +33,7 @@ class Linear:
                 raise ValueError(f"{name} must be a whole number of at least 0, not {value!r}")
 
     def is_due(self, step: int) -> bool:
-        """Whether the step is one of them."""
+        """True if the step is one of them."""
         return step >= self.offset and (step - self.offset) % (self.interval or 1) == 0
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class AtSteps:
     steps: frozenset[int]
 
     def is_due(self, step: int) -> bool:
-        """Whether the step is one of them."""
+        """True if the step is one of them."""
         return step in self.steps
 
     def __str__(self) -> str:
@@ -89,7 +89,7 @@ def whole(name: str, number: Any) -> int:
     """A whole number as Python's own: numpy's, a tensor's, and floats without a fraction too.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is no whole number.
     """
     try:
         is_whole_float = isinstance(number, float) and number.is_integer()
@@ -130,7 +130,7 @@ def parse_schedule(text: str) -> Schedule:
 
 
 def is_any_due(schedules: Iterable[Schedule], step: int) -> bool:
-    """Whether a step is due on at least one of the schedules."""
+    """True if a step is due on at least one of the schedules."""
     return any(schedule.is_due(step) for schedule in schedules)
 
 

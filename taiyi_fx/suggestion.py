@@ -1,4 +1,4 @@
-"""What someone may have meant by a word that is not known."""
+"""A hint for a word that is not known: the nearest known one, or the first few."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WRAPPERS = ("module.", "_orig_mod.", "model.")
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """A sentence that helps someone who wrote a word that is not known."""
+    """A sentence that names the known word that was probably meant, or lists some."""
     for name in known:
         if any(f"{w}{name}" == word or f"{w}{word}" == name for w in _WRAPPERS):
             return f" Did you mean {name!r}?"

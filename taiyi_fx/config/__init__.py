@@ -1,1 +1,1 @@
-"""What a user asks for, checked before anything is traced."""
+"""Configurations, checked before anything is traced."""

@@ -17,7 +17,7 @@ from taiyi_fx.config.subscriptions import Config, FunctionRequests, Subscription
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.ir import Change
 from taiyi_fx.quantities.declare import Quantity, Request
-from taiyi_fx.quantities.places import Missing, Unobservable
+from taiyi_fx.quantities.places import NotApplicable, Unobservable
 from taiyi_fx.schedule import Schedule
 
 Cfg = Mapping[Any, Any]
@@ -137,11 +137,11 @@ class _Collected:
         self, modules: Mapping[str, nn.Module], edit: Edit, named: bool, path: str
     ) -> None:
         found: list[tuple[str, Change]] = []
-        lacking: dict[str, Missing] = {}
+        lacking: dict[str, NotApplicable] = {}
         for name, module in modules.items():
             try:
                 found += ((name, change) for change in edit.changes(module))
-            except Missing as missing:
+            except NotApplicable as missing:
                 lacking[name] = missing
         if lacking and (named or not found):
             self.problems.append(f"{path}: the edit cannot be made: {_who(modules, lacking)}")
@@ -156,12 +156,12 @@ class _Collected:
         Adds a problem where a module that must have it cannot.
         """
         holders: list[tuple[str, dict[str, Any]]] = []
-        lacking: dict[str, Missing] = {}
+        lacking: dict[str, NotApplicable] = {}
         for name, module in modules.items():
             try:
                 every = request.quantity.for_each(module, request.options)
                 holders.extend((name, options) for options in every)
-            except Missing as missing:
+            except NotApplicable as missing:
                 lacking[name] = missing
         # A class may well match modules without a weight; they are passed over while any has one.
         if lacking and (named or not holders or request.quantity.requires is not None):
@@ -195,7 +195,7 @@ class _Collected:
         )
 
 
-def _who(modules: Mapping[str, nn.Module], lacking: Mapping[str, Missing]) -> str:
+def _who(modules: Mapping[str, nn.Module], lacking: Mapping[str, NotApplicable]) -> str:
     shown = "; ".join(
         f"{name or 'the model'!r} ({type(modules[name]).__name__}) {missing}"
         for name, missing in list(lacking.items())[:5]

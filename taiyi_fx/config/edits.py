@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import Change, Port, Site
-from taiyi_fx.quantities.places import Missing, Unobservable, input_pick
+from taiyi_fx.quantities.places import NotApplicable, Unobservable, input_pick
 
-Function = Callable[[Tensor], Tensor]
+TensorFunction = Callable[[Tensor], Tensor]
 
 _VALUES: dict[str, Port] = {"output": "output", "input": "input"}
 _GRADIENTS: dict[str, Port] = {"output": "output_grad", "input": "input_grad"}
@@ -21,21 +21,21 @@ _GRADIENTS: dict[str, Port] = {"output": "output_grad", "input": "input_grad"}
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of what passes a module: of the value, of its gradient, or of both.
+    """A change of a value that passes a module, of its gradient, or of both.
 
     Attributes:
-        value: What is made of the value.
-        grad: What is made of the gradient.
+        value: The function of the value.
+        grad: The function of the gradient.
         at: The module's side.
-        tensor: Which tensor there, by position or name; None is the first one found.
+        tensor: The tensor there, by position or name; None is the first one found.
 
     Raises:
         TypeError: Something else than a function or a tensor's place was given.
         ValueError: Nothing is changed, or at no side of a module.
     """
 
-    value: Function | None = None
-    grad: Function | None = None
+    value: TensorFunction | None = None
+    grad: TensorFunction | None = None
     at: Literal["output", "input"] = "output"
     tensor: int | str | None = None
 
@@ -51,17 +51,19 @@ class Edit:
             raise TypeError(f"an edit's tensor is a position or a name, not {self.tensor!r}")
 
     def changes(self, module: nn.Module) -> tuple[Change, ...]:
-        """What it comes to at a module.
+        """The changes to make at a module.
 
         Raises:
-            Missing: The module has nothing there that could be changed.
+            NotApplicable: The module has nothing there that could be changed.
         """
         if isinstance(module, torch.jit.ScriptModule):
             raise Unobservable("is a ScriptModule, which runs outside of Python; edit one before")
         pick = self.tensor
         if self.at == "input":
             if self.grad is not None and getattr(module, "inplace", False):
-                raise Missing("changes its input in place: edit the gradient of its output instead")
+                raise NotApplicable(
+                    "changes its input in place: edit the gradient of its output instead"
+                )
             pick = None if pick is None else input_pick(module, pick)
             _check_argument(module, self.tensor)
         found = []
@@ -74,12 +76,12 @@ class Edit:
 
 def edit(
     *,
-    value: Function | None = None,
-    grad: Function | None = None,
+    value: TensorFunction | None = None,
+    grad: TensorFunction | None = None,
     at: Literal["output", "input"] = "output",
     tensor: int | str | None = None,
 ) -> Edit:
-    """A change of what passes a module, to be placed in a configuration beside its quantities.
+    """A change of a value or gradient at a module, placed in a configuration beside quantities.
 
     It is part of the computation, as a hook that returns something is: it is made at each call,
     in training and evaluation, whatever is due. At one site edits are made in the order of the
@@ -92,7 +94,7 @@ def edit(
         grad: A function of the gradient, run under no_grad, that returns the one to go on with, of
             the same shape, dtype and device. It must not write to what it is given.
         at: The module's side, ``"output"`` or ``"input"``.
-        tensor: Which tensor there: for inputs an argument's position or name, for outputs a
+        tensor: The tensor there: for inputs an argument's position or name, for outputs a
             position or key; the first one found if left out.
 
     Raises:
@@ -106,4 +108,4 @@ def _check_argument(module: nn.Module, name: int | str | None) -> None:
     parameters = inspect.signature(module.forward).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     if isinstance(name, str) and name not in parameters and not takes_any:
-        raise Missing(f"has no argument {name!r}; it takes {', '.join(parameters)}")
+        raise NotApplicable(f"has no argument {name!r}; it takes {', '.join(parameters)}")

@@ -22,8 +22,8 @@ class FunctionCall(nn.Module):
     """Stands for the calls of a function, where a quantity asks what its module has.
 
     Attributes:
-        function: What is called.
-        inplace: Whether it changes its first argument.
+        function: The function.
+        inplace: True if it changes its first argument.
     """
 
     def __init__(self, function: Function, *, inplace: bool = False) -> None:
@@ -39,7 +39,7 @@ class FunctionCall(nn.Module):
 
 
 def not_shown(function: Function, model: nn.Module, capture: Capture) -> str:
-    """Why no graph of a model shows a call of a function, in words."""
+    """The reason why no graph of a model shows a call of a function, in words."""
     name = function_name(function)
     if capture.is_whole:
         return f"the model's graph has no call of {name}; it calls {_called(capture)}"

@@ -1,4 +1,4 @@
-"""Which modules a configuration's key means."""
+"""The modules that a configuration's key means."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.Wrapper
 
 
 def is_function(key: Any) -> bool:
-    """Whether a configuration's key is a function whose calls are meant.
+    """True if a configuration's key is a function whose calls are meant.
 
     One of torch's or Python's; a function of the user's own is a predicate.
     """
@@ -31,7 +31,7 @@ def is_function(key: Any) -> bool:
 
 
 def resolved(model: nn.Module, key: Any) -> Any:
-    """A key as it is, or for a path such as ``"torch.nn.Linear"`` what that names.
+    """The key itself, or the class or function that a path such as ``"torch.nn.Linear"`` names.
 
     A module of the model of that name comes first. No text becomes a predicate: what a file holds
     calls nothing.
@@ -47,7 +47,7 @@ def resolved(model: nn.Module, key: Any) -> Any:
 
 
 def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:
-    """The modules that a key means, each under its first name; says what is wrong with the key."""
+    """The modules that a key means, by their first names; adds what is wrong to the problems."""
     modules = dict(model.named_modules())
     if isinstance(key, str):
         found = _match_text(model, modules, key)
@@ -89,7 +89,7 @@ def _match_text(
 
 
 def is_name(model: nn.Module, key: Any) -> bool:
-    """Whether a key is the dotted name of one of the model's modules."""
+    """True if a key is the dotted name of one of the model's modules."""
     return isinstance(key, str) and key in dict(model.named_modules(remove_duplicate=False))
 
 

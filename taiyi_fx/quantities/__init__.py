@@ -1,1 +1,1 @@
-"""What is computed, and of what: declarations, the places they read, and the stock."""
+"""Quantities: their declarations, the places that they read, and the stock."""

@@ -1,4 +1,4 @@
-"""The list of all quantities, made of what they say of themselves."""
+"""The list of all quantities, made from their declarations and documentation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SITES = {
 _HEAD = """\
 # Quantities
 
-Made by `make pages` of what the quantities say of themselves; in Python it is
+Made by `make pages` from the declarations of the quantities; in Python it is
 `taiyi_fx.quantities()`. `x` and `y` are the input and output of one call of a module, `g_x` and
 `g_y` the gradients of the loss with respect to them, `W` and `g_W` the weight and its gradient, `p`
 any parameter. `X` is a tensor as a matrix of N rows and C features: channels for convolutions and
@@ -43,22 +43,22 @@ for float32 tensors, and are what the tests hold the quantities to.
 
 @dataclass(frozen=True)
 class QuantityInfo:
-    """What a quantity says of itself.
+    """The facts about a quantity.
 
     Attributes:
-        name: How configurations and records call it.
-        summary: What it is, in a sentence.
+        name: The name in configurations and records.
+        summary: Its description in a sentence.
         details: The rest of its description.
-        formula: How it is computed.
-        unit: What its numbers are in; empty where that is the tensor's own affair.
-        source: Where that comes from; empty for common knowledge.
+        formula: Its formula.
+        unit: The unit of its numbers; empty where it is the tensor's own.
+        source: The paper it is from; empty for common knowledge.
         accuracy: The largest relative error against float64, for float32 tensors, or in words.
         health: The rule by which reports flag its numbers; empty where only that for all holds.
-        sites: Where it reads.
-        options: What a configuration may set, by name, and what it takes.
-        cost: What its readings cost at a due step.
+        sites: The places that it reads.
+        options: The values that each option takes, by its name.
+        cost: The cost of its readings at a due step.
         declared_in: The Python module that declares it.
-        subject: What that module is about.
+        subject: The subject of that module.
     """
 
     name: str
@@ -184,8 +184,8 @@ def _cost(quantity: Quantity) -> str:
     for source in quantity.sources.values():
         text = inspect.getdoc(source.reduction) or ""
         costs += [m[2] for m in _FIELD.finditer(text) if m[1] == "Cost"]
-    told = [cost for cost in dict.fromkeys(costs) if cost != "nothing"]
-    return "; ".join(told or dict.fromkeys(costs))
+    shown = [cost for cost in dict.fromkeys(costs) if cost != "nothing"]
+    return "; ".join(shown or dict.fromkeys(costs))
 
 
 def _subject(quantity: Quantity) -> str:
@@ -206,6 +206,6 @@ def _entry(info: QuantityInfo) -> str:
         ("Cost", info.cost),
         ("Options", "; ".join(f"`{name}`: {what}" for name, what in info.options.items())),
     ]
-    told = "\n".join(f"- {title}: {text}" for title, text in rows if text)
+    facts = "\n".join(f"- {title}: {text}" for title, text in rows if text)
     details = f"\n\n{info.details}" if info.details else ""
-    return f"### {info.name}\n\n{info.summary}{details}\n\n{told}\n"
+    return f"### {info.name}\n\n{info.summary}{details}\n\n{facts}\n"

@@ -14,7 +14,7 @@ from torch import nn
 from taiyi_fx.passes.ir import Reading
 from taiyi_fx.quantities.health import RULES, Health
 from taiyi_fx.quantities.options import check_type
-from taiyi_fx.quantities.places import EACH, Missing, Place, Source
+from taiyi_fx.quantities.places import EACH, NotApplicable, Place, Source
 from taiyi_fx.schedule import Schedule
 from taiyi_fx.suggestion import suggestion
 
@@ -32,12 +32,12 @@ class Quantity:
     """A number, or a vector, computed from readings of a module.
 
     Attributes:
-        name: How configurations and records call it.
+        name: The name in configurations and records.
         compute: The pure function; its positional parameters are named as the sources.
-        sources: What each of them is made of.
-        window: Whether values and gradients come stacked along a new first axis, one entry for
+        sources: The reading behind each of them.
+        window: True if values and gradients come stacked along a new first axis, one entry for
             each step since the quantity was last emitted.
-        requires: Says what a module lacks, or None.
+        requires: Takes a module and returns what it lacks in words, or None.
         documentation: Its description, with lines such as ``Formula: ...`` that `quantities` lists.
         over_all: Computes the whole model's value from the reading at each call of each module.
         batched: True if the function acts on the reading of each call alone, so that it can be
@@ -68,7 +68,7 @@ class Quantity:
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """What a configuration may set, by name."""
+        """The options that a configuration may set, by name."""
         own = inspect.signature(self.compute, eval_str=True).parameters.values()
         found = {p.name: p for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY}
         for source in self.sources.values():
@@ -102,37 +102,37 @@ class Quantity:
             )
 
     def readings(self, module: nn.Module, options: Mapping[str, Any]) -> dict[str, Reading]:
-        """What has to be read at a module.
+        """The readings to make at a module, by the name of their parameter.
 
         Raises:
-            Missing: The module cannot have this quantity.
+            NotApplicable: The module cannot have this quantity.
         """
         lacking = self.requires(module) if self.requires else None
         if lacking:
-            raise Missing(lacking)
+            raise NotApplicable(lacking)
         return {name: source.reading(module, options) for name, source in self.sources.items()}
 
     @property
     def looks_back(self) -> bool:
-        """Whether it needs what was read at an earlier due step."""
+        """True if it needs a reading of an earlier due step."""
         return any(source.ago for source in self.sources.values())
 
     @property
     def is_of_each_parameter(self) -> bool:
-        """Whether there is one value for each parameter of a module, named after it."""
+        """True if there is one value for each parameter of a module, named after it."""
         return any(source.name == EACH for source in self.sources.values())
 
     def for_each(self, module: nn.Module, options: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The options of each value that a module has: one, or one for each parameter.
 
         Raises:
-            Missing: The module cannot have this quantity.
+            NotApplicable: The module cannot have this quantity.
         """
         every = [dict(options)]
         if self.is_of_each_parameter and options.get("param", EACH) == EACH:
             names = [name for name, _ in module.named_parameters(recurse=False)]
             if not names:
-                raise Missing("has no parameters of its own (its parts may: match them)")
+                raise NotApplicable("has no parameters of its own (its parts may: match them)")
             every = [{**options, "param": name} for name in names]
         for each in every:
             self.readings(module, each)
@@ -222,12 +222,12 @@ def quantity(
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Where else a quantity can be had.
+    """Another place that a quantity is available at.
 
     Attributes:
         place: The place.
-        words: How documentation calls it.
-        symbol: And formulas.
+        words: Its name in documentation.
+        symbol: Its name in formulas.
     """
 
     place: Place
@@ -246,7 +246,7 @@ def also_at(
 
     Args:
         made: A quantity of one place.
-        elsewhere: By name, where else.
+        elsewhere: The other places, by the name of the quantity there.
         instead_of: The place in the words of the quantity's own documentation and formula.
         lasts: False where training wears it down there, as it does sizes of gradients: the rule
             ``"lasting"`` then does not hold.

@@ -1,4 +1,4 @@
-"""Which axis of a module's tensors holds the features."""
+"""The axis of a module's tensors that holds the features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _AXES: tuple[tuple[tuple[type[nn.Module], ...], FeatureAxis], ...] = (
 
 
 def feature_axis_of(module: nn.Module) -> FeatureAxis:
-    """Channels for convolutions and batch, group and instance norms; the last axis for linear
+    """The axis of a module's features.
+
+    Channels for convolutions and batch, group and instance norms; the last axis for linear
     layers, layer norms, embeddings and attention; ``"auto"``, by the tensor's rank, for others.
     """
     for classes, axis in _AXES:

@@ -1,4 +1,4 @@
-"""Which rule gives the gradient of a module's weight from its input and output gradient."""
+"""The rule that gives a weight's gradient from a module's input and its output's gradient."""
 
 from __future__ import annotations
 

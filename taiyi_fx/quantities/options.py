@@ -56,7 +56,7 @@ def _matches(value: Any, annotation: Any) -> bool:
 
 
 def described(annotation: Any) -> str:
-    """What an annotation allows, in words."""
+    """The values that an annotation allows, in words."""
     if get_origin(annotation) is Annotated:
         kind, *bounds = get_args(annotation)
         return " ".join([described(kind), *map(str, bounds)])

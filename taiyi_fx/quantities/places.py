@@ -1,4 +1,4 @@
-"""Where quantities read: places at a module, and the stock of reductions there."""
+"""Places at a module that quantities read, and the stock of reductions there."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from taiyi_fx.quantities.feature_axis import feature_axis_of
 from taiyi_fx.quantities.layer_rules import weight_gradient_of
 
 
-class Missing(Exception):
-    """A module lacks what a quantity reads there."""
+class NotApplicable(Exception):
+    """A module lacks the tensor or layer that a quantity or an edit needs."""
 
 
-class Unobservable(Missing):
-    """A module's calls cannot be observed, which is said even where others' can."""
+class Unobservable(NotApplicable):
+    """A module's calls cannot be observed; reported even if those of other modules can."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What one argument of a quantity's function is made of: a reduction at a place.
+    """The reading behind one argument of a quantity's function: a reduction at a place.
 
     Call it to fix parameters of the reduction: ``input.moments(reduce="feature")``. Those left
     open become options of the quantity.
@@ -62,7 +62,7 @@ class Source:
 
     @property
     def options(self) -> dict[str, inspect.Parameter]:
-        """What a configuration may set: the open parameters, and which tensor is read."""
+        """The options that a configuration may set: open parameters, and the tensor to read."""
         parameters = inspect.signature(self.reduction, eval_str=True).parameters
         of_module = ("layer",) if capabilities(self.reduction).needs_layer else ()
         found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
@@ -79,7 +79,7 @@ class Source:
         """The reading to make at a module.
 
         Raises:
-            Missing: The module has no such parameter or buffer.
+            NotApplicable: The module has no such parameter or buffer.
         """
         if self.port in CALL_PORTS and isinstance(module, torch.jit.ScriptModule):
             raise Unobservable(
@@ -87,8 +87,8 @@ class Source:
             )
         if self.port in CALL_PORTS and has_no_forward(module):
             if next(module.children(), None) is None:
-                raise Missing("has no forward, and is never called")
-            raise Missing("only holds its parts and is never called: match them instead")
+                raise NotApplicable("has no forward, and is never called")
+            raise NotApplicable("only holds its parts and is never called: match them instead")
         given = {k: v for k, v in options.items() if k in self.options}
         site = Site(self.port, self._pick(module, given))
         parameters = {k: v for k, v in given.items() if k not in ("tensor", "param")}
@@ -97,7 +97,9 @@ class Source:
 
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
         if self.port == "input_grad" and getattr(module, "inplace", False):
-            raise Missing("changes its input in place, so that its gradient is that of the output")
+            raise NotApplicable(
+                "changes its input in place, so that its gradient is that of the output"
+            )
         if self.port in CALL_PORTS:
             pick = given.get("tensor")
             if pick is None or self.port in ("output", "output_grad"):
@@ -106,13 +108,13 @@ class Source:
         name = given.get("param", self.name)
         if name == "all":
             if next(module.parameters(), None) is None:
-                raise Missing("has no parameters")
+                raise NotApplicable("has no parameters")
         elif not is_computed(module, name) and not isinstance(
             tensor_named(module, name), torch.Tensor
         ):
             own = ", ".join(k for k, _ in module.named_parameters(recurse=False))
             hint = f" (the option param takes one of {own}, or all)" if own else ""
-            raise Missing(f"has no {name}{hint}")
+            raise NotApplicable(f"has no {name}{hint}")
         return name
 
 
@@ -126,14 +128,14 @@ def input_pick(module: nn.Module, pick: int | str) -> Pick:
 
 
 def _resolved(reduction: Any, module: nn.Module) -> Any:  # a frozen dataclass of any kind
-    """A reduction with what it has to know of the module that it reads at."""
+    """A reduction with the feature axis or the layer's rule filled in from its module."""
     can = capabilities(reduction)
     if can.feature_axis == "auto":
         return dataclasses.replace(reduction, feature_axis=feature_axis_of(module))
     if can.needs_layer:
         rule = weight_gradient_of(module)
         if isinstance(rule, str):
-            raise Missing(rule)
+            raise NotApplicable(rule)
         return dataclasses.replace(reduction, layer=rule)
     return reduction
 
@@ -163,7 +165,7 @@ class Place:
         return Source(self.port, reduction, name=self.name)
 
     def reduce_as(self, source: Source) -> Source:
-        """What another place's source does, here."""
+        """Another place's source, at this place."""
         return dataclasses.replace(source, port=self.port, name=self.name)
 
     @property
@@ -188,7 +190,7 @@ class Place:
 
     @property
     def non_finites(self) -> Source:
-        """How many elements are NaN, and how many infinite."""
+        """Number of elements that are NaN, and number of infinite ones."""
         return self.reduce(reductions.NonFinites)
 
     @property
@@ -228,7 +230,7 @@ class Place:
 
     @property
     def out_of_range(self) -> Source:
-        """How many non-zero elements are too small, and too large, for a format."""
+        """Number of non-zero elements that are too small, and too large, for a format."""
         return self.reduce(reductions.OutOfRange)
 
     @property
@@ -307,7 +309,7 @@ def check_reduction(reduction: Any, protocol: type) -> None:
 
 
 def has_no_forward(module: nn.Module) -> bool:
-    """Whether a module only holds others, as a ModuleList does."""
+    """True if a module only holds others, as a ModuleList does."""
     own = getattr(type(module), "forward", None)
     return own is nn.Module.forward and "forward" not in vars(module)
 
@@ -332,5 +334,5 @@ def buffer(name: str) -> Place:
 
 
 def previous(source: Source) -> Source:
-    """What the source was one due step earlier; the function gets None where there was none."""
+    """The source's reading of one due step earlier; None at the first due step."""
     return dataclasses.replace(source, ago=source.ago + 1)

@@ -1,4 +1,4 @@
-"""The stock of mergeable reductions: what probes keep of a tensor instead of the tensor."""
+"""The stock of mergeable reductions: statistics that probes keep in place of a tensor."""
 
 from taiyi_fx.reductions.elements import (
     AbsMax,

@@ -183,7 +183,7 @@ class Count:
 
 
 class NonFinitesValue(NamedTuple):
-    """Finished `NonFinites`: how many elements are NaN, and how many infinite."""
+    """Finished `NonFinites`: the numbers of NaN and of infinite elements."""
 
     nan: Tensor
     inf: Tensor
@@ -195,7 +195,7 @@ _SUMMED = frozenset((torch.float64, torch.float32, torch.float16, torch.bfloat16
 
 @dataclass(frozen=True)
 class NonFinites:
-    """How many elements are NaN and how many are infinite. Counts are exact.
+    """Number of elements that are NaN, and of infinite ones. Counts are exact.
 
     Cost: one pass on the CPU, where all are finite; else about four
     """
@@ -247,7 +247,7 @@ class Scalar:
     def measure(self, x: Tensor) -> State:
         if x.numel() == 1:
             return count(1, x), accumulated(x).reshape(()).to(wide(x.device), copy=True)
-        if is_compiling():  # where nothing can be raised that would be told
+        if is_compiling():  # where an error that is raised here would not reach the user
             return count(1, x), torch.full((), torch.nan, dtype=wide(x.device), device=x.device)
         raise ValueError(f"a scalar is read here, but the tensor has the shape {tuple(x.shape)}")
 

@@ -54,14 +54,14 @@ class ActivityValue(NamedTuple):
 
 @dataclass(frozen=True)
 class Activity:
-    """How many rows of each feature are active: larger than ``eps`` in absolute value.
+    """Number of active rows of each feature: larger than ``eps`` in absolute value.
 
     Counts are exact.
 
     Cost: three passes
 
     Attributes:
-        eps: What is no activity yet, 0 or more.
+        eps: The bound above which a row is active, 0 or more.
         feature_axis: The axis of the features.
     """
 

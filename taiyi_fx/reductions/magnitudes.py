@@ -100,7 +100,7 @@ class Quantiles:
 
     Attributes:
         q: The shares, from 0 to 1.
-        exact: Whether all elements are kept.
+        exact: True to keep all elements.
     """
 
     q: tuple[float, ...] = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -114,7 +114,7 @@ class Quantiles:
 
     @property
     def has_fixed_shape(self) -> bool:
-        """Whether the state is a histogram."""
+        """True if the state is a histogram."""
         return not self.exact
 
     def measure(self, x: Tensor) -> State:
@@ -135,7 +135,7 @@ class Quantiles:
 
 
 class OutOfRangeValue(NamedTuple):
-    """Finished `OutOfRange`: how many elements are not zero, and how many of them too small, large.
+    """Finished `OutOfRange`: numbers of elements that are not zero, too small, and too large.
 
     NaN is none of them; Inf is not zero and too large.
     """
@@ -147,7 +147,7 @@ class OutOfRangeValue(NamedTuple):
 
 @dataclass(frozen=True)
 class OutOfRange:
-    """How many non-zero elements a format could not hold at full precision, or at all.
+    """Number of non-zero elements that a format cannot hold at full precision, or at all.
 
     Counts are exact, also of gradients of a loss that was scaled by a power of two.
 
@@ -233,7 +233,7 @@ def _halved_bins(x: Tensor, fraction: int) -> Tensor:
 
 
 def _halved_of(x: Tensor, fraction: int) -> Tensor:
-    """How many of a piece are in each of these bins."""
+    """The counts of a piece in these bins."""
     if not math.isfinite(x.sum()):
         return torch.bincount(_halved_bins(x, fraction), minlength=_HALVED_BINS)
     bits = x.abs().view(torch.int32)

@@ -1,4 +1,4 @@
-"""The first channels of the first samples: what a picture of feature maps is made of."""
+"""The first channels of the first samples, for a picture of feature maps."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Maps:
     Cost: a copy of the part
 
     Attributes:
-        samples: How many samples, of several micro-batches and ranks the first.
-        channels: How many channels.
-        feature_axis: Which axis they are.
+        samples: The number of samples; of several micro-batches and ranks, the first ones.
+        channels: The number of channels.
+        feature_axis: The axis of the channels.
     """
 
     samples: int = 4

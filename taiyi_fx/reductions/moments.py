@@ -51,7 +51,7 @@ class Moments:
 
     @property
     def is_over_elements(self) -> bool:
-        """Whether all elements are taken together."""
+        """True if all elements are taken together."""
         return self.reduce == "all"
 
     def measure(self, x: Tensor) -> State:
@@ -148,6 +148,6 @@ class FourthMoment:
 
 
 def share_of(part: Tensor, whole: Tensor, like: Tensor) -> Tensor:
-    """What share one count is of another, 0 of nothing, in the type of ``like``."""
+    """The share of one count in another, 0 of nothing, in the type of ``like``."""
     # Counts are integers: divided as they are, they would give the default float type.
     return part.to(like.dtype) / whole.clamp(min=1)

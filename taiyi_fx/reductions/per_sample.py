@@ -29,7 +29,7 @@ class PerSample:
 
     Attributes:
         reduce: ``"none"`` keeps all, else their mean or maximum.
-        layer: How the weight's gradient arises; taken from the module.
+        layer: The rule for the weight's gradient; taken from the module.
     """
 
     reduce: Literal["none", "mean", "max"] = "none"
@@ -38,7 +38,7 @@ class PerSample:
 
     @property
     def has_fixed_shape(self) -> bool:
-        """Whether the state is one number, and not one for each sample."""
+        """True if the state is one number, and not one for each sample."""
         return self.reduce != "none"
 
     def measure_pair(self, x: Tensor, g: Tensor) -> State:
@@ -83,7 +83,7 @@ class Noise:
     Cost: that of the weight's gradient, twice
 
     Attributes:
-        layer: How the weight's gradient arises; taken from the module.
+        layer: The rule for the weight's gradient; taken from the module.
     """
 
     layer: WeightGradient | None = None

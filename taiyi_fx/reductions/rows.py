@@ -1,4 +1,4 @@
-"""How every reduction sees a tensor: its type, and its rows of features."""
+"""A tensor as every reduction takes it: its type, and its rows of features."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class SpectrumValue:
     Attributes:
         matrix: The product behind it, ... x C x C of features, or ... x N x N of rows where there
             are fewer. Both have the same non-zero eigenvalues. NaN where the data had NaN or Inf.
-        unit: What the matrix has to be multiplied with, ... in float64.
+        unit: The factor to multiply the matrix with, ... in float64.
         n: The number of rows, ....
         features: C.
         eps: The relative rounding of the data's type.
@@ -97,7 +97,7 @@ class Spectrum:
     Cost: one C x C product; eigenvalues are computed aside
 
     Attributes:
-        centered: Whether the mean is taken off.
+        centered: True to subtract the mean.
         feature_axis: The axis of the features.
     """
 

@@ -95,7 +95,7 @@ def norm_in_python(x: Tensor) -> float | None:
 
 
 def _is_quick(x: Tensor) -> bool:
-    """Whether a look at the sum costs nothing; elsewhere it would wait for the device."""
+    """True if reading the sum on the host costs nothing; on a device it would wait."""
     return x.is_cpu and x.dtype in _QUICK and not x.is_neg()
 
 
@@ -238,7 +238,7 @@ def pieces(x: Tensor) -> Iterator[Tensor]:
 
 
 def is_fast(x: Tensor) -> bool:
-    """Whether sums in float32 may be taken first, and looked at whether they are right."""
+    """True if sums may be taken in float32 first, and checked on the host afterwards."""
     if is_compiling():
         return False
     # On other devices a look at the result would wait for it.

@@ -1,4 +1,4 @@
-"""How the gradient of a layer's weight comes, sample by sample, from input and output gradient."""
+"""Rules for a weight's gradient, sample by sample, from the input and the output's gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Shares(NamedTuple):
     Attributes:
         square_norms: The squared norm of each share, N numbers in float64.
         total: The sum of all shares; its shape is some arrangement of the weight's.
-        unit: What the total has to be multiplied with, its square for the squared norms.
+        unit: The factor to multiply the total with; the squared norms have it already.
     """
 
     square_norms: Tensor
@@ -31,7 +31,7 @@ class WeightGradient(Protocol):
     """A layer's rule; ``x`` is its input and ``g`` the gradient of its output."""
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
-        """What each sample contributes to the gradient of the weight."""
+        """Each sample's share in the gradient of the weight."""
         ...
 
 
@@ -40,7 +40,7 @@ class Dense:
     """A linear layer: the sum over a sample's positions t of g_t x_t^T."""
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
-        """What each sample contributes; N x ... x in and N x ... x out."""
+        """Each sample's share; N x ... x in and N x ... x out."""
         (x, g), unit = _in_units(x, g)
         n = x.shape[0] if x.ndim > 1 else 1
         x, g = (t.reshape(n, 1, -1, t.shape[-1]) for t in (x, g))
@@ -55,10 +55,10 @@ class Convolution:
         kernel: Sizes of the kernel.
         stride: Steps between patches.
         dilation: Steps inside a patch.
-        groups: How many parts of the channels are kept apart.
-        padding: What `torch.nn.functional.pad` takes.
-        padding_mode: And how.
-        transposed: Whether it is the transpose, whose output has the patches.
+        groups: The number of groups of channels.
+        padding: Sizes as `torch.nn.functional.pad` takes them.
+        padding_mode: The mode, likewise.
+        transposed: True for the transpose, whose output has the patches.
     """
 
     kernel: tuple[int, ...]
@@ -70,7 +70,7 @@ class Convolution:
     transposed: bool = False
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
-        """What each sample contributes; N x C_in x ... and N x C_out x ..."""
+        """Each sample's share; N x C_in x ... and N x C_out x ..."""
         if x.ndim == len(self.kernel) + 1:
             x, g = x.unsqueeze(0), g.unsqueeze(0)
         (x, g), unit = _in_units(x, g)
@@ -106,15 +106,15 @@ class Lookup:
     """An embedding: each row of the weight gets the gradients of the positions that took it.
 
     Attributes:
-        rows: How many the weight has.
-        padding_idx: The one that gets none.
+        rows: The number of rows of the weight.
+        padding_idx: The row that gets no gradient.
     """
 
     rows: int
     padding_idx: int | None = None
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
-        """What each sample contributes; ``x`` holds N x ... indices, ``g`` N x ... x D."""
+        """Each sample's share; ``x`` holds N x ... indices, ``g`` N x ... x D."""
         (g,), unit = _in_units(g)
         n = x.shape[0] if x.ndim else 1
         x, g = x.reshape(n, -1), g.reshape(n, -1 if g.numel() else 0, g.shape[-1])
@@ -133,11 +133,11 @@ class Normalization:
     """A norm of single samples: the sum over a sample's positions of g times the normalised input.
 
     Attributes:
-        kind: Which.
-        eps: What is added to the variance.
+        kind: The kind of norm.
+        eps: The number added to the variance.
         shape: The normalised axes, of layer and RMS norms.
         groups: Of group norm.
-        axes: How many a batch has, of instance norm.
+        axes: The number of axes of a batch, of instance norm.
     """
 
     kind: Literal["layer", "rms", "group", "instance"]
@@ -147,7 +147,7 @@ class Normalization:
     axes: int = 0
 
     def shares(self, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
-        """What each sample contributes; N x ... x shape, or N x C x ..."""
+        """Each sample's share; N x ... x shape, or N x C x ..."""
         if x.ndim == len(self.shape) or x.ndim == self.axes - 1:
             x, g = x.unsqueeze(0), g.unsqueeze(0)
         (g,), unit = _in_units(g)

@@ -9,7 +9,7 @@ from torch import nn
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.quantities.declare import find_quantity, quantity_names
-from taiyi_fx.quantities.places import Missing
+from taiyi_fx.quantities.places import NotApplicable
 from taiyi_fx.records.record import Records, Series
 from taiyi_fx.schedule import is_any_due
 from taiyi_fx.suggestion import suggestion
@@ -97,7 +97,7 @@ def _not_asked(name: str, quantity: str, here: Sequence[Subscription], known: Kn
     try:
         if name in known.modules:
             found.for_each(known.modules[name], {})
-    except Missing as lacking:
+    except NotApplicable as lacking:
         kind = type(known.modules[name]).__name__
         text += f"; nor could it be had, as {name or 'the model'!r} ({kind}) {lacking}"
     return text

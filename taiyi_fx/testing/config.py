@@ -11,7 +11,7 @@ from torch import nn
 import taiyi_fx.quantities.stock  # noqa: F401 - declares them
 from taiyi_fx.config.match import match
 from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
-from taiyi_fx.quantities.places import Missing
+from taiyi_fx.quantities.places import NotApplicable
 
 Predicate = Callable[[str, nn.Module], bool]
 _SCHEDULES = ("linear(0, 0)", "every(1)", "every(2)", "linear(2, 1)", "at_steps(0, 1)")
@@ -81,7 +81,7 @@ def _offered(modules: Mapping[str, nn.Module], declared: Sequence[Quantity]) -> 
 def _has(module: nn.Module, quantity: Quantity) -> bool:
     try:
         quantity.for_each(module, {})
-    except Missing:
+    except NotApplicable:
         return False
     return True
 

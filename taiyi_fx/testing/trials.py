@@ -11,7 +11,7 @@ import torch
 from hypothesis import strategies as st
 
 from taiyi_fx.quantities.declare import Quantity
-from taiyi_fx.quantities.places import Missing
+from taiyi_fx.quantities.places import NotApplicable
 from taiyi_fx.testing.module import ModuleRecipe, likes
 from taiyi_fx.testing.steps import one_step
 from taiyi_fx.testing.tensor import TensorRecipe
@@ -22,7 +22,7 @@ Options = Mapping[str, Any] | st.SearchStrategy[Mapping[str, Any]] | None
 
 @dataclass(frozen=True)
 class _Needs:
-    """The parts of a trial that a quantity needs."""
+    """What has to be there for a quantity."""
 
     backward: bool
     parameters: bool
@@ -98,11 +98,11 @@ def _holders(
         try:
             quantity.for_each(recipe.make(), options)
             found.append(recipe)
-        except Missing:
+        except NotApplicable:
             continue
     if not found:
         raise TypeError(
-            f"{quantity.name} is not available for any module of the kit: give modules=, such as "
+            f"{quantity.name} is not available at any module of the kit: give modules=, such as "
             "modules(nn.Embedding)"
         )
     return tuple(found)
@@ -121,7 +121,7 @@ def _with_parameters(
 
 
 def _dense(recipe: TensorRecipe, **changes: Any) -> TensorRecipe:
-    """The recipe for a parameter, whose memory must be its own."""
+    """The same for a parameter, whose memory has to be its own."""
     layout = "contiguous" if recipe.layout == "expanded" else recipe.layout
     return dataclasses.replace(recipe, layout=layout, **changes)
 

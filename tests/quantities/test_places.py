@@ -6,7 +6,7 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Site
 from taiyi_fx.quantities import places
-from taiyi_fx.quantities.places import Missing, Unobservable, input_pick, previous
+from taiyi_fx.quantities.places import NotApplicable, Unobservable, input_pick, previous
 from taiyi_fx.reductions import Moments, Norm
 
 
@@ -48,7 +48,7 @@ def test_an_argument_is_known_by_position_and_by_name():
     (places.pair.noise, nn.ReLU(), "has no weight"),
 ])  # fmt: skip
 def test_what_a_module_lacks_is_said(source, module, why):
-    with pytest.raises(Missing, match=why):
+    with pytest.raises(NotApplicable, match=why):
         source.reading(module, {})
 
 

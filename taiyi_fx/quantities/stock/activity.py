@@ -1,4 +1,4 @@
-"""Which features answer, and which stay silent."""
+"""Shares of features that are active, and that are dead."""
 
 from __future__ import annotations
 

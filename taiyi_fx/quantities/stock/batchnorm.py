@@ -1,4 +1,4 @@
-"""How far a BatchNorm's batches are from the statistics that inference will use."""
+"""Distance of a BatchNorm's batches from the statistics that inference will use."""
 
 from __future__ import annotations
 

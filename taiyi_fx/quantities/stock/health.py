@@ -33,7 +33,7 @@ _WEIGHT_GRAD = Elsewhere(weight_grad, "the weight's gradient", "g_W")
     found=output.non_finites,
 )
 def non_finite(found: NonFinitesValue) -> dict[str, Tensor]:
-    """How many elements of the output are NaN or infinite.
+    """Number of elements of the output that are NaN or infinite.
 
     Both together, and each as ``.NaN`` and ``.Inf``. `Monitor.non_finite` names the first site of
     a step, in order of execution, where there was one.

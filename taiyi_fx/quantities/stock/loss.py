@@ -11,10 +11,10 @@ from taiyi_fx.reductions import ScalarValue
 
 @quantity("Loss", accuracy="1e-5", batched=True, scalar=output.scalar)
 def loss(scalar: ScalarValue) -> Tensor:
-    """What a loss module, or a model that returns its loss, returns: a scalar.
+    """The loss that a loss module, or a model that returns its loss, returns: a scalar.
 
-    Over several micro-batches, their mean. An output that is no scalar is told, with its shape.
-    Of a model that returns its loss among other things, ask with ``tensor="loss"``.
+    Over several micro-batches, their mean. An output that is no scalar gives a warning with its
+    shape. For a model that returns its loss among other things, ask with ``tensor="loss"``.
 
     Formula: mean over calls of y
     """

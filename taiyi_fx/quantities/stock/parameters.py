@@ -174,7 +174,7 @@ def parameter_update_correlation(
     before=previous(parameter.raw),
 )
 def update_ratio(now: Tensor, before: Tensor | None) -> Tensor:
-    """How far each parameter moved since the previous due step, beside its size.
+    """Size of each parameter's step since the previous due step, relative to its own size.
 
     None at the first; NaN where it was zero. Healthy training is often near 1e-3.
 

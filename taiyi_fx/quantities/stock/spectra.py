@@ -149,7 +149,7 @@ for _made in (
     spectrum=output.spectrum,
 )
 def participation_ratio(spectrum: SpectrumValue) -> Tensor:
-    """How many directions the variance of the output is spread over, from 1 to C.
+    """Number of directions over which the variance of the output is spread, from 1 to C.
 
     Needs no eigenvalues: both sums are those of the covariance matrix itself. NaN for constants.
 
