@@ -275,7 +275,9 @@ def verify(db: sqlite3.Connection, file: Path) -> None:
 
 def stored_series(db: sqlite3.Connection) -> list[StoredSeries]:
     """All series of a file, by their ids."""
-    columns = ", ".join(StoredSeries._fields[:-1] if is_without_health(db) else StoredSeries._fields)
+    columns = ", ".join(
+        StoredSeries._fields[:-1] if is_without_health(db) else StoredSeries._fields
+    )
     return [
         checked(StoredSeries(*row))
         for row in db.execute(f"SELECT {columns} FROM series ORDER BY id")
