@@ -11,7 +11,7 @@ was given it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import UnionType
@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-from taiyi_fx.runs.schema import Session
+from taiyi_fx.runs.schema import Session, StoredSeries
 from taiyi_fx.runs.source import Changed
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ def reading(place: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (Changed, ImportError, MemoryError):
+    except (Changed, FileExistsError, ImportError, MemoryError):  # none of them is of a damage
         raise
     except Exception as error:
         # A message has the path as its repr has it, without the quotes.
@@ -114,6 +114,19 @@ def checked_session(session: Session) -> Session:
         if not isinstance(entry, Mapping):
             raise TypeError(f"config has the entry {str(entry)[:40]!r}")
     return session
+
+
+def numbered(series: Sequence[StoredSeries]) -> Sequence[StoredSeries]:
+    """The series of a file that is to be added to, once their ids are 1, 2, 3, ..., as made.
+
+    Raises:
+        ValueError: Ids are missing, or two series are one.
+    """
+    if [s.id for s in series] != list(range(1, len(series) + 1)):
+        raise ValueError("the ids of its series are not 1, 2, 3, ...")
+    if len({(s.mode, s.name, s.quantity) for s in series}) < len(series):
+        raise ValueError("a series is in it twice")
+    return series
 
 
 @functools.cache

@@ -2,23 +2,28 @@
 
 The head, ``run.json``, has the sessions, the series and the epochs; numbers, tensors and events
 stand in parts, a file for each flush, which are read in the order of their names.
+
+A session that resumes a run drops later steps from the parts one by one, which takes a while and may
+be cut short. So the head first says from which step on rows count no longer, and in which parts. A
+head is replaced as a whole: at each moment a reader sees the run before the cut, or after it.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, reading
+from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, numbered, reading
 from taiyi_fx.runs.schema import (
+    CUT,
     OUTLINE,
     PARQUET,
     SESSIONS,
@@ -63,13 +68,14 @@ class ParquetSource:
     @names_the_file
     def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
-        return [checked(StoredSeries(*row)) for row in read_head(self._folder)["series"]]
+        rows = read_head(self._folder)["series"]
+        return [checked(StoredSeries(*row)) for row in rows]
 
     @names_the_file
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
         names = ["step", "epoch", "series", "value"]
-        which = None if series is None else [("series", "in", series)]
+        which = [] if series is None else [("series", "in", series)]
         table = self._read("points", names, which)
         return Points(*(table.column(name).to_numpy() for name in names))
 
@@ -82,10 +88,12 @@ class ParquetSource:
         names = ["series", "step", "value"]
         if mark and mark != _mark(self._folder / mark[0]):
             raise Changed
+        with reading(self.place):
+            cut = cut_of(read_head(self._folder))
         for part in parts(self._folder, "points"):
             if not mark or part.name > mark[0]:
                 ends = _mark(part)
-                table = self._part(part, "points", names)
+                table = self._part(part, "points", names, cut.of(part))
                 series, step, value = (table.column(name).to_numpy() for name in names)
                 yield Slice(series, step, value, ends)
 
@@ -159,14 +167,16 @@ class ParquetSource:
     def close(self) -> None:
         """Does nothing: no file is held open."""
 
-    def _read(self, kind: str, names: list[str], filters: Any = None) -> Any:  # pyarrow's own
+    def _read(self, kind: str, names: list[str], filters: Filters = ()) -> Any:  # pyarrow's own
+        cut = cut_of(read_head(self._folder))
         none = schema(kind).empty_table().select(names)
-        found = [self._part(part, kind, names, filters) for part in parts(self._folder, kind)]
+        every = parts(self._folder, kind)
+        found = [self._part(part, kind, names, [*filters, *cut.of(part)]) for part in every]
         return pyarrow("pyarrow").concat_tables([none, *found])
 
-    def _part(self, part: Path, kind: str, names: list[str], filters: Any = None) -> Any:
+    def _part(self, part: Path, kind: str, names: list[str], filters: Filters = ()) -> Any:
         """Columns of a part, once they are of their types and have no gaps."""
-        table = read_part(part, columns=names, filters=filters)
+        table = read_part(part, columns=names, filters=list(filters) or None)
         for name in names:
             known = schema(kind).field(name)
             if name not in table.column_names or table.schema.field(name).type != known.type:
@@ -176,6 +186,42 @@ class ParquetSource:
             if table.column(name).null_count and name != "integer":
                 raise ValueError(f"{str(part)!r} is damaged: the column {name} has gaps")
         return table
+
+
+Filters = Sequence[tuple[str, str, Any]]
+"""Conditions on rows, as pyarrow takes them."""
+
+
+class Cut(NamedTuple):
+    """The rows that count no longer: those from a step on, in parts below a number."""
+
+    number: int
+    step: int
+
+    def of(self, part: Path) -> Filters:
+        """The rows of a part that count."""
+        return [("step", "<", self.step)] if part_number(part) < self.number else []
+
+
+def cut_of(head: Mapping[str, Any]) -> Cut:
+    """The cut that a session began; one of no part where it was done.
+
+    Raises:
+        TypeError: It is no pair of numbers.
+    """
+    return checked(Cut(*head.get(CUT, (0, 0))))
+
+
+def part_number(part: Path) -> int:
+    """The number of a part, by its name.
+
+    Raises:
+        ValueError: It has none.
+    """
+    number = part.stem.rpartition("-")[2]
+    if not (number.isascii() and number.isdigit()):
+        raise ValueError(f"{str(part)!r} is no part of a run: its name has no number")
+    return int(number)
 
 
 def read_head(folder: Path) -> dict[str, Any]:
@@ -196,6 +242,16 @@ def read_head(folder: Path) -> dict[str, Any]:
         if not isinstance(head.get(part), list):
             raise ValueError(f"{str(file)!r} is damaged: it has no {part}")
     return head
+
+
+def stored_series(head: Mapping[str, Any]) -> Sequence[StoredSeries]:
+    """All series of a run that is to be added to.
+
+    Raises:
+        TypeError: A part of one is of another type.
+        ValueError: Ids are missing, or two series are one.
+    """
+    return numbered([checked(StoredSeries(*row)) for row in head["series"]])
 
 
 def read_part(part: Path, **options: Any) -> Any:  # pyarrow's own

@@ -23,6 +23,9 @@ PARQUET = "run.json"
 SESSIONS = "lives"
 """The key of the sessions in that file: the word of schema 1, so that runs of it stay readable."""
 
+CUT = "cut"
+"""The key of the cut in that file, while a session that resumes the run drops later steps."""
+
 OUTLINE = "outline.json"
 """The file beside them with the outline of the model."""
 

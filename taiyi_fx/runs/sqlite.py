@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, reading
+from taiyi_fx.runs.journal import journal_of, refuse_super_journal
 from taiyi_fx.runs.schema import (
     APPLICATION,
     VERSION,
@@ -48,6 +49,10 @@ _LIMIT_SECONDS = 300.0
 """The time after which a query is stopped: in a file of someone else's it may have no end."""
 _STEPS_BETWEEN_CHECKS = 1_000_000
 """Instructions of SQLite's machine between two looks at the clock: some ten milliseconds."""
+
+_TRIES = 20
+_LOG_HEAD = 32
+"""The bytes of a write-ahead log's head, with salts that change as it begins anew."""
 
 _TABLES = ("run", "series", "point", "tensor", "event", "epoch", "outline")
 
@@ -206,6 +211,7 @@ class SqliteSource:
             self._copies.cleanup()
 
     def _connect(self) -> sqlite3.Connection:
+        refuse_super_journal(self._file)
         db = _opened(f"{self._file.as_uri()}?mode=ro")
         try:
             db.execute("SELECT 1 FROM sqlite_master").fetchone()
@@ -215,20 +221,39 @@ class SqliteSource:
         ) as error:  # SQLite's messages quote the file
             db.close()
             if "unable to open" in str(error) or "readonly" in str(error):
-                return self._connect_read_only()
+                return self._connect_to_copy()
             raise damaged(self._file, error) from error
         return db
 
-    def _connect_read_only(self) -> sqlite3.Connection:
-        log = self._file.with_name(f"{self._file.name}-wal")
-        if not log.exists():
-            return _opened(f"{self._file.as_uri()}?mode=ro&immutable=1")
-        # A crash left numbers in the log, which SQLite can only read where it may write.
+    def _connect_to_copy(self) -> sqlite3.Connection:
+        """A connection to a copy, where SQLite would have to write to read.
+
+        A crash left a log in a folder that cannot be written to, or a journal by which an older
+        version of this package was changing the file. Without them the file may be a mixture.
+        """
         self._copies = TemporaryDirectory()
         copy = Path(self._copies.name) / self._file.name
-        shutil.copyfile(self._file, copy)
-        shutil.copyfile(log, copy.with_name(log.name))
-        return _opened(copy.as_uri())
+        for _ in range(_TRIES):
+            before = self._generation()
+            for end in ("", "-wal"):
+                _copy(self._file.with_name(self._file.name + end), copy.with_name(copy.name + end))
+            _copy(journal_of(self._file), journal_of(copy))
+            if self._generation() == before:
+                refuse_super_journal(copy)
+                return _opened(copy.as_uri())
+        raise TimeoutError(f"{str(self._file)!r} changes while it is copied, to be read: try again")
+
+    def _generation(self) -> tuple[Any, ...]:
+        """A mark that changes when a copy of the file and then of its log may not fit together.
+
+        A log that keeps its head only grows, and what is moved from it to the file is also in it.
+        """
+        log = self._file.with_name(f"{self._file.name}-wal")
+        head = b""
+        if log.exists():
+            with log.open("rb") as opened:
+                head = opened.read(_LOG_HEAD)
+        return head, _written(journal_of(self._file)), None if head else _written(self._file)
 
     @names_the_file
     def _rows(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -293,6 +318,22 @@ def _opened(address: str) -> sqlite3.Connection:
     db = sqlite3.connect(address, uri=True, check_same_thread=False)
     db.execute("PRAGMA trusted_schema = OFF")  # what a file says must not call functions
     return db
+
+
+def _copy(file: Path, copy: Path) -> None:
+    """Makes a copy of a file; none where there is no such file."""
+    copy.unlink(missing_ok=True)
+    if file.exists():
+        shutil.copyfile(file, copy)
+
+
+def _written(file: Path) -> tuple[int, int] | None:
+    """The time and the size of a file's last change; None where there is no such file."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _numbers(values: list[Any]) -> NDArray[Any]:

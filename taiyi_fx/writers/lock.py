@@ -18,9 +18,12 @@ class Lock:
     Raises:
         BlockingIOError: Another writer holds it.
         OSError: The folder cannot be written to.
+        ValueError: The file holds something, which SQLite would take for a database.
     """
 
     def __init__(self, file: Path) -> None:
+        if file.is_symlink() or (file.exists() and not _is_empty(file)):
+            raise ValueError(f"{str(file)!r} is no lock of a run, which is an empty file: delete it")
         file.touch()  # its error names the file and the reason, SQLite's would not
         # Closed by another thread, where garbage collection ends a monitor.
         self._held = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
@@ -38,3 +41,7 @@ class Lock:
     def release(self) -> None:
         """Frees the folder for another writer."""
         self._held.close()
+
+
+def _is_empty(file: Path) -> bool:
+    return file.is_file() and file.stat().st_size == 0

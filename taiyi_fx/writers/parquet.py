@@ -7,14 +7,26 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
-from taiyi_fx.runs.parquet import parts, pyarrow, read_head, read_part, schema
+from taiyi_fx.runs.damage import checked, checked_session, reading
+from taiyi_fx.runs.parquet import (
+    Cut,
+    cut_of,
+    part_number,
+    parts,
+    pyarrow,
+    read_head,
+    read_part,
+    schema,
+    stored_series,
+)
 from taiyi_fx.runs.schema import (
+    CUT,
     OUTLINE,
     PARQUET,
     SESSIONS,
@@ -78,11 +90,11 @@ class Parquet:
         with ExitStack() as undo:
             self._lock = Lock(self._folder / "parts.lock")
             undo.callback(self._lock.release)
-            self._put_head(self._begun(run))
-            known = [StoredSeries(*row) for row in self._head["series"]]
-            self._of_series = _OfSeries(known)
-            used = [*map(_number, self._parts()), *(x[3] for x in self._head["epochs"])]
-            self._first = 1 + max(used, default=-1)
+            with reading(self._folder):
+                self._begin(run)
+                known = stored_series(self._head)
+                self._of_series = _OfSeries(known)
+                self._first = self._next_number(self._head)
             self._outline = run.outline
             self._buffer = Buffer(run, known, self._commit)
             undo.pop_all()
@@ -129,23 +141,44 @@ class Parquet:
         _put(self._folder / OUTLINE, lambda sink: sink.write(text))
         self._outlined = outline
 
-    def _begun(self, run: RunInfo) -> dict[str, Any]:
-        """The head of the run, after steps of an earlier session that come again are dropped."""
-        file, start = self._folder / PARQUET, run.start_step
-        left = [*self._folder.glob("*.tmp"), *([file, *self._parts()] if self._overwrite else [])]
-        for path in left:
-            path.unlink(missing_ok=True)
-        fresh = {"version": VERSION, SESSIONS: [], "series": [], "epochs": []}
-        head = read_head(self._folder) if file.exists() else fresh
-        if start == 0:
+    def _begin(self, run: RunInfo) -> None:
+        """Begins a session: drops what comes again, and takes the head over."""
+        head = self._found()
+        if run.start_step == 0:
             self._refuse(head)
-        for part in self._parts():
-            self._cut(part, start)
-        session = Session(start, run.model, run.config, run.versions, run.seed)
-        sessions = [x for x in head[SESSIONS] if x["start_step"] < start]
-        epochs = [x for x in head["epochs"] if x[2] is None or x[2] < start]
-        every = [*sessions, session._asdict()]
-        return {**head, "version": VERSION, SESSIONS: every, "epochs": epochs}
+        sessions = [checked_session(Session(**x)) for x in head[SESSIONS]]
+        epochs = [checked(_Ended(*x)) for x in head["epochs"]]
+        stored_series(head)
+        own = Session(run.start_step, run.model, run.config, run.versions, run.seed)
+        kept = [x._asdict() for x in sessions if x.start_step < run.start_step]
+        head = {
+            **head,
+            "version": VERSION,
+            SESSIONS: [*kept, own._asdict()],
+            "epochs": [x for x in epochs if x.last is None or x.last < run.start_step],
+        }
+        cut = Cut(self._next_number(head), run.start_step)
+        self._put_head({**head, CUT: cut})
+        self._drop(cut)
+        self._put_head(head)
+
+    def _found(self) -> dict[str, Any]:
+        """The head that is there, after an earlier session's cut is done, or a new one."""
+        file = self._folder / PARQUET
+        head_last = [*reversed(self._parts()), file] if self._overwrite else []
+        for path in [*self._folder.glob("*.tmp"), *head_last]:
+            path.unlink(missing_ok=True)
+        if not file.exists():
+            if parts := self._parts():
+                raise ValueError(f"{str(parts[0])!r} is the part of a run that has no {PARQUET}")
+            return {"version": VERSION, SESSIONS: [], "series": [], "epochs": []}
+        head = read_head(self._folder)
+        self._drop(cut_of(head))
+        return {key: value for key, value in head.items() if key != CUT}
+
+    def _next_number(self, head: Mapping[str, Any]) -> int:
+        used = [*map(part_number, self._parts()), *(x[3] for x in head["epochs"])]
+        return 1 + max(used, default=-1)
 
     def _refuse(self, head: dict[str, Any]) -> None:
         """Raises if there are numbers, tensors or events."""
@@ -153,6 +186,12 @@ class Parquet:
         if steps:
             model = head[SESSIONS][-1]["model"] if head[SESSIONS] else "an unknown model"
             raise run_exists(self._folder, model, min(steps), max(steps), "Parquet")
+
+    def _drop(self, cut: Cut) -> None:
+        """Drops the rows that count no longer."""
+        for part in self._parts():
+            if part_number(part) < cut.number:
+                self._cut(part, cut.step)
 
     def _cut(self, part: Path, start: int) -> None:
         """Drops rows at a step and later ones."""
@@ -188,7 +227,7 @@ class Parquet:
         start = epochs[-1][3] if epochs else 0
         for kind in ("points", "tensors"):
             for part in parts(self._folder, kind):
-                if _number(part) >= start:
+                if part_number(part) >= start:
                     self._renumber(part, ended)
                     steps += self._steps(part) if kind == "points" else []
         ends = (min(steps), max(steps)) if steps else (None, None)
@@ -224,8 +263,13 @@ class Parquet:
         _put(part, lambda sink: self._parquet.write_table(table, sink, **options))
 
 
-def _number(part: Path) -> int:
-    return int(part.stem.rpartition("-")[2])
+class _Ended(NamedTuple):
+    """The entry of an epoch that ended, with the number of its transaction."""
+
+    number: int
+    first: int | None
+    last: int | None
+    transaction: int
 
 
 def _put(file: Path, write: Callable[[BinaryIO], object]) -> None:

@@ -6,14 +6,17 @@ import itertools
 import json
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from taiyi_fx.outline import Outline
+from taiyi_fx.runs.damage import numbered, reading
+from taiyi_fx.runs.journal import refuse_super_journal
 from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
-from taiyi_fx.runs.sqlite import damaged, is_new, is_without_health, stored_series, verify
+from taiyi_fx.runs.sqlite import is_new, is_without_health, stored_series, verify
 from taiyi_fx.writers.buffer import (
     Buffer,
     EpochEnded,
@@ -64,11 +67,14 @@ class Store:
             self._lock = Lock(folder / "run.lock")
             undo.callback(self._lock.release)
             self._file = folder / SQLITE
-            self._db = _connect(self._file, overwrite=self._overwrite)
-            undo.callback(self._db.close)
-            _begin(self._db, folder, run)
+            with reading(self._file):
+                self._db = _connect(self._file, overwrite=self._overwrite)
+                undo.callback(self._db.close)
+                self._session = _begin(self._db, folder, run)
+                known = numbered(stored_series(self._db))
+            self._inode = _inode(self._file)
             self._outline = run.outline
-            self._buffer = Buffer(run, stored_series(self._db), self._commit)
+            self._buffer = Buffer(run, known, self._commit)
             undo.pop_all()
 
     def write(self, batch: Batch) -> None:
@@ -103,12 +109,13 @@ class Store:
             return
         try:
             self._buffer.drain(is_last=True)
-            self._db.execute(INDEX)
+            self._transact(lambda: self._db.execute(INDEX))
             self._db.execute("PRAGMA busy_timeout = 0")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             # Read-only media can then hold it as one file; while others read, it stays in WAL mode.
+            # As in `_keep_a_log`, the mode changes without a journal.
             with suppress(sqlite3.OperationalError):
-                self._db.execute("PRAGMA journal_mode = DELETE")
+                self._db.execute("PRAGMA journal_mode = MEMORY")
         finally:
             self._db.close()
             self._lock.release()
@@ -118,56 +125,119 @@ class Store:
         outline = self._outline()
         if outline is self._outlined or self._buffer.is_fork:
             return
-        with _transaction(self._db):
+        text = json.dumps(outline.to_json())
+
+        def replace() -> None:
             self._db.execute("DELETE FROM outline")
-            self._db.execute("INSERT INTO outline VALUES (?)", (json.dumps(outline.to_json()),))
+            self._db.execute("INSERT INTO outline VALUES (?)", (text,))
+
+        self._transact(replace)
         self._outlined = outline
 
     def _commit(self, new: Transaction) -> None:
-        if not self._file.exists():
-            raise FileNotFoundError(f"{str(self._file)!r} was deleted, and its content is lost")
+        self._transact(lambda: self._write(new))
+
+    def _write(self, new: Transaction) -> None:
         extent = _extent(self._db)
         if self._begun[0] == new.number and self._begun[1] != extent:
             return  # it was committed already, and an interrupt came right after
         self._begun = new.number, extent
-        with _transaction(self._db):
-            self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?)", new.series)
-            for kind, group in itertools.groupby(new.items, type):
-                _WRITE[kind](self._db, group)
+        self._db.executemany("INSERT INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?)", new.series)
+        for kind, group in itertools.groupby(new.items, type):
+            _WRITE[kind](self._db, group)
+
+    def _transact(self, action: Callable[[], object]) -> None:
+        """Runs an action as a transaction, while this is the writer of the file.
+
+        The lock keeps others out, unless its file was deleted. So each transaction looks as well
+        whether the session that it belongs to is still the last one: what would be written after
+        another has begun, and has dropped steps to make them again, would be there twice.
+        """
+
+        def checked() -> None:
+            last = self._db.execute("SELECT max(rowid) FROM run").fetchone()
+            if last != (self._session,) or _inode(self._file) != self._inode:
+                raise BlockingIOError(
+                    f"another writer has taken over {str(self._file)!r}, whose lock was deleted: "
+                    "this one writes nothing more"
+                )
+            action()
+
+        if not self._file.exists():
+            raise FileNotFoundError(f"{str(self._file)!r} was deleted, and its content is lost")
+        _transact(self._db, checked)
+
+
+def _inode(file: Path) -> tuple[int, int]:
+    """The identity of a file, which one that replaces it does not have."""
+    found = file.stat()
+    return found.st_dev, found.st_ino
 
 
 def _connect(file: Path, *, overwrite: bool) -> sqlite3.Connection:
     if overwrite:
-        for end in ("", "-wal", "-shm", "-journal"):
+        for end in ("-wal", "-shm", "-journal", ""):
             file.with_name(file.name + end).unlink(missing_ok=True)
+    refuse_super_journal(file)
+    if file.is_symlink() and not file.exists():
+        raise ValueError(f"{str(file)!r} is a link to nowhere: a run would be made there")
     # Garbage collection may end a monitor, and with it this connection, in another thread.
     try:
-        return sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
         raise OSError(f"{str(file)!r} cannot be opened: {error}") from error
+    db.execute("PRAGMA trusted_schema = OFF")  # what a file says must not call functions
+    return db
 
 
-def _begin(db: sqlite3.Connection, folder: Path, run: RunInfo) -> None:
+def _begin(db: sqlite3.Connection, folder: Path, run: RunInfo) -> int:
+    """Begins a session; gives its row."""
     file = folder / SQLITE
     if not is_new(db, file):
         verify(db, file)
+        _refuse_triggers(db, file)
         if run.start_step == 0:
             _refuse(db, folder)
     try:
-        with _transaction(db):
-            if is_new(db, file):
-                _create(db)
-            elif is_without_health(db):
-                db.execute("ALTER TABLE series ADD COLUMN health TEXT DEFAULT ''")
-                db.execute(f"PRAGMA user_version = {VERSION}")
-            _cut(db, run.start_step)
-            texts = (run.model, json.dumps(run.config), json.dumps(run.versions), str(run.seed))
-            db.execute("INSERT INTO run VALUES (?, ?, ?, ?, ?)", (run.start_step, *texts))
-        db.execute("PRAGMA journal_mode = WAL")
+        _keep_a_log(db)
+        _transact(db, lambda: _add_session(db, file, run))
     except sqlite3.OperationalError as error:
         raise OSError(f"cannot write to {str(file)!r}: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise damaged(file, error) from error
+    return db.execute("SELECT max(rowid) FROM run").fetchone()[0]
+
+
+def _keep_a_log(db: sqlite3.Connection) -> None:
+    """Sets the mode in which a file is never half changed: what is new goes to a log beside it.
+
+    The mode stands in the file's first page, and SQLite would keep a rollback journal while it
+    writes that page alone. In memory the journal can do without a file: one page is written or not.
+    So a run has a rollback journal at no time, and without one no reader can miss it.
+
+    Raises:
+        sqlite3.OperationalError: The file is read by others, cannot be written to, or is on a
+            system without shared memory.
+    """
+    if db.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+        return
+    db.execute("PRAGMA journal_mode = MEMORY")
+    (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise sqlite3.OperationalError(f"it stays in the journal mode {mode}, not WAL")
+
+
+def _add_session(db: sqlite3.Connection, file: Path, run: RunInfo) -> None:
+    if is_new(db, file):
+        _create(db)
+    elif is_without_health(db):
+        db.execute("ALTER TABLE series ADD COLUMN health TEXT DEFAULT ''")
+        db.execute(f"PRAGMA user_version = {VERSION}")
+    (last,) = db.execute("SELECT coalesce(max(rowid), 0) FROM run").fetchone()
+    _cut(db, run.start_step)
+    # By the time, no session ever has the row of one that was dropped.
+    row = max(last + 1, time.time_ns())
+    texts = (run.model, json.dumps(run.config), json.dumps(run.versions), str(run.seed))
+    names = "rowid, start_step, model, config, versions, seed"
+    db.execute(f"INSERT INTO run ({names}) VALUES (?, ?, ?, ?, ?, ?)", (row, run.start_step, *texts))
 
 
 def _create(db: sqlite3.Connection) -> None:
@@ -175,6 +245,12 @@ def _create(db: sqlite3.Connection) -> None:
         db.execute(statement)
     db.execute(f"PRAGMA application_id = {APPLICATION}")
     db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _refuse_triggers(db: sqlite3.Connection, file: Path) -> None:
+    """Raises if writing would run what the file says: a run has no triggers."""
+    for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
+        raise ValueError(f"{str(file)!r} is damaged: it has the trigger {name!r}")
 
 
 def _refuse(db: sqlite3.Connection, folder: Path) -> None:
@@ -206,11 +282,13 @@ def _extent(db: sqlite3.Connection) -> tuple[int, ...]:
     return db.execute(f"SELECT {lasts}").fetchone()
 
 
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
+def _transact(db: sqlite3.Connection, action: Callable[[], None]) -> None:
+    """Runs an action as a transaction: all of it or, whatever is raised, nothing."""
+    if db.in_transaction:  # an interrupt came before the one that was under way was ended
+        db.execute("ROLLBACK")
     try:
         db.execute("BEGIN IMMEDIATE")
-        yield
+        action()
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:  # on a full disk SQLite has rolled back by itself

@@ -19,6 +19,7 @@ CELLS = [
     None, -1, 2**62, 1.5, "", "x", "[[", "[" * 2000, "{}", '[{"a": 1}]', '"text"', "null", b"\xff\xfe", b"",
     "O", "M8[s]", "[-1]", "[1e3]", "9" * 5000, "\ud7ff",
 ]  # fmt: skip
+FIRST = "rowid = (SELECT min(rowid) FROM {})"
 LEAVES = [None, -1, 2**70, 1.5, "x", [], {}, [[]], [None], {"a": 1}, True]
 
 
@@ -101,7 +102,7 @@ def test_cells_of_any_value_are_read_or_named(whole, tmp_path):
             suppress(sqlite3.IntegrityError, UnicodeEncodeError),
             db,
         ):
-            db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 1", (value,))
+            db.execute(f"UPDATE {table} SET {column} = ? WHERE {FIRST.format(table)}", (value,))
         read_or_named(lambda folder=folder: read_all(folder), folder)
 
 
@@ -127,7 +128,7 @@ def test_every_column_of_every_table_is_checked(whole, tmp_path):
             folder = tmp_path / table / column
             shutil.copytree(whole[Store], folder)
             with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
-                db.execute(f"UPDATE {table} SET {column} = x'fffe' WHERE rowid = 1")
+                db.execute(f"UPDATE {table} SET {column} = x'fffe' WHERE {FIRST.format(table)}")
             with (
                 taiyi_fx.open_run(folder) as run,
                 pytest.raises(ValueError, match=r"run.sqlite' is damaged"),

@@ -1,0 +1,133 @@
+"""Runs whose process is killed at any of its calls: they are read as a prefix, and resumed."""
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+import torch
+
+import taiyi_fx
+from taiyi_fx.records.record import Event, Record
+from taiyi_fx.writers import Batch, EpochEnd, Store
+from tests.writers.calls import calls_of, killed_at, needs_tracing
+from tests.writers.runs import FORMATS, numbers, opened
+
+pytestmark = needs_tracing
+both = pytest.mark.parametrize("kind", FORMATS)
+
+SERIES = 10
+OLD = {step: float(step) for step in range(60)}
+START = 30
+NEW = {step: float(1000 + step) for step in range(START, START + 6)}
+FEW = 12
+"""The calls at which a process is killed in the quick tests, evenly chosen."""
+
+
+def session(kind, folder, values, start=0):
+    """A whole session: opened, flushed after every second step, and closed."""
+    writer = opened(kind, folder, start_step=start)
+    for step, value in values.items():
+        tensor = Record(step, "a", "t", torch.full((2,), value))
+        event = Event(step, "warning", "a", str(value))
+        writer.write(numbers(step, [value] * SERIES, records=[tensor], events=[event]))
+        if step % 2:
+            writer.flush()
+    writer.write(Batch(0, ended=EpochEnd(0, 0, ())))
+    writer.close()
+
+
+def read(folder):
+    """The number of each step, once all of its series agree, with the tensors and the events."""
+    with taiyi_fx.open_run(folder) as run:
+        table = run.to_numpy()
+        found = dict(zip(table["step"].tolist(), table["value"].tolist(), strict=True))
+        assert table["step"].tolist() == [step for step in found for _ in range(SERIES)]
+        assert all(found[s] == v for s, v in zip(table["step"], table["value"], strict=True))
+        has_tensors = ("a", "t") in {(x.module, x.quantity) for x in run.spans()}
+        tensors = run.tensors("a", "t") if has_tensors else {}
+        events = {event.step: float(event.text) for event in run.events}
+        starts = [x.start_step for x in run.sessions]
+    return found, {step: x.tolist()[0] for step, x in tensors.items()}, events, starts
+
+
+def begins(found, whole):
+    """True if what was found is the beginning of what was written."""
+    return list(found.items()) == list(whole.items())[: len(found)]
+
+
+def check_resumed(folder):
+    """A run after a kill during its second session: as it was, or resumed and then a prefix."""
+    *found, starts = read(folder)
+    if starts == [0]:
+        assert all(x == OLD for x in found)
+    else:
+        assert starts == [0, START]
+        kept = {step: value for step, value in OLD.items() if step < START}
+        for x in found:
+            assert begins(x, {**kept, **NEW})
+            assert len(x) >= START
+
+
+def check_begun(folder):
+    """A run after a kill during its first session: none, or a prefix."""
+    try:
+        *found, starts = read(folder)
+    except FileNotFoundError as error:
+        assert "no run in" in str(error)  # noqa: PT017 - it may also be there
+    except ValueError as error:
+        assert "its run ended before it began" in str(error)  # noqa: PT017
+    else:
+        assert starts == [0]
+        assert all(begins(x, OLD) for x in found)
+
+
+def goes_on(kind, folder, start):
+    """A further session after a kill is what it would have been without."""
+    opened_again = {step: -1.0 for step in range(start, start + 3)}
+    session(kind, folder, opened_again, start)
+    before = {step: value for step, value in OLD.items() if step < start}
+    for found in read(folder)[:3]:
+        assert found == {**before, **opened_again}
+    if kind is Store:
+        with closing(sqlite3.connect(folder / "run.sqlite")) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def chosen(calls, few):
+    return range(calls) if few is None else sorted({i * (calls - 1) // (few - 1) for i in range(few)})
+
+
+amounts = pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)])
+
+
+@both
+@amounts
+def test_a_kill_during_a_resume_leaves_a_prefix_that_can_be_resumed(kind, few, tmp_path):
+    session(kind, tmp_path / "whole", OLD)
+
+    def resumed(folder):
+        return lambda: session(kind, folder, NEW, START)
+
+    counted = shutil.copytree(tmp_path / "whole", tmp_path / "counted")
+    for call in chosen(calls_of(resumed(counted)), few):
+        folder = shutil.copytree(tmp_path / "whole", tmp_path / str(call))
+        killed_at(resumed(folder), call)
+        check_resumed(folder)
+        goes_on(kind, folder, 20)
+        shutil.rmtree(folder)
+
+
+@both
+@amounts
+def test_a_kill_during_a_first_session_leaves_a_prefix_that_can_be_resumed(kind, few, tmp_path):
+    first = {step: value for step, value in OLD.items() if step < 8}
+    calls = calls_of(lambda: session(kind, tmp_path / "counted", first))
+    for call in chosen(calls, few):
+        folder = tmp_path / str(call)
+        folder.mkdir()
+        killed_at(lambda folder=folder: session(kind, folder, first), call)
+        check_begun(folder)
+        with_none = not list(folder.iterdir())
+        session(kind, folder, OLD, start=0) if with_none else None
+        shutil.rmtree(folder)
