@@ -26,6 +26,9 @@ SESSIONS = "lives"
 CUT = "cut"
 """The key of the cut in that file, while a session that resumes the run drops later steps."""
 
+WRITER = "writer"
+"""The key of a token in that file, which each writer has its own of."""
+
 OUTLINE = "outline.json"
 """The file beside them with the outline of the model."""
 

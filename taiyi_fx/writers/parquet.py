@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,6 +32,7 @@ from taiyi_fx.runs.schema import (
     PARQUET,
     SESSIONS,
     VERSION,
+    WRITER,
     Session,
     StoredSeries,
     as_bytes,
@@ -73,6 +75,7 @@ class Parquet:
         self._path = folder_of(path)
         self._overwrite = overwrite
         self._outlined: Outline | None = None
+        self._token = uuid.uuid4().hex
 
     def open(self, run: RunInfo) -> None:
         """Makes the folder, or goes on with the run that is there.
@@ -203,6 +206,7 @@ class Parquet:
             self._put_part(part, table.filter(self._arrow.array(keeps)))
 
     def _commit(self, new: Transaction) -> None:
+        self._check_is_own()
         number = self._first + new.number
         if new.series:
             # By id: after a failure the same series come again.
@@ -248,8 +252,16 @@ class Parquet:
     def _steps(self, part: Path) -> list[int]:
         return read_part(part, columns=["step"]).column("step").to_pylist()
 
+    def _check_is_own(self) -> None:
+        """Raises where another writer has begun, as where the file of the lock was deleted."""
+        if read_head(self._folder).get(WRITER) != self._token:
+            raise BlockingIOError(
+                f"another writer has taken over {str(self._folder)!r}, whose lock was deleted: "
+                "this one writes nothing more"
+            )
+
     def _put_head(self, head: dict[str, Any]) -> None:
-        text = json.dumps(head).encode()
+        text = json.dumps({**head, WRITER: self._token}).encode()
         _put(self._folder / PARQUET, lambda sink: sink.write(text))
         self._head = head
 
