@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
+
+T = TypeVar("T")
 
 Kind = Literal[
     "module",
@@ -136,11 +138,37 @@ class Outline:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Outline:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`, for data of any origin.
+
+        Raises:
+            LookupError: A part is missing.
+            TypeError: A part is of another type.
+            ValueError: It is no outline: an item stands before the one around it, or an edge leads
+                to none.
+        """
         items = tuple(map(_item_from_json, data["items"]))
-        return cls(items, tuple(Edge(*edge) for edge in data["edges"]))
+        edges = tuple(_checked(Edge(*edge), _EDGE) for edge in data["edges"])
+        for index, item in enumerate(items):
+            if not (0 <= item.parent < index or item.parent == -1 == index - 1):
+                raise ValueError(f"the item {index} of the outline is in the item {item.parent}")
+        for edge in edges:
+            if not (0 <= edge.source < len(items) and 0 <= edge.target < len(items)):
+                raise ValueError(f"an edge of the outline is from {edge.source} to {edge.target}")
+        if not items:
+            raise ValueError("the outline has no items")
+        return cls(items, edges)
 
 
+_EDGE = {"source": int, "target": int, "shape": str}
+_MARK = {"quantity": str, "schedule": str}
+_ITEM = {
+    "label": str,
+    "class_name": str,
+    "module": str,
+    "parent": int,
+    "family": str,
+    "count": int,
+}
 _PLAIN = ("label", "class_name", "module", "family", "count", "notes")
 
 
@@ -156,10 +184,30 @@ def _item_to_json(item: Item) -> dict[str, Any]:
 
 def _item_from_json(data: Mapping[str, Any]) -> Item:
     fields = {name: data[name] for name in ("kind", "parent", *_PLAIN) if name in data}
-    fields["notes"] = tuple(fields.get("notes", ()))
-    return Item(**{"label": "", **fields}, marks=_marks_from_json(data.get("marks", {})))
+    fields["notes"] = _texts(fields.get("notes", ()))
+    item = Item(**{"label": "", **fields}, marks=_marks_from_json(data.get("marks", {})))
+    if item.kind not in get_args(Kind) or _checked(item, _ITEM).count < 1:
+        raise ValueError(f"the outline has {item.count} items of the kind {item.kind!r}")
+    return item
 
 
 def _marks_from_json(data: Mapping[str, Sequence[Any]]) -> Marks:
-    read = {side: tuple(Mark(*mark) for mark in data.get(side, ())) for side in SIDES}
-    return Marks(**read, edits=tuple(data.get("edits", ())))
+    if unknown := set(data) - {*SIDES, "edits"}:
+        raise ValueError(f"the outline has marks of {unknown}")
+    read = {side: tuple(_checked(Mark(*m), _MARK) for m in data.get(side, ())) for side in SIDES}
+    return Marks(**read, edits=_texts(data.get("edits", ())))
+
+
+def _checked(made: T, kinds: Mapping[str, type]) -> T:
+    """A part of an outline, once its fields are of their types."""
+    for name, kind in kinds.items():
+        value = getattr(made, name)
+        if type(value) is not kind:
+            raise TypeError(f"{name} is {type(value).__name__} in the outline, not {kind.__name__}")
+    return made
+
+
+def _texts(values: Sequence[Any]) -> tuple[str, ...]:
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise TypeError(f"in the outline, notes and edits are texts, not {str(values)[:40]}")
+    return tuple(values)

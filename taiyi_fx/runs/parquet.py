@@ -3,9 +3,9 @@
 The head, ``run.json``, has the sessions, the series and the epochs; numbers, tensors and events
 stand in parts, a file for each flush, which are read in the order of their names.
 
-A session that resumes a run drops later steps from the parts one by one, which takes a while and may
-be cut short. So the head first says from which step on rows count no longer, and in which parts. A
-head is replaced as a whole: at each moment a reader sees the run before the cut, or after it.
+A session that resumes a run drops later steps from the parts one by one, which takes a while and
+may be cut short. So the head first says from which step on rows count no longer, and in which
+parts. A head is replaced as a whole: a reader sees the run before the cut, or after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
-from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, numbered, reading
+from taiyi_fx.runs.damage import (
+    checked,
+    checked_session,
+    damaged,
+    names_the_file,
+    numbered,
+    reading,
+)
 from taiyi_fx.runs.schema import (
     CUT,
     OUTLINE,

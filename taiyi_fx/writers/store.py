@@ -237,7 +237,9 @@ def _add_session(db: sqlite3.Connection, file: Path, run: RunInfo) -> None:
     row = max(last + 1, time.time_ns())
     texts = (run.model, json.dumps(run.config), json.dumps(run.versions), str(run.seed))
     names = "rowid, start_step, model, config, versions, seed"
-    db.execute(f"INSERT INTO run ({names}) VALUES (?, ?, ?, ?, ?, ?)", (row, run.start_step, *texts))
+    db.execute(
+        f"INSERT INTO run ({names}) VALUES (?, ?, ?, ?, ?, ?)", (row, run.start_step, *texts)
+    )
 
 
 def _create(db: sqlite3.Connection) -> None:

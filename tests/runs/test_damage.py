@@ -216,3 +216,117 @@ def test_functions_of_the_file_are_not_trusted(whole):
         assert run.source._db.execute(  # pyright: ignore
             "PRAGMA trusted_schema"
         ).fetchone() == (0,)
+
+
+def resume_or_named(kind, folder):
+    """Resumes a damaged run; an error has to name the run, here as in reading."""
+
+    def resume():
+        writer = opened(kind, folder, start_step=1)
+        try:
+            writer.write(numbers(1, [1.0, 2.0, 3.0]))
+            writer.write(Batch(0, ended=EpochEnd(0, 1, ())))
+            writer.flush()
+        finally:
+            writer.close()
+
+    read_or_named(resume, folder)
+
+
+@pytest.mark.parametrize("kind", [Store, Parquet])
+def test_bytes_of_any_value_are_resumed_or_named(kind, whole, tmp_path):
+    for folder, rng in damaged(whole[kind], tmp_path, 150 if kind is Store else 60):
+        file = rng.choice([f for f in sorted(folder.iterdir()) if f.suffix != ".lock"])
+        data = bytearray(file.read_bytes())
+        for _ in range(rng.choice([1, 4, 64])):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        file.write_bytes(bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))
+        resume_or_named(kind, folder)
+
+
+def test_cells_of_any_value_are_resumed_or_named(whole, tmp_path):
+    with closing(sqlite3.connect(whole[Store] / "run.sqlite")) as db:
+        tables = [
+            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        cells = [(t, row[1]) for t in tables for row in db.execute(f"PRAGMA table_info({t})")]
+    for folder, rng in damaged(whole[Store], tmp_path, 200):
+        (table, column), value = rng.choice(cells), rng.choice(CELLS)
+        with (
+            closing(sqlite3.connect(folder / "run.sqlite")) as db,
+            suppress(sqlite3.IntegrityError, UnicodeEncodeError),
+            db,
+        ):
+            db.execute(f"UPDATE {table} SET {column} = ? WHERE {FIRST.format(table)}", (value,))
+        resume_or_named(Store, folder)
+
+
+@pytest.mark.parametrize("name", ["run.json", "outline.json"])
+def test_any_json_is_resumed_or_named(name, whole, tmp_path):
+    for folder, rng in damaged(whole[Parquet], tmp_path, 100):
+        data = json.loads((folder / name).read_text())
+        *path, last = rng.choice(list(leaves(data)))
+        place = data
+        for key in path:
+            place = place[key]
+        place[last] = rng.choice(LEAVES)
+        (folder / name).write_text(json.dumps(data))
+        resume_or_named(Parquet, folder)
+
+
+@pytest.mark.parametrize("number", ["x", "²", ""])
+def test_a_part_without_a_number_is_named(number, whole, tmp_path):
+    folder = shutil.copytree(whole[Parquet], tmp_path / "run")
+    (part,) = folder.glob("points-*")
+    part.rename(folder / f"points-{number}.parquet")
+    with pytest.raises(ValueError, match=r"points-.*parquet' is no part of a run"):
+        opened(Parquet, folder, start_step=1)
+    resume_or_named(Parquet, folder)
+
+
+def test_a_trigger_is_never_run(whole, tmp_path):
+    folder = shutil.copytree(whole[Store], tmp_path / "run")
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
+        db.execute("CREATE TRIGGER t DELETE ON point BEGIN DELETE FROM event; END")
+    with pytest.raises(ValueError, match=r"run.sqlite' is damaged: it has the trigger 't'"):
+        opened(Store, folder, start_step=1)
+    with taiyi_fx.open_run(folder) as run:
+        assert len(run.events) == 1
+
+
+WRONG_OUTLINES = [
+    {"items": [{"kind": "module", "count": 0}]},
+    {"items": [{"kind": "module", "marks": [1]}]},
+    {"items": [{"kind": "modul"}]},
+    {"items": [{"kind": "module", "label": 3}]},
+    {"items": [{"kind": "module", "parent": 0}]},
+    {"items": [{"kind": "module", "parent": -2}]},
+    {"items": [{"kind": "module", "parent": 2**70}]},
+    {"items": [{"kind": "module", "parent": 0.0}]},
+    {"items": [{"kind": "module", "count": "x"}]},
+    {"items": [{"kind": "module", "notes": [3]}]},
+    {"items": [{"kind": "module", "marks": {"forward": [["q", 1]]}}]},
+    {"items": [{"kind": "module", "marks": {"edits": [None]}}]},
+    {"items": [{"kind": "module", "marks": {"sideways": []}}]},
+    {"items": [{"kind": "module"}, {"kind": "module"}]},
+    {"edges": [[0, 9]]},
+    {"edges": [[0, -1]]},
+    {"edges": [[0, 0, 3]]},
+    {"edges": [[0]]},
+    {"items": []},
+]
+
+
+@pytest.mark.parametrize("kind", [Store, Parquet])
+@pytest.mark.parametrize("wrong", WRONG_OUTLINES, ids=str)
+def test_an_outline_is_checked_as_it_is_read(kind, wrong, whole, tmp_path):
+    folder = shutil.copytree(whole[kind], tmp_path / "run")
+    right = {"items": [{"kind": "module", "parent": -1}], "edges": []}
+    text = json.dumps({**right, **wrong})
+    if kind is Parquet:
+        (folder / "outline.json").write_text(text)
+    else:
+        with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
+            db.execute("UPDATE outline SET data = ?", (text,))
+    with pytest.raises(ValueError, match=r"(run.sqlite|outline.json)' is damaged"):
+        read_outline(folder)
