@@ -314,10 +314,11 @@ class Monitor:
             _ = self.records
             self._queue.write_pending()
         finally:
-            _MONITORS.discard(self)
             self._installation.close()
             self._writers.close()
             warn_of(self._writers.pop_errors())
+        # Not after an interrupt: what it kept from being written is when the process ends.
+        _MONITORS.discard(self)
 
     def clean_mem(self) -> None:
         """Forgets all records and everything kept for quantities that span steps."""

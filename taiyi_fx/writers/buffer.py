@@ -7,13 +7,16 @@ when their transaction is durable. Three things make this less simple than it so
   the oldest numbers are dropped, and an event in the run says so.
 - An interrupt may come between the moment when a transaction is durable and the moment when the
   buffer knows. So a transaction that was begun is kept and tried again as it was, under the same
-  number: the writer of the format recognizes it and writes nothing twice.
+  number: the writer of the format recognizes it and writes nothing twice. And whatever changes,
+  changes by one assignment, or one call of a list's method, of what was made beside it before: an
+  interrupt comes before it or after it.
 - A fork of the process, as a worker of a data loader is, has a copy of the buffer. It must neither
   write nor close the file.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -116,6 +119,38 @@ Commit = Callable[[Transaction], None]
 """Makes a transaction durable, once however often it comes; all of it, or it raises."""
 
 
+class _Waiting(NamedTuple):
+    """The items that wait, with all that changes as they leave.
+
+    Attributes:
+        items: In the order in which they were made; only ever added to.
+        left: The count of items that are there no longer.
+        number: That of the next transaction.
+        stored: The count of series that are durable.
+        tried: The transaction that was begun.
+    """
+
+    items: list[Item]
+    left: int
+    number: int
+    stored: int
+    tried: Transaction | None
+
+    @property
+    def taken(self) -> int:
+        """The count of items that ever came."""
+        return self.left + len(self.items)
+
+
+class _Taking(NamedTuple):
+    """A batch on its way into the buffer, where it makes the count of items that came another."""
+
+    batch: Batch
+    items: list[Item]
+    problems: list[str]
+    taken: int
+
+
 class Buffer:
     """Items that wait, in the order in which they were made. In a fork it does nothing.
 
@@ -129,10 +164,9 @@ class Buffer:
         self._commit = commit
         self._process = os.getpid()
         self._numbering = _Numbering(run, known)
-        self._items: list[Item] = []
+        self._waiting = _Waiting([], 0, 0, len(known), None)
+        self._taking: _Taking | None = None
         self._size = 0
-        self._number = 0
-        self._tried: Transaction | None = None
         self._has_failed = False
 
     @property
@@ -143,6 +177,8 @@ class Buffer:
     def add(self, batch: Batch) -> None:
         """Adds a batch; commits where too much waits, unless the last commit failed.
 
+        The batch that came last may come again, as after an interrupt: it is added once.
+
         Raises:
             ValueError: A step or an epoch has more than 64 bits, or a tensor has 10⁹ bytes; the
                 rest is taken.
@@ -150,18 +186,16 @@ class Buffer:
         """
         if self.is_fork:
             return
-        problems: list[str] = []
-        for item in self._made_of(batch):
-            problem = _problem(item)
-            if problem:
-                problems.append(problem)
-            else:
-                self._items.append(item)
-                self._size += item.size
+        taking = self._taking
+        if taking is None or taking.batch is not batch:
+            taking = self._taking = self._taking_of(batch)
+        if self._waiting.taken == taking.taken:
+            self._waiting.items.extend(taking.items)
+            self._size += sum(item.size for item in taking.items)
         if self._size >= FULL and not self._has_failed:
             self.drain()
-        if problems:
-            raise ValueError(f"not stored: {'; '.join(problems)}")
+        if taking.problems:
+            raise ValueError(f"not stored: {'; '.join(taking.problems)}")
 
     def drain(self, *, is_last: bool = False) -> None:
         """Commits everything; items that cannot be committed stay, within bounds.
@@ -176,18 +210,25 @@ class Buffer:
         if self.is_fork:
             return
         try:
-            while self._items:
-                if self._tried is None:
-                    self._tried = Transaction(
-                        self._number, self._next_items(), tuple(self._numbering.new)
-                    )
-                self._commit(self._tried)
-                self._forget(self._tried)
+            while self._waiting.items:
+                waiting = self._waiting
+                new = waiting.tried or Transaction(
+                    waiting.number, self._next_items(), self._numbering.after(waiting.stored)
+                )
+                self._waiting = waiting._replace(tried=new)
+                self._commit(new)
+                self._forget(new)
             self._has_failed = False
         except Exception as error:
             self._has_failed = True
             self._bound(error, 0 if is_last else KEPT)
             raise
+
+    def _taking_of(self, batch: Batch) -> _Taking:
+        every = [(item, _problem(item)) for item in self._made_of(batch)]
+        items = [item for item, problem in every if not problem]
+        problems = [problem for _, problem in every if problem]
+        return _Taking(batch, items, problems, self._waiting.taken)
 
     def _made_of(self, batch: Batch) -> Iterator[Item]:
         epoch = batch.epoch
@@ -209,31 +250,33 @@ class Buffer:
 
     def _forget(self, done: Transaction) -> None:
         """Removes the items that are durable."""
-        rest, size = self._items[len(done.items) :], sum(item.size for item in done.items)
-        new = self._numbering.new[len(done.series) :]
-        # Python takes interrupts at calls and loops. Here is none: all of it is done, or nothing.
-        self._items, self._tried, self._number = rest, None, done.number + 1
-        self._size -= size
-        self._numbering.new = new
+        items, left, _, stored, _ = self._waiting
+        count = len(done.items)
+        self._waiting = _Waiting(
+            items[count:], left + count, done.number + 1, stored + len(done.series), None
+        )
+        self._size = sum(item.size for item in self._waiting.items)
 
     def _next_items(self) -> list[Item]:
         """The oldest items up to a size, one at least; the end of an epoch comes alone."""
+        items = self._waiting.items
         count = size = 0
-        for item in self._items:
+        for item in items:
             size += item.size
             if count and (size > SLICE or isinstance(item, EpochEnded)):
                 break
             count += 1
             if isinstance(item, EpochEnded):
                 break
-        return self._items[:count]
+        return items[:count]
 
     def _bound(self, error: Exception, kept: int) -> None:
         """Drops the oldest numbers where there are too many, and adds an event that says so."""
-        size = sum(x.size for x in self._items if isinstance(x, (StepNumbers, StepTensor)))
+        items = self._waiting.items
+        size = sum(x.size for x in items if isinstance(x, (StepNumbers, StepTensor)))
         dropped: list[StepNumbers | StepTensor] = []
         rest: list[Item] = []
-        for item in self._items:
+        for item in items:
             if size > kept and isinstance(item, (StepNumbers, StepTensor)):
                 dropped.append(item)
                 size -= item.size
@@ -241,12 +284,13 @@ class Buffer:
                 rest.append(item)
         if not dropped:
             return
-        self._tried = None
         first, last = min(x.step for x in dropped), max(x.step for x in dropped)
         count = sum(len(x.values) if isinstance(x, StepNumbers) else x.value.size for x in dropped)
         text = f"{count:,} numbers of steps {first} to {last} could not be written and are lost"
-        self._items = [*rest, StepEvent(last, "warning", "", text)]
-        self._size = sum(item.size for item in self._items)
+        rest.append(StepEvent(last, "warning", "", text))
+        left = self._waiting.taken - len(rest)
+        self._waiting = self._waiting._replace(items=rest, left=left, tried=None)
+        self._size = sum(item.size for item in rest)
         raise BufferError(f"{text}: {error}") from error
 
 
@@ -254,19 +298,22 @@ class _Numbering:
     """The id of each series in a file."""
 
     def __init__(self, run: RunInfo, known: Sequence[StoredSeries]) -> None:
-        self.new: list[StoredSeries] = []
         self._describe = run.describe
-        self._ids = {(s.mode, s.name, from_text(s.quantity)): s.id for s in known}
+        # By their names, in the order of their ids.
+        self._series = {(s.mode, s.name, from_text(s.quantity)): s for s in known}
         self._of_tuples: dict[tuple[int, Mode], tuple[Sequence[Series], list[int]]] = {}
+
+    def after(self, count: int) -> tuple[StoredSeries, ...]:
+        """The series but the first ones."""
+        return tuple(itertools.islice(self._series.values(), count, None))
 
     def of(self, series: Series, mode: Mode) -> int:
         key = (mode, *series)
-        if key not in self._ids:
-            self._ids[key] = len(self._ids) + 1
+        if key not in self._series:
             module, call, quantity, *facts = self._describe(series)
             texts = to_text(module), call, to_text(quantity), mode, *facts
-            self.new.append(StoredSeries(self._ids[key], *texts))
-        return self._ids[key]
+            self._series[key] = StoredSeries(len(self._series) + 1, *texts)
+        return self._series[key].id
 
     def of_all(self, series: Sequence[Series], mode: Mode) -> list[int]:
         # The same tuple comes at each step: finding it by identity saves a thousand look-ups.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TextIO
 
-from taiyi_fx.writers.protocol import RunInfo
+from taiyi_fx.writers.protocol import Batch, RunInfo
 
 
 class Continued:
@@ -26,10 +26,27 @@ class Continued:
         if self._path.exists():
             self._cut(keep)
         self.file = _open(self._path, "a")
+        self._taking: tuple[Batch | None, int] = (None, 0)
 
-    def pass_on(self) -> None:
-        """Hands all lines to the system, so that a fork of the process holds none of them."""
+    def add(self, lines: str, batch: Batch | None = None) -> None:
+        """Adds lines, and hands them to the system, so that a fork of the process holds none.
+
+        Args:
+            lines: With their ends.
+            batch: The batch that they are of. The one that came last may come again, as after an
+                interrupt: its lines are added once.
+        """
+        if batch is None or self._taking[0] is not batch:
+            self._taking = batch, self._size()
+        else:
+            self.file.flush()
+            if self._size() > self._taking[1]:
+                return
+        self.file.write(lines)
         self.file.flush()
+
+    def _size(self) -> int:
+        return os.fstat(self.file.fileno()).st_size
 
     def flush(self) -> None:
         """Brings all lines to the disk.
@@ -64,6 +81,7 @@ class TextFile:
         overwrite: Replace what it holds where the run starts at step 0.
     """
 
+    takes_once = True
     _lines: Continued
 
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 from collections.abc import Iterator
@@ -46,18 +47,17 @@ class CSV(TextFile):
 
         self._lines = Continued(self._path, keep)
         if not self._lines.file.tell():
-            self._lines.file.write(",".join(COLUMNS) + "\n")
-            self._lines.pass_on()
-        # All texts are quoted, as names may hold ends of lines.
-        how = {"quoting": csv.QUOTE_NONNUMERIC, "lineterminator": "\n"}
-        self._rows = csv.writer(self._lines.file, **how)
+            self._lines.add(",".join(COLUMNS) + "\n")
 
     def write(self, batch: Batch) -> None:
         """Adds a line for each record."""
-        self._rows.writerows(
+        lines = io.StringIO(newline="")
+        # All texts are quoted, as names may hold ends of lines.
+        rows = csv.writer(lines, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+        rows.writerows(
             (r.step, batch.epoch, r.mode, r.module, r.quantity, _cell(r.value)) for r in batch
         )
-        self._lines.pass_on()
+        self._lines.add(lines.getvalue(), batch)
 
 
 def _cell(value: Value) -> float | int | str:

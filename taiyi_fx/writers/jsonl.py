@@ -54,13 +54,21 @@ class JSONL(TextFile):
 
     def write(self, batch: Batch) -> None:
         """Adds a line for each record, event, and series of an epoch that ended."""
+        self._last = max([self._last, *(record.step for record in batch)])
+        lines = "".join(f"{_ENCODE(entry)}\n" for entry in self._entries(batch))
+        self._lines.add(lines, batch)
+
+    def _entries(self, batch: Batch) -> Iterator[dict[str, Any]]:
         for record in batch:
-            self._last = max(self._last, record.step)
-            self._add(_entry(record, batch.epoch))
+            yield _entry(record, batch.epoch)
         for step, kind, module, text in batch.events:
-            self._add(
-                {"step": step, "epoch": batch.epoch, "event": kind, "module": module, "text": text}
-            )
+            yield {
+                "step": step,
+                "epoch": batch.epoch,
+                "event": kind,
+                "module": module,
+                "text": text,
+            }
         for summary in batch.ended.summaries if batch.ended else ():
             statistics = {
                 name: json_value(value) for name, value in dataclasses.asdict(summary).items()
@@ -68,11 +76,7 @@ class JSONL(TextFile):
             series = {
                 name: statistics.pop(name) for name in ("epoch", "mode", "module", "quantity")
             }
-            self._add({"step": self._last, **series, "summary": statistics})
-        self._lines.pass_on()
-
-    def _add(self, entry: dict[str, Any]) -> None:
-        self._lines.file.write(_ENCODE(entry) + "\n")
+            yield {"step": self._last, **series, "summary": statistics}
 
 
 def _entry(record: Record, epoch: int) -> dict[str, Any]:

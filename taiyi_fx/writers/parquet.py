@@ -71,6 +71,8 @@ class Parquet:
         ValueError: The path is empty.
     """
 
+    takes_once = True
+
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = folder_of(path)
         self._overwrite = overwrite
@@ -132,8 +134,10 @@ class Parquet:
             return
         try:
             self._buffer.drain(is_last=True)
-        finally:
+        except Exception:
             self._lock.release()
+            raise
+        self._lock.release()  # not after an interrupt: what still waits is written when it comes
 
     def _keep_outline(self) -> None:
         """Writes the outline where it has changed."""

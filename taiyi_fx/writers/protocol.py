@@ -107,6 +107,9 @@ class Writer(Protocol):
     All is called from the thread that calls `Monitor.track`. An exception in a writer
     becomes one warning with the writer's name and never ends the run; the next batch comes as ever.
     An import that fails, or a place that cannot be written to, belongs into `open`.
+
+    An interrupt may come while a batch is written. A writer that has the attribute
+    ``takes_once = True`` is then given the same batch once more, and takes it once.
     """
 
     def open(self, run: RunInfo) -> None:

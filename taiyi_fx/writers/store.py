@@ -47,11 +47,14 @@ class Store:
         ValueError: The path is empty.
     """
 
+    takes_once = True
+
     def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         self._path = folder_of(path)
         self._overwrite = overwrite
         self._begun: tuple[int, tuple[int, ...]] = (-1, ())
         self._outlined: Outline | None = None
+        self._is_done = False
 
     def open(self, run: RunInfo) -> None:
         """Makes the file, or opens the one that is there to add to it.
@@ -108,17 +111,27 @@ class Store:
         if self._buffer.is_fork:
             return
         try:
-            self._buffer.drain(is_last=True)
-            self._transact(lambda: self._db.execute(INDEX))
-            self._db.execute("PRAGMA busy_timeout = 0")
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            # Read-only media can then hold it as one file; while others read, it stays in WAL mode.
-            # As in `_keep_a_log`, the mode changes without a journal.
-            with suppress(sqlite3.OperationalError):
-                self._db.execute("PRAGMA journal_mode = MEMORY")
-        finally:
-            self._db.close()
-            self._lock.release()
+            if not self._is_done:
+                self._finish()
+        except Exception:
+            self._release()
+            raise
+        self._release()  # not after an interrupt: what still waits is written when it comes again
+
+    def _finish(self) -> None:
+        self._buffer.drain(is_last=True)
+        self._transact(lambda: self._db.execute(INDEX))
+        self._db.execute("PRAGMA busy_timeout = 0")
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        # Read-only media can then hold it as one file; while others read, it stays in WAL mode.
+        # As in `_keep_a_log`, the mode changes without a journal.
+        with suppress(sqlite3.OperationalError):
+            self._db.execute("PRAGMA journal_mode = MEMORY")
+
+    def _release(self) -> None:
+        self._is_done = True
+        self._db.close()
+        self._lock.release()
 
     def _keep_outline(self) -> None:
         """Commits the outline where it has changed."""

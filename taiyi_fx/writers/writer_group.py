@@ -28,6 +28,7 @@ class WriterGroup:
         self._reported: set[tuple[int, str]] = set()
         self._failures: list[str] = []
         self._flushed = time.monotonic()
+        self._delivery: _Delivery | None = None
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._open)
@@ -71,24 +72,42 @@ class WriterGroup:
         self.close()
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch to all."""
-        self._each(self._open, lambda writer: writer.write(batch))
+        """Writes a batch to all; where an interrupt came, the rest of it is written before more."""
+        self._deliver()
+        self._delivery = _Delivery(batch)
+        self._deliver()
 
     def flush(self, *, at_once: bool = False) -> None:
         """Flushes all, where the last time is long enough ago."""
         now = time.monotonic()
         if not at_once and now - self._flushed < FLUSH_SECONDS:
             return
+        self._deliver()
         self._flushed = now
         self._each(self._open, lambda writer: writer.flush())
 
     def close(self) -> None:
         """Flushes and closes all, each once."""
-        open_ones, self._open = self._open, []
+        self._deliver()
         try:
-            self._each(open_ones, lambda writer: writer.flush())
+            self._each(self._open, lambda writer: writer.flush())
         finally:
-            self._each(open_ones, lambda writer: writer.close())
+            self._each(list(self._open), self._close)
+
+    def _close(self, writer: Writer) -> None:
+        """Closes a writer, which an interrupt leaves open, so that it can be closed once more."""
+        try:
+            writer.close()
+        except Exception:
+            self._open.remove(writer)
+            raise
+        self._open.remove(writer)
+
+    def _deliver(self) -> None:
+        """Writes what there is to write, to those who do not have it."""
+        if self._delivery is not None:
+            self._each(self._open, self._delivery.write)
+            self._delivery = None
 
     def pop_errors(self) -> list[str]:
         """The errors since the last call, each kind of each writer once, which are then dropped."""
@@ -122,3 +141,31 @@ class WriterGroup:
                 name = type(writer).__name__
                 self._failures.append(f"the writer {name} failed: {kind}: {error}")
             return False
+
+
+class _Delivery:
+    """A batch on its way to the writers; it comes to each once, also after an interrupt.
+
+    A writer may have been interrupted before it took the batch, or after. One that tells them apart
+    has ``takes_once``, and gets the batch again. Others do not: a number that is missing where the
+    training was interrupted is better than one that is there twice.
+    """
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._begun: set[int] = set()
+        self._done: set[int] = set()
+
+    def write(self, writer: Writer) -> None:
+        """Writes the batch to a writer, unless it has it."""
+        key = id(writer)
+        may_again = getattr(writer, "takes_once", False)
+        if key in self._done or (key in self._begun and not may_again):
+            return
+        self._begun.add(key)
+        try:
+            writer.write(self._batch)
+        except Exception:
+            self._done.add(key)
+            raise
+        self._done.add(key)
