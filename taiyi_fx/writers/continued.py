@@ -54,6 +54,8 @@ class Continued:
         Raises:
             OSError: The file was deleted, or cannot be written to.
         """
+        if self.file.closed:  # an interrupt came right after
+            return
         if not self._path.exists():
             raise FileNotFoundError(f"{str(self._path)!r} was deleted, and its content is lost")
         self.file.flush()
