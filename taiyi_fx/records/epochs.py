@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
@@ -65,53 +66,54 @@ class Epochs:
     def __init__(self, statistics: Statistics) -> None:
         self._make: type[_SeriesStatistics] = _Exact if statistics == "exact" else _Streaming
         self._may_wait = math.inf if statistics == "exact" else _WAITING
-        self._series: dict[tuple[str, str, Mode], _SeriesStatistics] = {}
-        self._blocks: list[Block] = []
+        # The blocks are added up beside, and both replaced at once: an interrupt doubles none.
+        self._state: tuple[_BySeries, list[Block]] = {}, []
         self.next = 0
 
     def add(self, record: Record) -> None:
         """Adds a record; records of tensors are left out."""
         if isinstance(record.value, torch.Tensor):
             return
-        self._add(record.module, record.quantity, record.mode, record.value)
+        series = ((record.module, record.quantity),)
+        self.add_block(Block(record.step, record.mode, series, (record.value,)))
 
     def add_block(self, block: Block) -> None:
         """Adds the numbers of a block."""
-        self._blocks.append(block)
-        if len(self._blocks) >= self._may_wait:
-            self._add_waiting()
+        self._state[1].append(block)
+        if len(self._state[1]) >= self._may_wait:
+            self._state = self._added_up(), []
 
-    def _add_waiting(self) -> None:
-        for _, mode, series, values in self._blocks:
+    def _added_up(self) -> _BySeries:
+        kept, blocks = self._state
+        found = copy.deepcopy(kept)
+        for _, mode, series, values in blocks:
             for (module, quantity), value in zip(series, values, strict=True):
-                self._add(module, quantity, mode, value)
-        self._blocks.clear()
-
-    def _add(self, module: str, quantity: str, mode: Mode, value: float) -> None:
-        key = module, quantity, mode
-        if key not in self._series:
-            self._series[key] = self._make()
-        self._series[key].add(float(value))
+                key = module, quantity, mode
+                if key not in found:
+                    found[key] = self._make()
+                found[key].add(float(value))
+        return found
 
     def close(self, epoch: int | None) -> list[EpochSummary]:
         """Ends the epoch under way, by default the one after the last, and gives its summaries."""
-        self._add_waiting()
         number = self.next if epoch is None else epoch
+        closed = [kept.summary(number, *key) for key, kept in self._added_up().items()]
+        self._state = {}, []
         self.next = number + 1
-        closed = [kept.summary(number, *key) for key, kept in self._series.items()]
-        self._series.clear()
         return closed
 
     def clear(self) -> None:
         """Drops the values of the epoch under way."""
-        self._blocks.clear()
-        self._series.clear()
+        self._state = {}, []
 
 
 class _SeriesStatistics(Protocol):
     def add(self, value: float) -> None: ...
 
     def summary(self, epoch: int, module: str, quantity: str, mode: Mode) -> EpochSummary: ...
+
+
+_BySeries = dict[tuple[str, str, Mode], _SeriesStatistics]
 
 
 class _Exact:

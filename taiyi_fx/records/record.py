@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
@@ -115,28 +116,29 @@ class Records(Sequence[Record]):
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.dropped = 0
-        self._made = list(records)
-        self._numbers = sum(map(_size, self._made))
-        self._blocks: list[Block] = []
+        made = list(records)
+        self._numbers = sum(map(_size, made))
+        # Replaced at once, so that an interrupt doubles and loses nothing.
+        self._state: tuple[list[Record], list[Block | Record]] = made, []
 
     @property
     def _records(self) -> list[Record]:
         # Made when first looked at: a step's numbers come by the hundred.
-        blocks, self._blocks = self._blocks, []
-        for step, mode, series, values in blocks:
-            names_and_values = zip(series, values, strict=True)
-            self._made += (Record(step, *name, value, mode) for name, value in names_and_values)
-        return self._made
+        made, new = self._state
+        if new:
+            made = [*made, *itertools.chain.from_iterable(map(_records_of, new))]
+            self._state = made, []
+        return made
 
     def append(self, record: Record) -> None:
         """Adds a record at the end."""
         self._numbers += _size(record)
-        self._records.append(record)
+        self._state[1].append(record)
 
     def append_block(self, block: Block) -> None:
         """Adds the numbers of a block at the end."""
         self._numbers += len(block.values)
-        self._blocks.append(block)
+        self._state[1].append(block)
 
     def keep(self, numbers: int) -> None:
         """Drops the oldest tenth or more where the table holds more numbers than this.
@@ -149,13 +151,13 @@ class Records(Sequence[Record]):
         allowed, last = numbers * 9 // 10, len(records)
         while last and (allowed := allowed - _size(records[last - 1])) >= 0:
             last -= 1
+        self._state = records[last:], []
         self.dropped += last
-        del records[:last]
-        self._numbers = sum(map(_size, records))
+        self._numbers = sum(map(_size, self._state[0]))
 
     def clear(self) -> None:
         """Drops all records."""
-        self._records.clear()
+        self._state = [], []
         self._numbers = 0
 
     def __len__(self) -> int:
@@ -204,14 +206,17 @@ class Records(Sequence[Record]):
 
         A number that was added as a record, or looked at as one, is a block of its own.
         """
-        for r in self._made:
-            if isinstance(r.value, (float, int)):
-                yield Block(r.step, r.mode, ((r.module, r.quantity),), (r.value,))
-        yield from self._blocks
+        for x in itertools.chain(*self._state):
+            if isinstance(x, Block):
+                yield x
+            elif isinstance(x.value, (float, int)):
+                yield Block(x.step, x.mode, ((x.module, x.quantity),), (x.value,))
 
     def of_tensors(self) -> Iterator[Record]:
         """The records of tensors, in the order in which they were made."""
-        return (r for r in self._made if not isinstance(r.value, (float, int)))
+        for x in itertools.chain(*self._state):
+            if isinstance(x, Record) and not isinstance(x.value, (float, int)):
+                yield x
 
     def grid(self, quantity: str, mode: Mode = "train") -> Grid:
         """A quantity's numbers of all modules, by step.
@@ -273,6 +278,14 @@ def as_numpy(x: Tensor) -> NDArray[Any]:
     """A tensor on the CPU as a numpy array; half precision becomes float32."""
     is_narrow = x.is_floating_point() and x.element_size() < 4
     return (x.float() if is_narrow else x).resolve_conj().resolve_neg().numpy()
+
+
+def _records_of(new: Block | Record) -> Iterable[Record]:
+    if isinstance(new, Record):
+        return (new,)
+    step, mode, series, values = new
+    pairs = zip(series, values, strict=True)
+    return [Record(step, *name, value, mode) for name, value in pairs]
 
 
 def _size(record: Record) -> int:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import taiyi_fx
-from taiyi_fx.records.record import Event, Record
+from taiyi_fx.records.epochs import Epochs
+from taiyi_fx.records.record import Block, Event, Record, Records
 from taiyi_fx.writers import CSV, JSONL, Batch, EpochEnd, Parquet, Store
 from taiyi_fx.writers.writer_group import WriterGroup
 from tests.writers.interrupts import instructions_of, interrupted_at
@@ -110,3 +111,32 @@ def test_an_interrupt_loses_and_doubles_nothing(kind, name, few, tmp_path):
             group.close()
             finds_all_once(kind, folder, [0, 1, 2])
             group.close()
+
+
+def test_an_interrupt_while_records_are_looked_at_doubles_and_loses_none():
+    def filled():
+        records = Records()
+        for step in range(3):
+            records.append_block(Block(step, "train", (("a", "q"), ("b", "q")), [1.0, 2.0]))
+        records.append(Record(3, "a", "t", torch.ones(2)))
+        return records
+
+    for place in range(instructions_of(lambda: len(filled()))):
+        records = filled()
+        interrupted_at(lambda records=records: len(records), place)
+        assert [r.step for r in records] == [0, 0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("statistics", ["exact", "streaming"])
+def test_an_interrupt_while_an_epoch_is_closed_counts_each_number_once(statistics):
+    def filled():
+        epochs = Epochs(statistics)
+        for step in range(3):
+            epochs.add_block(Block(step, "train", (("a", "q"),), [float(step)]))
+        return epochs
+
+    for place in range(instructions_of(lambda: filled().close(None))):
+        epochs = filled()
+        interrupted_at(lambda epochs=epochs: epochs.close(None), place)
+        counts = [summary.count for summary in epochs.close(None)]
+        assert counts in ([3], [])  # none where it was closed already
