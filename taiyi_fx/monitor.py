@@ -405,7 +405,7 @@ def _close_all() -> None:
     for monitor in list(_MONITORS):
         try:
             monitor.close()
-        except Exception:  # noqa: BLE001 - the others are closed all the same
+        except BaseException:  # noqa: BLE001 - the others are closed all the same
             traceback.print_exc()
 
 
