@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from taiyi_fx.outline import Outline
-from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
+from taiyi_fx.runs.packed import drop_columns, make_columns
+from taiyi_fx.runs.schema import APPLICATION, SQLITE, TABLES, VERSION, as_bytes
 from taiyi_fx.runs.sqlite import damaged, is_new, is_without_health, stored_series, verify
 from taiyi_fx.writers.buffer import (
     Buffer,
@@ -93,17 +94,18 @@ class Store:
         self._keep_outline()
 
     def close(self) -> None:
-        """Commits the rest, and makes the index by which curves are read.
+        """Commits the rest, and makes the columns that numbers are read from.
 
         Raises:
             BufferError: The rest cannot be written, and is lost.
-            sqlite3.Error: There is no room for the index.
+            sqlite3.Error: There is no room for the columns.
         """
         if self._buffer.is_fork:
             return
         try:
             self._buffer.drain(is_last=True)
-            self._db.execute(INDEX)
+            with _transaction(self._db):
+                make_columns(self._db)
             self._db.execute("PRAGMA busy_timeout = 0")
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             # Read-only media can then hold it as one file; while others read, it stays in WAL mode.
@@ -187,7 +189,8 @@ def _refuse(db: sqlite3.Connection, folder: Path) -> None:
 
 
 def _cut(db: sqlite3.Connection, start: int) -> None:
-    """Drops rows at a step and later ones, and the index, which would slow down writing."""
+    """Drops rows at a step and later ones, and all columns."""
+    drop_columns(db)
     for table in ("point", "tensor", "event"):
         db.execute(f"DELETE FROM {table} WHERE step >= ?", (start,))
     db.execute("DELETE FROM epoch WHERE last >= ?", (start,))
@@ -196,7 +199,7 @@ def _cut(db: sqlite3.Connection, start: int) -> None:
         last = f"(SELECT coalesce(max(rowid), 0) FROM {table})"
         db.execute(f"UPDATE epoch SET last_{table} = min(last_{table}, {last})")
     db.execute("DELETE FROM run WHERE start_step >= ?", (start,))
-    db.execute("DROP INDEX IF EXISTS point_of_series")
+    db.execute("DROP INDEX IF EXISTS point_of_series")  # of runs of earlier versions
 
 
 def _extent(db: sqlite3.Connection) -> tuple[int, ...]:
