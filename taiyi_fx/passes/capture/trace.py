@@ -132,7 +132,7 @@ def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
 def _with_calls(graph: fx.Graph, value: Any) -> Any:
     """An output whose named tuples are calls of their classes.
 
-    As arguments torch.fx writes them so by itself; in outputs its earlier versions write the class's
+    In arguments torch.fx writes them so by itself; in outputs its earlier versions write a class's
     bare name, which the code doesn't know.
     """
     if isinstance(value, dict):
