@@ -92,7 +92,7 @@ def _reading(folder: Path, steps: int) -> str:
     for step in range(steps):
         tool.step(step, values[step % _FLUSH])
     lines = [f"{steps * len(_SERIES):,} numbers: {np.mean(tool.seconds) * 1000:.2f} ms a step"]
-    with _timed(lines, "close, which makes the index"):
+    with _timed(lines, "close, which makes the columns"):
         tool.close()
     size = (folder / "store" / "run.sqlite").stat().st_size
     lines.append(f"{size / 1e6:.0f} MB, {size / steps / len(_SERIES):.1f} bytes a number")

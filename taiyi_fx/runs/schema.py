@@ -64,9 +64,6 @@ CREATE VIEW points AS
 """
 """A NaN is NULL in SQLite; the view says so. An integer beyond 64 bits stands as its digits."""
 
-INDEX = "CREATE INDEX IF NOT EXISTS point_of_series ON point (series, step, epoch, value)"
-"""The index by which a curve is read from one place; made when the run ends."""
-
 
 class Session(NamedTuple):
     """One process that wrote to a run: the first, or one that resumed it.

@@ -20,6 +20,7 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.damage import checked, checked_session, damaged, names_the_file, reading
 from taiyi_fx.runs.journal import journal_of, refuse_super_journal
+from taiyi_fx.runs.packed import PACKED, columns_of, packed_until, points_of, spans_of
 from taiyi_fx.runs.schema import (
     APPLICATION,
     VERSION,
@@ -37,7 +38,6 @@ _POINT = [
     ("step", np.int64),
     ("epoch", np.int64),
     ("series", np.int64),
-    ("is_nan", np.bool_),
     ("value", np.float64),
 ]
 
@@ -105,13 +105,15 @@ class SqliteSource:
     @names_the_file
     def points(self, series: Sequence[int] | None = None) -> Points:
         """Numbers of some series, by their ids, or of all."""
-        which = "" if series is None else f"WHERE series IN ({', '.join(map(str, series))})"
-        text = "SELECT rowid, step, epoch, series, value IS NULL, ifnull(CAST(value AS REAL), 0.0)"
-        # Straight from the cursor: garbage collection goes through tuples that are kept.
-        table = np.fromiter(self._cursor(f"{text} FROM point {which}"), _POINT)
+        parts = [points for points, _ in points_of(self._db, series)]
+        which = "" if series is None else f" AND series IN ({', '.join(map(str, series))})"
+        text = f"SELECT rowid, step, epoch, series, value FROM point WHERE rowid > ?{which}"
+        # Straight from the cursor: garbage collection goes through tuples that are kept. As float64
+        # numpy takes None, which is NULL, for NaN, and digits for their number.
+        table = np.fromiter(self._cursor(text, (packed_until(self._db),)), _POINT)
         table = table[np.argsort(table["rowid"], kind="stable")]
-        values = np.where(table["is_nan"], np.nan, table["value"])
-        return Points(table["step"], table["epoch"], table["series"], values)
+        parts.append(Points(*(table[name] for name in Points._fields)))
+        return Points(*map(np.concatenate, zip(*parts, strict=True)))
 
     def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
         """All numbers, or those after an earlier slice's mark, slice by slice.
@@ -119,9 +121,12 @@ class SqliteSource:
         Raises:
             Changed: The row at the mark is gone, or another one.
         """
-        # As float64 numpy takes None, which is NULL, for NaN, and digits for their number.
         text = "SELECT step, series, value FROM point WHERE rowid > ? AND rowid <= ? ORDER BY rowid"
         done = self._verified(mark)
+        packed = points_of(self._db, after=done)
+        while points := self._next(packed):
+            numbers, done = points
+            yield Slice(numbers.series, numbers.step, numbers.value, (done, *self._point(done)))
         while done < (last := self._last_point()):
             until = min(done + _SLICE, last)
             with reading(self._file):
@@ -130,6 +135,10 @@ class SqliteSource:
             names = ("series", "step", "value")
             series, step, value = (np.ascontiguousarray(table[name]) for name in names)
             yield Slice(series, step, value, (done, *self._point(done)))
+
+    def _next(self, packed: Iterator[tuple[Points, int]]) -> tuple[Points, int] | None:
+        with reading(self._file):
+            return next(packed, None)
 
     def _verified(self, mark: tuple[Any, ...]) -> int:
         """The row at a mark, where it still holds the same number."""
@@ -150,10 +159,14 @@ class SqliteSource:
     @names_the_file
     def curve(self, series: int) -> Curve:
         """The numbers of a series by step; several at one step in the order they were made."""
-        text = "SELECT step, value FROM point WHERE series = ? ORDER BY step, rowid"
-        rows = self._rows(text, (series,))
-        steps = np.array([step for step, _ in rows], np.int64)
-        return Curve(steps, _numbers([value for _, value in rows]))
+        packed = columns_of(self._db, series)
+        text = "SELECT step, value FROM point WHERE series = ? AND rowid > ? ORDER BY rowid"
+        rows = self._rows(text, (series, packed_until(self._db)))
+        steps = [*(x.step for x in packed), np.array([step for step, _ in rows], np.int64)]
+        values = [*(x.value for x in packed), _numbers([value for _, value in rows])]
+        step = np.concatenate(steps)
+        order = np.argsort(step, kind="stable")
+        return Curve(step[order], _joined([x for x in values if len(x)])[order])
 
     @names_the_file
     def arrays(self, series: int, steps: Collection[int] | None = None) -> dict[int, NDArray[Any]]:
@@ -179,9 +192,15 @@ class SqliteSource:
     @names_the_file
     def spans(self) -> dict[int, Span]:
         """The count of values of each series, with their first and last step."""
-        text = "SELECT series, count(*), min(step), max(step) FROM {} GROUP BY series"
-        rows = [row for table in ("point", "tensor") for row in self._rows(text.format(table))]
-        return merge_spans((series, checked(Span(*rest))) for series, *rest in rows)
+        text = (
+            "SELECT series, count(*), min(step), max(step) FROM {} WHERE rowid > ? GROUP BY series"
+        )
+        after = {"point": packed_until(self._db), "tensor": 0}
+        rows = [
+            row for table, last in after.items() for row in self._rows(text.format(table), (last,))
+        ]
+        every = [*spans_of(self._db), *((series, Span(*rest)) for series, *rest in rows)]
+        return merge_spans((series, checked(span)) for series, span in every)
 
     @names_the_file
     def events(self) -> list[Event]:
@@ -293,7 +312,7 @@ def verify(db: sqlite3.Connection, file: Path) -> None:
     if version > VERSION:
         raise ValueError(newer(file, version))
     kinds = dict(db.execute("SELECT name, type FROM sqlite_master"))
-    for name in _TABLES:
+    for name in (*_TABLES, *(kinds.keys() & {PACKED})):
         if kinds.get(name) != "table":
             raise ValueError(f"{str(file)!r} is damaged: {name!r} is no table")
 
@@ -334,6 +353,14 @@ def _written(file: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Numbers of one series; float64 if some of them are."""
+    kinds = {x.dtype for x in parts}
+    if not kinds or np.dtype(np.float64) in kinds:
+        return np.concatenate([np.empty(0), *(x.astype(np.float64) for x in parts)])
+    return np.concatenate(parts)
 
 
 def _numbers(values: list[Any]) -> NDArray[Any]:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from taiyi_fx.outline import Outline
-from taiyi_fx.runs.damage import numbered, reading
+from taiyi_fx.runs.damage import damaged, numbered, reading
 from taiyi_fx.runs.journal import refuse_super_journal
-from taiyi_fx.runs.schema import APPLICATION, INDEX, SQLITE, TABLES, VERSION, as_bytes
+from taiyi_fx.runs.packed import TRIGGERS, drop_columns, make_columns
+from taiyi_fx.runs.schema import APPLICATION, SQLITE, TABLES, VERSION, as_bytes
 from taiyi_fx.runs.sqlite import is_new, is_without_health, stored_series, verify
 from taiyi_fx.writers.buffer import (
     Buffer,
@@ -102,11 +103,11 @@ class Store:
         self._keep_outline()
 
     def close(self) -> None:
-        """Commits the rest, and makes the index by which curves are read.
+        """Commits the rest, and makes the columns that numbers are read from.
 
         Raises:
             BufferError: The rest cannot be written, and is lost.
-            sqlite3.Error: There is no room for the index.
+            sqlite3.Error: There is no room for the columns.
         """
         if self._buffer.is_fork:
             return
@@ -120,7 +121,10 @@ class Store:
 
     def _finish(self) -> None:
         self._buffer.drain(is_last=True)
-        self._transact(lambda: self._db.execute(INDEX))
+        try:
+            self._transact(lambda: make_columns(self._db))
+        except (OverflowError, TypeError, ValueError) as error:  # of cells that are no numbers
+            raise damaged(self._file, error) from error
         self._db.execute("PRAGMA busy_timeout = 0")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         # Read-only media can then hold it as one file; while others read, it stays in WAL mode.
@@ -178,7 +182,12 @@ class Store:
 
         if not self._file.exists():
             raise FileNotFoundError(f"{str(self._file)!r} was deleted, and its content is lost")
-        _transact(self._db, checked)
+        try:
+            _transact(self._db, checked)
+        except sqlite3.DatabaseError as error:
+            if type(error) is not sqlite3.DatabaseError:  # such as that the disk is full
+                raise
+            raise damaged(self._file, error) from error
 
 
 def _inode(file: Path) -> tuple[int, int]:
@@ -263,9 +272,10 @@ def _create(db: sqlite3.Connection) -> None:
 
 
 def _refuse_triggers(db: sqlite3.Connection, file: Path) -> None:
-    """Raises if writing would run what the file says: a run has no triggers."""
-    for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'"):
-        raise ValueError(f"{str(file)!r} is damaged: it has the trigger {name!r}")
+    """Raises if writing would run what the file says, but for a run's own triggers."""
+    for name, text in db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"):
+        if text not in TRIGGERS:
+            raise ValueError(f"{str(file)!r} is damaged: it has the trigger {name!r}")
 
 
 def _refuse(db: sqlite3.Connection, folder: Path) -> None:
@@ -278,7 +288,8 @@ def _refuse(db: sqlite3.Connection, folder: Path) -> None:
 
 
 def _cut(db: sqlite3.Connection, start: int) -> None:
-    """Drops rows at a step and later ones, and the index, which would slow down writing."""
+    """Drops rows at a step and later ones, and all columns."""
+    drop_columns(db)
     for table in ("point", "tensor", "event"):
         db.execute(f"DELETE FROM {table} WHERE step >= ?", (start,))
     db.execute("DELETE FROM epoch WHERE last >= ?", (start,))
@@ -287,7 +298,7 @@ def _cut(db: sqlite3.Connection, start: int) -> None:
         last = f"(SELECT coalesce(max(rowid), 0) FROM {table})"
         db.execute(f"UPDATE epoch SET last_{table} = min(last_{table}, {last})")
     db.execute("DELETE FROM run WHERE start_step >= ?", (start,))
-    db.execute("DROP INDEX IF EXISTS point_of_series")
+    db.execute("DROP INDEX IF EXISTS point_of_series")  # of runs of earlier versions
 
 
 def _extent(db: sqlite3.Connection) -> tuple[int, ...]:

@@ -227,8 +227,11 @@ def resume_or_named(kind, folder):
             writer.write(numbers(1, [1.0, 2.0, 3.0]))
             writer.write(Batch(0, ended=EpochEnd(0, 1, ())))
             writer.flush()
-        finally:
-            writer.close()
+        except Exception:
+            with suppress(BufferError, ValueError):  # what was not written is lost
+                writer.close()
+            raise
+        writer.close()
 
     read_or_named(resume, folder)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
-from torch import nn
+from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
 from taiyi_fx.passes.capture.function_sites import add_sites_in_python
@@ -126,7 +126,23 @@ def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
     inputs = _inputs(recorder, module, forward)
     recorder.place()
     value = interpret(recorder, forward, inputs)
-    recorder.graph.output(argument(value))
+    recorder.graph.output(_with_calls(recorder.graph, argument(value)))
+
+
+def _with_calls(graph: fx.Graph, value: Any) -> Any:
+    """An output whose named tuples are calls of their classes.
+
+    In arguments torch.fx writes them so by itself; in outputs its earlier versions write a class's
+    bare name, which the code doesn't know.
+    """
+    if isinstance(value, dict):
+        return {key: _with_calls(graph, part) for key, part in value.items()}
+    if not isinstance(value, (list, tuple)):
+        return value
+    parts = [_with_calls(graph, part) for part in value]
+    if hasattr(value, "_fields"):
+        return graph.call_function(type(value), tuple(parts))
+    return type(value)(parts)
 
 
 def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dict[str, Value]:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import struct
 import sys
+import threading
+import time
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, cast
@@ -20,7 +24,12 @@ from taiyi_fx.runs.opening import open_run
 HOST = "127.0.0.1"
 _JSON, _HTML, _BYTES = "application/json", "text/html; charset=utf-8", "application/octet-stream"
 _TEXT = "text/plain; charset=utf-8"
-_SECONDS = 30
+_CONNECTIONS = 64
+"""So many connections are open at once, each with a thread. A page has six."""
+_REQUEST_SECONDS = 30
+"""The time to send a request, from the connection or the answer before it."""
+_ANSWER_SECONDS = 120
+"""The time to take an answer."""
 _NOTHING_ELSE = "default-src 'none'"
 
 
@@ -71,16 +80,84 @@ class Server:
         self.close()
 
 
+class _Connections:
+    """The open connections: not too many, and none for ever.
+
+    A time-out of a socket begins anew with each byte, so a client that sends one now and then would
+    keep its thread. Here a whole request has one deadline, and a whole answer another. Where there
+    are too many connections, the one that waits longest for its request gives way to a new one: a
+    browser opens it again when it needs it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[socket.socket, float] = {}
+        self._answered: dict[socket.socket, float] = {}
+
+    def wait(self, connection: socket.socket) -> None:
+        """A connection has a request to send."""
+        with self._lock:
+            self._answered.pop(connection, None)
+            self._waiting.pop(connection, None)  # so that it becomes the last of them
+            self._waiting[connection] = time.monotonic() + _REQUEST_SECONDS
+            if len(self._waiting) + len(self._answered) > _CONNECTIONS:
+                self._end(next(iter(self._waiting)))
+
+    def answer(self, connection: socket.socket) -> None:
+        """A connection has an answer to take."""
+        with self._lock:
+            if self._waiting.pop(connection, None) is not None:
+                self._answered[connection] = time.monotonic() + _ANSWER_SECONDS
+
+    def forget(self, connection: socket.socket) -> None:
+        """A connection is closed."""
+        with self._lock:
+            self._waiting.pop(connection, None)
+            self._answered.pop(connection, None)
+
+    def end_late(self) -> None:
+        """Ends those that are past their deadlines."""
+        now = time.monotonic()
+        with self._lock:
+            every = [*self._waiting.items(), *self._answered.items()]
+            for connection, deadline in every:
+                if deadline < now:
+                    self._end(connection)
+
+    def _end(self, connection: socket.socket) -> None:
+        """Ends a connection; its thread then finds it closed, and ends too."""
+        self._waiting.pop(connection, None)
+        self._answered.pop(connection, None)
+        with suppress(OSError):  # the client has closed it already
+            connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Http(ThreadingHTTPServer):
     """The standard library's server, with the run and the token for its handlers."""
 
     daemon_threads = True
+    request_queue_size = 2 * _CONNECTIONS
 
     def __init__(self, address: tuple[str, int], live: LiveRun) -> None:
         self.live = live
         self.token = secrets.token_urlsafe()
+        self.connections = _Connections()
         super().__init__(address, _Handler)
         self.names = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # the base class's types
+        """Counts a connection before it gets its thread."""
+        self.connections.wait(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:  # the base class's type
+        """Closes a connection."""
+        self.connections.forget(request)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Looks after the connections, twice a second."""
+        self.connections.end_late()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # the base class's types
         """Prints an error, unless it is only that a page was closed."""
@@ -99,7 +176,17 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
-    timeout = _SECONDS
+
+    def handle_one_request(self) -> None:
+        """Answers the next request of the connection."""
+        cast("_Http", self.server).connections.wait(self.connection)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Reads the head of a request."""
+        is_whole = super().parse_request()
+        cast("_Http", self.server).connections.answer(self.connection)
+        return is_whole
 
     def do_GET(self) -> None:
         """Answers a request."""

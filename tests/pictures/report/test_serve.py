@@ -1,5 +1,6 @@
 """The server: what it answers, and to whom."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -8,11 +9,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from urllib.parse import urlsplit
 
 import pytest
 
 import taiyi_fx
+from taiyi_fx.pictures.report import serve
 from taiyi_fx.pictures.report.serve import Server
 from taiyi_fx.writers import Store
 from tests.pictures.report.decoded import Elements, columns, decoded, unframed
@@ -179,6 +182,83 @@ def test_a_page_that_is_closed_is_no_error(server, capsys):
             connection.sendall(b"GET ")
     assert answer(server)[0] == 200
     assert capsys.readouterr().err == ""
+
+
+def slow_connections(server, many):
+    """Connections that have begun a request and do not go on."""
+    address = urlsplit(server.address)
+    every = [socket.create_connection((address.hostname, address.port)) for _ in range(many)]
+    for connection in every:
+        with contextlib.suppress(ConnectionError):  # it had to give way
+            connection.sendall(b"GET /")
+    return every
+
+
+def are_closed(connections):
+    """How many of them the server has ended."""
+    return sum(is_closed(connection) for connection in connections)
+
+
+def is_closed(connection):
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def until(claim, seconds=20):
+    end = time.monotonic() + seconds
+    while not claim() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert claim()
+
+
+def test_three_hundred_slow_connections_leave_room_for_a_page(server):
+    before = threading.active_count()
+    slow = slow_connections(server, 300)
+    until(lambda: are_closed(slow) >= 300 - serve._CONNECTIONS)
+    until(lambda: threading.active_count() - before <= serve._CONNECTIONS)
+    assert answer(server)[0] == 200
+    for connection in slow:
+        connection.close()
+    until(lambda: threading.active_count() <= before)
+
+
+def test_a_request_that_never_ends_is_ended(server, monkeypatch):
+    monkeypatch.setattr(serve, "_REQUEST_SECONDS", 0.5)
+    (slow,) = slow_connections(server, 1)
+    end = time.monotonic() + 20
+    with contextlib.suppress(ConnectionError):
+        while not is_closed(slow) and time.monotonic() < end:
+            slow.send(b"x")  # a time-out for each byte would begin anew
+            time.sleep(0.05)
+    assert time.monotonic() < end
+    slow.close()
+
+
+def test_an_answer_that_is_not_taken_is_ended(server, monkeypatch):
+    monkeypatch.setattr(serve, "_ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(serve._Handler, "_answer", lambda _: huge)
+    huge = serve._Answer(serve.HTTPStatus.OK, "text/plain", bytes(100_000_000))
+    before = threading.active_count()
+    address = urlsplit(server.address)
+    slow = socket.create_connection((address.hostname, address.port))
+    slow.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    until(lambda: threading.active_count() == before + 1)
+    until(lambda: threading.active_count() == before)
+    slow.close()
+
+
+def test_a_connection_answers_many_requests(server):
+    address = urlsplit(server.address)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+    for _ in range(3):
+        connection.request("GET", address.path + "header")
+        assert connection.getresponse().read()
+    connection.close()
 
 
 def test_wrong_arguments_are_told(run, tmp_path):
