@@ -73,9 +73,9 @@ def body_under_way() -> str:
     tracer = InstructionTranslator.current_tx().output.current_tracer
     found = ""
     while tracer.parent is not None:
-        name = str(tracer.source_target)
-        if "checkpoint" not in name:
-            return name
+        own = tracer.source_fn_stack[len(tracer.parent.source_fn_stack) :]
+        if not own or "checkpoint" not in own[-1][0]:
+            return own[-1][0] if own else "a body of the compiler's own"
         tracer, found = tracer.parent, CHECKPOINT
     return found
 
