@@ -12,7 +12,6 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
@@ -25,9 +24,6 @@ Way = Literal["made here", "given", "handed through", "held by another"]
 
 Tapping = Callable[..., Any]
 """Hands on a value, given what the call was given too, with its gradient read."""
-
-_ALIASED = WeakTensorKeyDictionary()
-"""By a view that a tap handed on, the tensor that it was given: a module may return it."""
 
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
 NOT_REACHED_OF_INPUT = "no gradient reached it, or the module changed it in place"
@@ -166,7 +162,6 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
         # reading. A hook on the tensor would see the gradient of its other uses, too.
         alias = alias_of(tensor)
         alias.register_hook(functools.partial(_fold_gradient, groups))
-        _ALIASED[alias] = tensor
         return alias if value is tensor else replace_tensor(value, tensor, alias)
     if way != "made here":
         # A Function would part the tensor from its other name: were it then changed in place
@@ -178,16 +173,6 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
         return value
     tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
-
-
-def unaliased(tensor: Tensor) -> Tensor:
-    """The tensor that the model itself has where a tap gave it a view of all of it."""
-    while _ALIASED:
-        given = _ALIASED.get(tensor)
-        if given is None:
-            break
-        tensor = given
-    return tensor
 
 
 def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:

@@ -20,7 +20,6 @@ from taiyi_fx.passes.probes.eager_taps import (
     expects_gradient,
     held_by,
     tap,
-    unaliased,
 )
 from taiyi_fx.passes.probes.folds import SlotGroup, fail_all, fold, leave
 from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held
@@ -116,8 +115,6 @@ class Probe:
 
     def _with_gradient_read(self, value: Any, tensor: Tensor, given: Any, watch: Watch) -> Any:
         groups = watch.groups
-        if self.taps_output and not self.is_fresh:
-            tensor = unaliased(tensor)
         made = undressed(tensor) if self.taps_output and is_dressed(tensor) else tensor
         node = made.grad_fn if torch.is_grad_enabled() else None
         if node is None and not expects_gradient(tensor, groups):

@@ -66,7 +66,6 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
         if reading.site.port in PORTS[mark.target]
     ]
     name = probe_name(mark.target, module, call)
-    mark.meta["mark"] = mark.target
     edited = edit_at(mark.target, module, table, is_fresh=mark.meta.get("is_fresh", False))
     if edited is not None:
         made, slots = before_edit(slots)
