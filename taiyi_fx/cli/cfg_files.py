@@ -16,6 +16,15 @@ from typing import Any
 from taiyi_fx.cli.models import failure_text
 from taiyi_fx.cli.refused import Refused
 
+_LARGEST = 1_000_000
+"""Bytes of a file: a line for each of a thousand layers comes to a tenth of it."""
+
+_MOST = 100_000
+"""Values of a YAML file: some hundred bytes of aliases of aliases stand for billions."""
+
+_DEEPEST = 20
+"""Levels of lists: an entry's options have four."""
+
 
 @dataclass(frozen=True)
 class CfgFile:
@@ -60,6 +69,9 @@ def read_cfg(name: str) -> CfgFile:
     if reader is None:
         raise Refused(f"{name}: CFG ends in .py, .yaml, .yml or .toml")
     try:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise Refused(f"{name}: it has {size} bytes; a configuration has at most {_LARGEST}")
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{name}: it cannot be read: {error}") from error
@@ -104,13 +116,41 @@ def _yaml(path: Path, text: str) -> CfgFile:
     yaml = _optional("yaml", "PyYAML", "yaml")
     try:
         loader = yaml.SafeLoader(text)
-        return _of_nodes(path, loader, loader.get_single_node())
+        root = loader.get_single_node()
+        if root is not None:
+            _check_size(path, root)
+        return _of_nodes(path, loader, root)
     except RecursionError as error:
         raise Refused(f"{path}: its brackets are nested too deeply") from error
     except (yaml.YAMLError, ValueError) as error:  # the latter for such as the date 2020-13-45
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         raise Refused(f"{where}: {getattr(error, 'problem', None) or error}") from error
+
+
+def _check_size(path: Path, root: Any) -> None:  # PyYAML is untyped
+    """Refuses aliases that come to far more than is written, and nesting that no entry has."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any, depth: int) -> int:
+        line = node.start_mark.line + 1
+        if depth > _DEEPEST:
+            raise Refused(f"{path}:{line}: lists are nested deeper than {_DEEPEST}, the limit")
+        if node.id == "scalar":
+            return 1
+        if id(node) not in sizes:
+            parts = node.value
+            if node.id == "mapping":
+                parts = [part for pair in parts for part in pair]
+            sizes[id(node)] = 1 + sum(size(part, depth + 1) for part in parts)
+        if sizes[id(node)] > _MOST:
+            raise Refused(
+                f"{path}:{line}: with its aliases (*name) written out it has "
+                f"{sizes[id(node)]} values; the limit is {_MOST}"
+            )
+        return sizes[id(node)]
+
+    size(root, 1)
 
 
 def _of_nodes(path: Path, loader: Any, root: Any) -> CfgFile:  # PyYAML is untyped

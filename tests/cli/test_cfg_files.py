@@ -6,6 +6,7 @@ import pytest
 
 import taiyi_fx
 from taiyi_fx.cli.cfg_files import read_cfg
+from taiyi_fx.cli.refused import Refused
 
 WRONG = {
     "yaml": "# first\nBlok: [OutputNorm]\n\n2:\n  - MeanTID\n  - [WeightNorm, sometimes]\n",
@@ -82,3 +83,32 @@ def test_lines_are_not_guessed_where_a_file_computes_its_keys(cli, models, write
     cfg = write("c.py", 'cfg = {"Block": ["OutputNorm"]}\ncfg.update({"Blok": ["OutputNorm"]})\n')
     _, _, err = cli("check", f"{models}:net", cfg)
     assert err.startswith("c.py: cfg['Blok']: no module")
+
+
+def bomb(levels, width=9):
+    lines = ["a0: &a0 [" + ",".join("x" * width) + "]"]
+    lines += [f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * width)}]" for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+def kept(folder, name, text):
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def test_aliases_that_come_to_far_more_than_is_written_are_refused(tmp_path):
+    with pytest.raises(Refused, match=r"written out it has \d+ values; the limit is 100000"):
+        read_cfg(kept(tmp_path, "bomb.yaml", bomb(9)))
+    assert len(read_cfg(kept(tmp_path, "small.yaml", bomb(3))).cfg) == 3
+
+
+def test_an_alias_of_itself_is_refused(tmp_path):
+    with pytest.raises(Refused, match="nested deeper than 20, the limit"):
+        read_cfg(kept(tmp_path, "self.yaml", "a: &a [*a]"))
+
+
+def test_deep_nesting_and_large_files_are_refused(tmp_path):
+    with pytest.raises(Refused, match="nested deeper than 20, the limit"):
+        read_cfg(kept(tmp_path, "deep.yaml", "a: " + "[" * 30 + "]" * 30))
+    with pytest.raises(Refused, match="a configuration has at most 1000000"):
+        read_cfg(kept(tmp_path, "large.yaml", "a: [" + "x" * 1_000_000 + "]"))
