@@ -59,7 +59,7 @@ class Raw:
     def merge(self, a: State, b: State) -> State:
         """Joins along the first axis; tensors whose rows differ in shape are joined flattened."""
         x, y = a[0], b[0]
-        if x.ndim == 0 or x.shape[1:] != y.shape[1:]:
+        if not (x.ndim and y.ndim) or x.shape[1:] != y.shape[1:]:  # a scalar is a row of its own
             x, y = x.reshape(-1), y.reshape(-1)
         return (self._bounded(torch.cat([x, y])),)
 

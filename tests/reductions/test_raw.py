@@ -30,3 +30,14 @@ def test_signs_are_bytes_and_nan_has_none():
 def test_a_bound_is_positive():
     with pytest.raises(ValueError, match="max_elements must be a positive whole number, not 0"):
         Raw(max_elements=0)
+
+
+def test_scalars_of_any_number_of_micro_batches_are_joined():
+    raw = Raw()
+    state = raw.measure(torch.tensor(0.0))
+    for i in range(1, 4):
+        state = raw.merge(state, raw.measure(torch.tensor(float(i))))
+    assert state[0].tolist() == [0, 1, 2, 3]
+    halves = [raw.merge(raw.measure(x), raw.measure(x)) for x in torch.tensor([1.0, 2.0])]
+    assert raw.merge(*halves)[0].tolist() == [1, 1, 2, 2]
+    assert raw.merge(raw.measure(torch.tensor(0.0)), halves[0])[0].tolist() == [0, 1, 1]
