@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 def collecting(seed):
     """A process that lists all test ids, with its own order of sets and its own addresses."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider"]
     variables = {**os.environ, "PYTHONHASHSEED": str(seed), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [*command, "tests"],
