@@ -1,4 +1,4 @@
-"""The story in a few lines: a model and a configuration become an instrumented model."""
+"""`instrument`: a model and a configuration become an instrumented model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
             quantity on a schedule; and what `edit` returns.
         start_step: The step of the first forward.
-        record_eval: Whether forwards in evaluation mode are recorded too, apart from training.
+        record_eval: Record forwards in evaluation mode too, apart from training.
         strict: Raise what goes wrong in a quantity during training instead of warning once.
         capture: ``"whole"`` insists that the model's forward becomes one graph.
         passes: Functions of a graph and the module that its nodes name parts of, each of which
@@ -84,9 +84,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
-        TypeError: The model is no module, or a wrapper that has to come after; a group is none; or
-            a pass is none, or returned no graph.
-        ValueError: ``start_step`` is no step; a data group is given for a rank alone; with
+        TypeError: The model is not a module, or is a wrapper that has to come after; a group is not
+            a process group; or a pass is not a function, or did not return a graph.
+        ValueError: ``start_step`` is not a step; a data group is given for a rank alone; with
             ``capture="whole"``, a part of the model has to stay Python; the run's file is damaged;
             or a pass made a graph that cannot run in the model's place.
         LookupError: The graph that a pass made names a part that the model does not have.
@@ -114,7 +114,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """No garbage collection in the body: it makes many objects that stay, and drops few."""
+    """Suspends garbage collection in the body, which makes many objects that stay."""
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What `instrument` was given beside model and configuration, but for run and writers."""
+    """The options of `instrument`, but for run and writers."""
 
     record_eval: bool
     strict: bool
@@ -40,7 +40,7 @@ class Options:
 
 @dataclass
 class Instrumentation:
-    """All that belongs to an instrumented object.
+    """The state of an instrumented object.
 
     Attributes:
         compiled: The model with its probes.
@@ -94,14 +94,14 @@ class _Ours:
 
 
 class InstrumentedModule(fx.GraphModule):
-    """What `instrument` returns: a graph module that is an instance of the model's class as well.
+    """An instrumented model: a graph module that is an instance of the model's class as well.
 
     It shares the model's namespace: what is set on one is there on the other. Names of the model's
     own come before these, which `taiyi_fx.monitor_of`, `graph_of` and `capture_of` give always.
 
     Attributes:
         monitor: Schedules and records.
-        capture: What became a graph, and what stayed Python and why.
+        capture: The parts that became graphs, and those that stayed Python with the reasons.
         graph: The graph of the forward in the model's mode, with marks where probes are; edits of
             it run from the next `recompile` on.
         code: The same as Python.
@@ -117,7 +117,7 @@ class InstrumentedModule(fx.GraphModule):
 
     @_Ours
     def capture(self) -> Capture:
-        """What became a graph, and what stayed Python and why."""
+        """The parts that became graphs, and those that stayed Python with the reasons."""
         return self._instrumentation.compiled.capture
 
     @_Ours
@@ -192,7 +192,7 @@ class _Forward:
 
 
 class _Face:
-    """What has to be ours whatever the model's class has of that name: calls, copies, moves."""
+    """The methods that come before those of the model's class: calls, copies, moves."""
 
     _instrumentation: Instrumentation
 
@@ -298,7 +298,7 @@ def _class_of_face(kind: type[nn.Module], body: dict[str, Any]) -> type[Any]:
 
 
 def instrumentation_of(model: nn.Module) -> Instrumentation:
-    """What belongs to an instrumented object, or to the one that is a part of a model.
+    """The instrumentation of an instrumented object, or of the one that is a part of a model.
 
     Raises:
         LookupError: No part of the model is instrumented.
@@ -339,7 +339,7 @@ def graph_of(model: nn.Module) -> fx.Graph:
 
 
 def capture_of(model: nn.Module) -> Capture:
-    """What of an instrumented model became a graph, and why not all, found as by `monitor_of`."""
+    """The capture of an instrumented model, found as by `monitor_of`."""
     return instrumentation_of(model).compiled.capture
 
 

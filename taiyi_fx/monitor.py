@@ -42,7 +42,7 @@ class Monitor:
     """Collects the quantities of an instrumented model while it trains.
 
     Attributes:
-        missing: Why a quantity had no value when last due, by module and quantity.
+        missing: The reason for each value that was missing when last due, by module and quantity.
         epochs: Summaries of all scalar series, from each `tick_epoch`.
         non_finite: The first sites of steps that brought a NaN or an Inf, where
             ``NonFinite`` or its siblings are asked for: of each such step the first value in
@@ -100,7 +100,7 @@ class Monitor:
 
     @property
     def outline(self) -> Outline:
-        """The model as boxes within boxes, with what is read of it.
+        """The model as boxes within boxes, with its readings.
 
         What flows between forwards that stayed Python, and the shapes of what flows, are in it
         once a forward has been read.
@@ -114,12 +114,12 @@ class Monitor:
 
     @property
     def is_writing(self) -> bool:
-        """Whether writers are open, which they are from the first step on."""
+        """True if writers are open, which they are from the first step on."""
         return self._writers.are_open
 
     @property
     def info(self) -> RunInfo:
-        """What its writers are told of the run."""
+        """The facts about the run that writers are given."""
         rank = dist.get_rank() if dist.is_initialized() else 0
         config, start = self.subscriptions, self._start_step
         return run_info(self._root, self._modules, config, start, rank, self._outline)
@@ -186,8 +186,8 @@ class Monitor:
             value: A number, or a tensor of one element.
             step: The step that it belongs to; by default that of the next `track`, and for an
                 evaluation that of the last.
-            mode: Whether it belongs to training or evaluation, which are kept apart; by default
-                as the model stands.
+            mode: ``"train"`` or ``"eval"``, which are kept apart; by default the mode that the
+                model is in.
 
         Raises:
             TypeError: The value is no number, the step no whole one, or the name no text.
@@ -210,7 +210,7 @@ class Monitor:
         self._logged.append(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
-        """Closes an epoch; returns what each scalar series did in it, as is added to `epochs`.
+        """Closes an epoch; returns the summary of each scalar series, and adds it to `epochs`.
 
         Args:
             epoch: Its number, by default one more than the last.
@@ -232,7 +232,7 @@ class Monitor:
         self._open_alone()
 
     def flush(self) -> None:
-        """Has all writers make durable what they have; waits for what is being computed."""
+        """Flushes all writers; waits for values that are still being computed."""
         _ = self.records
         self._queue.write_pending(at_once=True)
 
@@ -269,7 +269,7 @@ class Monitor:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What the body calls of the model is read as one forward.
+        """Reads all calls of the model in the body as one forward.
 
         For a training that calls parts of the model, or other methods than its forward, as that of
         a GAN or of a variational autoencoder does. A call of the instrumented model needs none.
@@ -371,8 +371,8 @@ class Monitor:
     def _form(self) -> None:
         """Agrees with other ranks, if there are any, on who is joined."""
         self._is_formed = True
-        told = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
-        ranks = form(*self._groups, repr(told))
+        every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
+        ranks = form(*self._groups, repr(every))
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
         if self._writer is not None:
             self._writers.drop()
@@ -424,4 +424,4 @@ def _scalar(name: str, value: float | Tensor) -> Tensor:
         return torch.tensor(number)
     if isinstance(value, (bool, float)) or hasattr(value, "__float__"):
         return torch.tensor(float(value), dtype=torch.float64)
-    raise TypeError(f"{name!r}: a number belongs here, not {value!r}")
+    raise TypeError(f"{name!r}: the value has to be a number, not {value!r}")

@@ -55,7 +55,7 @@ def test_what_is_no_scalar_is_refused_with_its_shape():
     monitor = plain().monitor
     with pytest.raises(ValueError, match=r"'loss' has the shape \(4,\).*reduce it first"):
         monitor.log("loss", torch.ones(4))
-    with pytest.raises(TypeError, match="'loss': a number belongs here, not 'low'"):
+    with pytest.raises(TypeError, match="'loss': the value has to be a number, not 'low'"):
         monitor.log("loss", "low")
     monitor.log("loss", torch.ones(1, 1))
     assert monitor.get_output()[""]["loss"] == {0: 1.0}

@@ -37,7 +37,7 @@ class ConfigError(ValueError):
 
 
 def check(model: nn.Module, cfg: Cfg) -> Config:
-    """The checked configuration that a user's comes to, for a model.
+    """The checked configuration of a model, made of what the user wrote.
 
     Raises:
         ConfigError: Anything is wrong with it; everything that is, is listed.

@@ -1,4 +1,4 @@
-"""Work beside the training step: one thread that computes what is costly, in order."""
+"""Background work: one thread that computes costly quantities, in order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.step.work import Statistic, Work
 
 _BYTES = 2**30
-"""What may wait for the thread, over all of a monitor's steps, before `submit` waits for it."""
+"""The bytes that may wait for the thread, over all steps of a monitor, before `submit` blocks."""
 
 
 Run = Callable[[int, Sequence[Work]], Outcome]
@@ -28,8 +28,8 @@ class Job:
     """Work under way in the thread.
 
     Args:
-        future: What becomes of it.
-        works: What is computed.
+        future: The outcome to come.
+        works: The work.
         size: The bytes that it holds.
     """
 
@@ -41,11 +41,11 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """Whether its outcome is there; that of a process this one was forked from never comes."""
+        """True if the outcome is there; also in a forked process, where it will never come."""
         return self._is_lost or self._future.done()
 
     def outcome(self) -> Outcome:
-        """What became of it; waits for it."""
+        """The outcome; waits for it."""
         if self._is_lost:
             why = "it was being computed when the process was forked"
             return Outcome(failures=dict.fromkeys(self._series, why))
@@ -62,7 +62,7 @@ class Job:
 
 
 class BackgroundWorker:
-    """What one monitor has handed to the one thread of this process.
+    """The work that one monitor has submitted to the one thread of this process.
 
     Args:
         run: Computes work.
@@ -73,7 +73,7 @@ class BackgroundWorker:
         self._queue: deque[Job] = deque()
 
     def submit(self, step: int, works: Sequence[Work]) -> Job:
-        """Hands over the work of a step, whose states may be on any device.
+        """Submits the work of a step, whose states may be on any device.
 
         They are decomposed on the host.
         """
@@ -115,7 +115,7 @@ def _after(
 
 
 def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
-    """The work with its states on their way to the host, and what tells of their arrival.
+    """The work with its states on their way to the host, and the events of their arrival.
 
     On the device a decomposition would stand in the way of the next step.
     """
@@ -139,13 +139,13 @@ def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
 
 
 def _states(works: Sequence[Work]) -> Iterable[State]:
-    """What was read, each once."""
+    """The states of all statistics, each once."""
     read = (work.statistics.values() for work in works if work.statistics is not None)
     return {id(s.state): in_tensors(s.state) for every in read for s in every}.values()
 
 
 def _to_host(x: Tensor) -> Tensor:
-    if x.device.type == "meta":  # nothing is there: told where its value is missed
+    if x.device.type == "meta":  # holds no data: its value is reported as missing
         return x
     return x.to("cpu", non_blocking=x.device.type == "cuda")
 

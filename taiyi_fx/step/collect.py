@@ -1,4 +1,4 @@
-"""One step's collection: from what its readings left to values on their way to the host."""
+"""Collection of one step: from the statistics of its readings to values under way to the host."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class TrackedStep:
 
     Attributes:
         step: Its number.
-        prompt: What was computed at once, on its way to the host.
-        costly: What is being computed beside the training.
+        prompt: The values computed at once, on their way to the host.
+        costly: The job in the background; None if there is none.
         order: The place of each series among the step's records.
-        sites: Where NaN and Inf were counted, until that is told.
-        may_overflow: Whether a scaler leaves the step out if gradients are not finite.
-        failures: What went wrong so far, by series.
+        sites: The sites that counted NaN and Inf, until they are reported.
+        may_overflow: True if a scaler skips the step where gradients are not finite.
+        failures: The failures so far, by series.
     """
 
     step: int
@@ -52,7 +52,7 @@ class TrackedStep:
 
     @property
     def is_there(self) -> bool:
-        """Whether all of it is."""
+        """True if all values have arrived."""
         return self.prompt.is_there and (self.costly is None or self.costly.is_done)
 
 
@@ -60,10 +60,10 @@ class _Places(NamedTuple):
     """All calls that are due, of those seen so far.
 
     Attributes:
-        version: That of the table then.
+        version: The version of the table then.
         works: The calls.
         order: The place of each series among them.
-        sites: Where they count NaN and Inf.
+        sites: The sites that count NaN and Inf.
     """
 
     version: int
@@ -73,11 +73,11 @@ class _Places(NamedTuple):
 
 
 class Collector:
-    """Computes what is due of what the readings left.
+    """Computes the values that are due from the statistics of the readings.
 
     Args:
-        modules: The model's, by name.
-        table: Where the readings of calls are.
+        modules: The model's modules, by name.
+        table: The statistics of readings at calls.
         modes: The kinds of forwards that are read.
         strict: Raise what goes wrong.
 
@@ -104,7 +104,7 @@ class Collector:
         self.join: Join | None = None
 
     def clear(self) -> None:
-        """Forgets what is kept for quantities that span steps."""
+        """Forgets the readings kept for quantities that span steps."""
         self._prompt.clear()
         self._costly.clear()
 
@@ -117,7 +117,7 @@ class Collector:
         *,
         is_announced: bool,
     ) -> TrackedStep:
-        """Computes a step's values, the costly ones beside, and sends them to the host.
+        """Computes a step's values, costly ones in the background, and sends them to the host.
 
         Call under `torch.no_grad()`.
 
@@ -154,7 +154,7 @@ class Collector:
         return TrackedStep(step, transfer, job, order, sites, scale.may_overflow, failures)
 
     def _places_of(self, due: DueWork) -> _Places:
-        """All calls seen so far of what is due."""
+        """The work of all calls seen so far that is due."""
         known = self._places.get(due)
         if known is None or known.version != self._table.version:
             works = works_of(due.asked, self._modes, self._table)
@@ -170,7 +170,7 @@ class Collector:
         failures: dict[Series, str],
         is_announced: bool,
     ) -> Iterator[Work]:
-        """Work with what was read for it; why there is none goes to the failures."""
+        """Work with its statistics; reasons for missing ones go to the failures."""
         for work in places:
             try:
                 yield statistics.read(work)

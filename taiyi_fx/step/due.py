@@ -1,4 +1,4 @@
-"""What is due at a step: one piece of work for each combination of due schedules."""
+"""The work due at a step, made once for each combination of due schedules."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from taiyi_fx.step.work import Asked
 
 @dataclass(frozen=True, eq=False)
 class DueWork:
-    """What one combination of due schedules asks for.
+    """The work of one combination of due schedules.
 
     Attributes:
-        asked: What `track` has to look at, in the model's order.
-        parameters: What is read of parameters and buffers.
-        readings: What the forwards before it have to read.
+        asked: The subscriptions for `track`, in the order of the model's modules.
+        parameters: The readings of parameters and buffers.
+        readings: The readings that forwards before `track` have to make.
     """
 
     asked: tuple[Asked, ...]
@@ -30,11 +30,11 @@ class DueWork:
 
 
 class DueTable:
-    """What is due at each step of a run; each combination is made when first needed.
+    """The work due at each step of a run; each combination is made when first needed.
 
     Args:
-        subscriptions: All that is asked for.
-        modules: The model's, by name.
+        subscriptions: All subscriptions.
+        modules: The model's modules, by name.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class DueTable:
         self._latest: tuple[int, DueWork] | None = None
 
     def at(self, step: int) -> DueWork:
-        """What a step asks for."""
+        """The work due at a step."""
         if self._latest is None or self._latest[0] != step:
             self._latest = step, self._found(step)
         return self._latest[1]

@@ -1,4 +1,4 @@
-"""Quantities computed from what was read: one lane of work, in the order of its steps."""
+"""Evaluation of quantities from statistics, in the order of steps."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ copied."""
 
 
 class Finished:
-    """Values made of states; those of equal readings of one state are made once."""
+    """A cache of finished values: equal readings of one state are finished once."""
 
     def __init__(self) -> None:
         self._values: dict[Hashable, tuple[Any, Any]] = {}
 
     def of(self, statistics: Sequence[Statistic]) -> Any:
-        """What a quantity's function takes: of one, or of several of one kind as one."""
+        """The finished value of one statistic, or of several of one kind, stacked."""
         # Probes that were fused fold the same state into each of their slots.
         key = tuple([id(s.state) for s in statistics]), statistics[0].factor
         if key not in self._values:
@@ -43,7 +43,7 @@ class Finished:
 
 
 class Evaluator:
-    """Computes quantities; keeps what those that span steps need from one to the next."""
+    """Computes quantities; keeps the readings that quantities over several steps need."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
@@ -56,7 +56,7 @@ class Evaluator:
         self._previous.clear()
 
     def start(self, step: int, works: Sequence[Work], also: Sequence[Column] = ()) -> Transfer:
-        """Computes everything and sends it to the host, with what else is on its way there.
+        """Computes all work and sends the values to the host, together with other columns.
 
         Call under `torch.no_grad()`.
 
@@ -80,7 +80,7 @@ class Evaluator:
 
     @torch.no_grad()
     def run(self, step: int, works: Sequence[Work]) -> Outcome:
-        """Computes everything and waits for it.
+        """Computes all work and waits for the values.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
@@ -118,19 +118,19 @@ class Evaluator:
         yield from _columns_of_one(computed, step, work, work.series)
 
     def _earlier(self, work: Work, name: str, ago: int, now: Any) -> Any:
-        """What a reading was some due steps before; None before there were as many."""
+        """The value of a reading some due steps before; None until there were as many."""
         key = work.asked, work.mode, work.call, name
         kept = self._previous.setdefault(key, [])
         kept.append(now)
         return kept.pop(0) if len(kept) > ago else None
 
     def _forget(self, work: Work) -> None:
-        """What was read before is no longer that of the last due step."""
+        """Drops the previous values: they are no longer those of the last due step."""
         for name in work.asked.quantity.sources:
             self._previous.pop((work.asked, work.mode, work.call, name), None)
 
     def _windowed(self, work: Work, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Adds this step to the window; at emission, the window's readings stacked."""
+        """Adds this step to the window; when a value is due, returns its readings stacked."""
         key = work.asked, work.mode, work.call
         window = self._windows.setdefault(key, [])
         sources = work.asked.quantity.sources
@@ -143,7 +143,7 @@ class Evaluator:
 
 
 def group_of(work: Work) -> Hashable:
-    """What works have in common that a quantity could be asked for at once; None of one alone."""
+    """The key of works that a batched quantity can compute in one call; None for work alone."""
     asked = work.asked
     if not asked.quantity.batched or not work.is_emitted:
         return None
@@ -155,7 +155,7 @@ def group_of(work: Work) -> Hashable:
 def columns_of_many(
     computed: Any, step: int, works: Sequence[Work], series: tuple[Series, ...]
 ) -> list[Column] | None:
-    """What a batched quantity gave; None if that is not one number for each work."""
+    """The columns of a batched quantity; None if it did not return one number for each work."""
     parts = {"": computed} if isinstance(computed, Tensor) else computed
     for part in parts.values():
         if part.shape != (len(works),) or part.is_complex():
@@ -167,7 +167,7 @@ def columns_of_many(
 
 
 def _kind(work: Work) -> Hashable:
-    """What two works have in common that are computed together; None of one that is alone."""
+    """The key of works that are computed in one call; None for work to compute alone."""
     group = group_of(work)
     if group is None or work.statistics is None:
         return None
@@ -192,7 +192,7 @@ def _computed_together(step: int, works: Sequence[Work], finished: Finished) -> 
 
 
 def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
-    """Works that have a value of the whole model together, by its series."""
+    """The works behind each value of the whole model, by its series."""
     found: dict[tuple[Any, Mode], list[Work]] = {}
     for work in works:
         asked = work.asked

@@ -1,4 +1,4 @@
-"""Why a series has no value at a step, in words."""
+"""The reason why a series has no value at a step, in words."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _HORIZON = 100_000
 
 @dataclass(frozen=True)
 class Known:
-    """What a monitor knows.
+    """The facts that a monitor knows.
 
     Attributes:
         modules: The model's, by name.
-        subscriptions: What was asked for.
-        records: What there is.
-        missing: Why there was nothing when last due.
+        subscriptions: The quantities that are asked for.
+        records: The records so far.
+        missing: The reason for each value that was missing when last due.
         next_step: The step to come.
     """
 
@@ -37,7 +37,7 @@ class Known:
 
 
 def explain(module: str, quantity: str, known: Known) -> str:
-    """What is known of a series: its last value, why there is none, or that it is not asked for.
+    """A text on a series: its last value, why there is none, or that it is not asked for.
 
     Raises:
         LookupError: There is no such module or quantity.
@@ -48,7 +48,7 @@ def explain(module: str, quantity: str, known: Known) -> str:
     if asked:
         return "\n".join(_of_series(module, s, known) for s in asked)
     steps = _steps(module, quantity, known)
-    if steps:  # logged by hand, or of all layers together
+    if steps:  # logged by the user, or of all layers together
         shown = f"{quantity} of {module or 'the model'!r}"
         return f"{shown}: its last value is that of step {max(steps)}"
     return _not_asked(name, quantity, here, known)
@@ -99,5 +99,5 @@ def _not_asked(name: str, quantity: str, here: Sequence[Subscription], known: Kn
             found.for_each(known.modules[name], {})
     except NotApplicable as lacking:
         kind = type(known.modules[name]).__name__
-        text += f"; nor could it be had, as {name or 'the model'!r} ({kind}) {lacking}"
+        text += f"; it is not available there, as {name or 'the model'!r} ({kind}) {lacking}"
     return text

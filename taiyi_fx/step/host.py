@@ -22,7 +22,7 @@ class Copies:
 
     @property
     def are_there(self) -> bool:
-        """Whether all have arrived."""
+        """True if all have arrived."""
         return all(copy.arrival is None or copy.arrival.query() for copy, _ in self._sent)
 
     def tensors(self) -> list[Tensor]:
@@ -39,7 +39,7 @@ def _is_elsewhere(x: Tensor) -> bool:
 
 
 class _Copy(NamedTuple):
-    """One vector of all elements from one device, and what tells of its arrival."""
+    """One vector of all elements from one device, with the event of its arrival."""
 
     joined: Tensor
     arrival: torch.Event | None

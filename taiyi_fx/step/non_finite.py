@@ -1,4 +1,4 @@
-"""Which site was the first to bring a NaN or an Inf into a step."""
+"""The first site that brought a NaN or an Inf into a step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from taiyi_fx.step.work import Work
 
 
 class Sites(NamedTuple):
-    """Where NaN and Inf were counted in a step.
+    """The sites that counted NaN and Inf in a step.
 
     Attributes:
         ports: The side of the module, by the series of the counts.
-        orders: When each was read beside the others, in the same order.
+        orders: The place of each in the order of execution; as many as ports.
     """
 
     ports: Mapping[tuple[Series, Mode], Port]
@@ -31,7 +31,7 @@ class CountingSites:
 
     Args:
         works: The calls that a step asks for.
-        table: What was read at calls.
+        table: The statistics of readings at calls.
     """
 
     def __init__(self, works: Iterable[Work], table: SlotTable) -> None:
@@ -44,7 +44,7 @@ class CountingSites:
                 self._slots.append(table.at(work.mode, work.asked.module, work.call)[reading])
 
     def now(self) -> Sites | None:
-        """Those of the step that ends now; None if there are none."""
+        """The sites in the step that ends now; None if there are none."""
         # 0 where only other ranks have read
         orders = [slot.order or math.inf for slot in self._slots]
         return Sites(self._ports, orders) if orders else None
@@ -54,9 +54,9 @@ def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[N
     """The first site among values, then the first among gradients, of what was counted.
 
     Args:
-        sites: Where it was counted.
+        sites: The sites that counted.
         outcome: The counts.
-        may_overflow: Whether gradients alone are an overflow, of which a scaler takes care.
+        may_overflow: True if NaN or Inf in gradients alone is an overflow that a scaler handles.
     """
     first: dict[bool, tuple[float, NonFiniteSite]] = {}
     order_of: dict[tuple[Series, Mode], float] = {}

@@ -24,7 +24,7 @@ from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.quantities.declare import NoValue
 
 Key = tuple[str, Reading]
-"""A module's name, and what is read of its parameters or buffers."""
+"""A module's name, and a reading of its parameters or buffers."""
 
 Vectors = tuple[States, Mapping[Key, int]]
 """Statistics of many parameters, and the row of each key."""
@@ -33,10 +33,10 @@ _OWN = frozenset((nn.Parameter, Tensor))
 
 
 class ReadingUnavailable(NoValue):
-    """A reading is not there; the message says why.
+    """A reading is not available; the message says why.
 
     Attributes:
-        seen: Whether a forward passed the place all the same.
+        seen: True if a forward passed the site all the same.
     """
 
     def __init__(self, why: str, *, seen: bool = False) -> None:
@@ -45,7 +45,7 @@ class ReadingUnavailable(NoValue):
 
 
 class ParameterReadings(NamedTuple):
-    """What one reduction reads of parameters and buffers.
+    """The parameters and buffers that one reduction reads.
 
     Attributes:
         reduction: The reduction.
@@ -76,7 +76,7 @@ class ParameterReadings(NamedTuple):
 def parameter_readings(
     keys: Iterable[Key], modules: Mapping[str, nn.Module]
 ) -> tuple[ParameterReadings, ...]:
-    """What is read of parameters and buffers, by reduction."""
+    """The readings of parameters and buffers, grouped by reduction."""
     found: dict[Any, list[Key]] = {}
     for key in sorted(dict.fromkeys(keys), key=lambda key: key[1].site.port == "parameter_grad"):
         if key[1].site.port not in CALL_PORTS:
@@ -93,7 +93,7 @@ def parameter_readings(
 
 
 class ParameterStatistics:
-    """What was read of parameters and buffers in one step, on this rank.
+    """The statistics of parameters and buffers in one step, on this rank.
 
     Args:
         modules: The model's, by name.
@@ -107,7 +107,7 @@ class ParameterStatistics:
         self._vectors: dict[Any, Vectors] = {}
 
     def measure(self, of: ParameterReadings) -> None:
-        """Reads what a reduction is asked of: by one call, if it can do that."""
+        """Measures all tensors of a reduction, in one call if the reduction can do that."""
         can_together = fast_path(of.reduction, "measure_many") is not None
         if can_together and (tensors := of.own_tensors()):
             self._measure_many(of.reduction, of.rows, tensors)
@@ -122,7 +122,7 @@ class ParameterStatistics:
             self._measure(of.reduction, key, found)
 
     def of(self, key: Key) -> State | Numbers:
-        """What was read of one module.
+        """The statistic of one module.
 
         Raises:
             Exception: Whatever went wrong.
@@ -136,11 +136,11 @@ class ParameterStatistics:
         return found
 
     def vectors_of(self, reading: Reading) -> Vectors | None:
-        """All that was read together with a reading's reduction, as vectors."""
+        """All statistics measured in one call of a reading's reduction, as vectors."""
         return self._vectors.get(reading.reduction)
 
     def vectors_with(self, key: Key) -> Vectors | None:
-        """The same, if what was read of one module is among it."""
+        """The vectors that hold the statistic of one module; None if it was measured alone."""
         found = self._vectors.get(key[1].reduction)
         return found if found is not None and key in found[1] else None
 
@@ -150,9 +150,9 @@ class ParameterStatistics:
             tensors = self._tensors_of(self._modules[module], reading)
             held = of_parameters(tensors, reading.reduction, self._members)
             if not held:
-                raise ReadingUnavailable("other ranks hold it")
+                raise ReadingUnavailable("other ranks hold the tensor")
             return held
-        except Exception as error:  # noqa: BLE001 - raised where it is missed
+        except Exception as error:  # noqa: BLE001 - raised when the value is asked for
             self._found[key] = error.with_traceback(None)
             return ()
 
@@ -177,7 +177,7 @@ class ParameterStatistics:
     ) -> None:
         try:
             self._vectors[reduction] = reduction.measure_many(tensors), rows
-        except Exception:  # noqa: BLE001 - whose it is shows when each is read alone
+        except Exception:  # noqa: BLE001 - read one by one, the failing one is found
             for key, tensor in zip(rows, tensors, strict=True):
                 self._measure(reduction, key, [tensor])
 

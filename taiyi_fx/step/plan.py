@@ -1,9 +1,9 @@
-"""What a due step computes when it reads what the due step before it read: vectors, no slots.
+"""Plans of due steps that read the same as the one before: values from vectors, no slots.
 
 A step's statistics are a few vectors: those that were measured together when backward ended, those
 of parameters, and one of the numbers that single slots hold. Where each quantity finds its own in
 them is looked up once, and kept while the same is measured together. Whatever is different in one
-group of calls (no gradient came, a reading failed) leaves that group to the careful way.
+group of calls (no gradient came, a reading failed) leaves that group to the slower way by slots.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from taiyi_fx.step.work import Work, finished
 
 
 class Pool(NamedTuple):
-    """Where all numbers are that plans take of what one reduction left.
+    """The places of all numbers of one reduction that a plan takes.
 
     Attributes:
         reading: One of those that left them.
-        vectors: Which of those that were measured together they are in.
+        vectors: The indices of the measured vectors that they are in.
         within: The slots whose statistics these are.
         parameters: The rows of parameters that they are in; None if none of them are.
-        single: The slots that hold one themselves.
-        order: Of all these, one after the other, which are taken: group by group.
-        sizes: How many of these each group takes.
+        single: The slots that hold a number themselves.
+        order: The indices to take of all these, one after the other: group by group.
+        sizes: The number of indices that each group takes.
     """
 
     reading: Reading
@@ -55,12 +55,12 @@ class Pool(NamedTuple):
     def states(
         self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
     ) -> list[tuple[Tensor, ...]] | None:
-        """What each group takes, as vectors; None if something is different in this step.
+        """The statistics of each group, as vectors; None if something is different in this step.
 
         Args:
-            measured: What was measured together.
-            folded: The slots that hold something themselves, or could not be folded into.
-            statistics: What else the step left.
+            measured: The statistics that were measured together.
+            folded: The slots that hold a statistic themselves, or failed.
+            statistics: The other statistics of the step.
         """
         try:
             return self._states(measured, folded, statistics)
@@ -105,8 +105,8 @@ class Group(NamedTuple):
     Attributes:
         works: The calls.
         series: Their names in records.
-        sources: For each parameter of the quantity's function, what is read, the pool of it, and
-            which share of that.
+        sources: For each parameter of the quantity's function its name, the reading, and the
+            indices of the pool and of the share in it.
     """
 
     works: list[Work]
@@ -132,15 +132,15 @@ class Group(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is computed of vectors, as long as the same is measured together.
+    """The values to compute from vectors, valid as long as the same is measured together.
 
     Attributes:
-        alike: What was measured together.
+        alike: The slots that were measured together.
         places: All calls.
-        pools: Where their numbers are.
-        groups: Those that are computed of vectors; None until the same was seen twice.
-        rest: The others.
-        needs_slots: Whether one of the others needs what is in a vector.
+        pools: The places of their numbers.
+        groups: The calls computed from vectors; None until the same was seen twice.
+        rest: The other calls.
+        needs_slots: True if one of these needs a statistic that is in a vector.
     """
 
     alike: list[Alike]
@@ -151,7 +151,7 @@ class Plan(NamedTuple):
     needs_slots: bool
 
     def fits(self, alike: list[Alike], places: list[Work]) -> bool:
-        """Whether a step has the same calls, and measured the same together."""
+        """True if a step has the same calls, and measured the same together."""
         is_same = self.places is places and len(alike) == len(self.alike)
         return is_same and all(map(operator.is_, alike, self.alike))
 
@@ -160,7 +160,7 @@ class Planner:
     """Makes plans for what is due again and again.
 
     Args:
-        table: What was read at calls.
+        table: The statistics of readings at calls.
     """
 
     def __init__(self, table: SlotTable) -> None:
@@ -172,7 +172,7 @@ class Planner:
     def columns(
         self, due: DueWork, step: int, places: list[Work], statistics: Statistics
     ) -> tuple[list[Column], list[Work]]:
-        """The values that vectors give, and the calls that are left, whose slots then hold all."""
+        """The values computed from vectors, and the calls left, whose slots are then filled."""
         measured = self._held.measured
         plan = self._plan(due, places, statistics)
         folded: set[Slot] = set()
@@ -233,7 +233,7 @@ class _Sources:
         self._shares: dict[Any, list[list[tuple[Work, Reading]]]] = {}
 
     def kind(self, work: Work) -> Hashable:
-        """What calls have in common that can be computed of vectors; None for others."""
+        """The group of a call that can be computed from vectors; None for others."""
         group = None if work.asked.is_costly else group_of(work)
         is_there = group is not None and all(
             self._is_number(work, reading) for reading in work.asked.readings.values()
@@ -285,7 +285,7 @@ class _Sources:
         )
 
     def are_in_vectors(self, work: Work) -> bool:
-        """Whether something that was read for a call is in a vector."""
+        """True if a statistic of a call is in a vector."""
         readings = work.asked.readings.values()
         slots = [self._slot(work, r) for r in readings if r.site.port in CALL_PORTS]
         return any(slot in self._at for slot in slots)

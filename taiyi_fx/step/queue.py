@@ -1,4 +1,4 @@
-"""Tracked steps on their way to being records: in their order, kept, and handed to writers."""
+"""The queue of tracked steps, which become records in order and are passed to writers."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from taiyi_fx.writers.protocol import Batch, EpochEnd
 from taiyi_fx.writers.writer_group import WriterGroup
 
 _KEPT_NUMBERS = 5_000_000
-"""How many numbers are held in memory: some 200 MB."""
+"""The largest number of values held in memory: some 200 MB."""
 
 _SHOWN = 10
-"""How many reasons one warning gives."""
+"""The largest number of reasons in one warning."""
 
 
 class StepQueue:
     """Makes records of steps as these become complete.
 
     Args:
-        epochs: Folds what is recorded.
-        outlets: The writers, which get all of it.
+        epochs: Accumulates the statistics of epochs.
+        writers: The writers, which get all records.
 
     Attributes:
-        records: What is there so far.
-        missing: Why a quantity had no value when last due.
+        records: The records so far.
+        missing: The reason for each value that was missing when last due.
         non_finite: The first sites of steps that brought a NaN or an Inf.
     """
 
-    def __init__(self, epochs: Epochs, outlets: WriterGroup) -> None:
+    def __init__(self, epochs: Epochs, writers: WriterGroup) -> None:
         self.records = Records()
         self.missing: dict[Series, str] = {}
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
-        self._writers = outlets
+        self._writers = writers
         self._steps: deque[TrackedStep] = deque()
         self._events: list[Event] = []
 
@@ -47,7 +47,7 @@ class StepQueue:
         """Takes a step that may not be complete yet."""
         self._steps.append(step)
         for waiting in self._steps:
-            self._tell_non_finite(waiting)
+            self._report_non_finite(waiting)
 
     def drop(self, step: int) -> None:
         """Forgets a step that is not recorded yet: something failed in the middle of it."""
@@ -68,7 +68,7 @@ class StepQueue:
                 outcomes.append(step.prompt.outcome())
                 if step.costly is not None:
                     outcomes.append(step.costly.outcome())
-            except Exception:  # what a quantity raised, if strict: the others' records stay
+            except Exception:  # of a quantity, if strict: the others are still recorded
                 self._steps.popleft()
                 self._record(step, outcomes)
                 raise
@@ -76,7 +76,7 @@ class StepQueue:
             self._record(step, outcomes)
 
     def report(self, step: int, failures: Mapping[Series, str]) -> None:
-        """Warns of what has no value at a step, each time its reason is a new one."""
+        """Warns of missing values at a step, each time the reason is a new one."""
         news: list[str] = []
         for (module, label), text in failures.items():
             if self.missing.get((module, label)) != text:
@@ -91,7 +91,7 @@ class StepQueue:
             warn(f"no value for\n{shown}{rest}")
 
     def close_epoch(self, epoch: int | None) -> list[EpochSummary]:
-        """Closes an epoch, for the writers too; returns what each scalar series did in it."""
+        """Closes an epoch, for the writers too; returns the summary of each scalar series."""
         expected = self._epochs.next
         closed = self._epochs.close(epoch)
         if self._writers:
@@ -100,7 +100,7 @@ class StepQueue:
         return closed
 
     def write_pending(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
-        """Gives the writers what was told, then a batch, and flushes them when it is time."""
+        """Gives the writers the waiting events, then a batch, and flushes them when it is time."""
         if self._events:
             events, self._events = self._events, []
             self._writers.write(Batch(self._epochs.next, events=events))
@@ -115,8 +115,8 @@ class StepQueue:
         self.non_finite.clear()
         self._epochs.clear()
 
-    def _tell_non_finite(self, step: TrackedStep) -> None:
-        """Tells of a step's first NaN or Inf as soon as its counts are there."""
+    def _report_non_finite(self, step: TrackedStep) -> None:
+        """Warns of a step's first NaN or Inf as soon as its counts have arrived."""
         if step.sites is None or not step.prompt.is_there:
             return
         outcome = step.prompt.outcome()
@@ -130,7 +130,7 @@ class StepQueue:
             self._events += (site.event for site in found)
 
     def _record(self, step: TrackedStep, outcomes: list[Outcome]) -> None:
-        self._tell_non_finite(step)
+        self._report_non_finite(step)
         last, order = len(step.order), step.order
         every = [pair for outcome in outcomes for pair in outcome.blocks if pair[0]]
         every.sort(key=lambda pair: order.get(pair[0][0], last))

@@ -1,4 +1,4 @@
-"""What the readings of one step left on this rank."""
+"""The statistics of one step on this rank, with the loss scale to take out of gradients."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CALL_NOT_SEEN = (
 
 @dataclass(frozen=True)
 class Scale:
-    """What gradients have to be multiplied with to be those of the true loss.
+    """The factors that turn gradients of a scaled loss into those of the true loss.
 
     Attributes:
-        calls: Those of inputs and outputs.
-        parameters: Those of parameters.
-        may_overflow: Whether a scaler leaves out the steps whose gradients are not finite.
+        calls: The factor for gradients of inputs and outputs.
+        parameters: The factor for gradients of parameters.
+        may_overflow: True if a scaler skips the steps whose gradients are not finite.
     """
 
     calls: float = 1.0
@@ -56,7 +56,7 @@ class Scale:
         return Scale(factor, 1.0 if unscaled else factor, may_overflow=True)
 
     def factor(self, reading: Reading) -> float:
-        """What a reading's statistic has to be multiplied with."""
+        """The factor for a reading's statistic: 1 unless it is of gradients."""
         if self is _UNSCALED:
             return 1.0
         if reading.site.port in GRADIENT_PORTS:
@@ -72,16 +72,16 @@ def _inverse(scale: float) -> float:
 
 
 class Statistics:
-    """What the readings of one step left on this rank.
+    """The statistics of one step on this rank.
 
     Args:
         modules: The model's, by name.
-        table: What was read at calls.
-        scale: What gradients have to be multiplied with.
+        table: The statistics of readings at calls.
+        scale: The factors for gradients.
         members: The ranks whose readings are joined; None for this one alone.
 
     Attributes:
-        parameters: What was read of parameters and buffers.
+        parameters: The statistics of parameters and buffers.
     """
 
     def __init__(
@@ -98,10 +98,11 @@ class Statistics:
         self._members = members
 
     def read(self, work: Work) -> Work:
-        """Work with what was read for it.
+        """The work with its statistics.
 
         Raises:
-            ReadingUnavailable: Something of it is not there.
+            ReadingUnavailable: One of them is not available.
+            Exception: Whatever the reading raised when it was made.
         """
         asked, mode, call = work.asked, work.mode, work.call
         found: dict[str, Statistic] = {}
@@ -117,7 +118,7 @@ class Statistics:
         return work._replace(statistics=found, weight=weight)
 
     def of_parameters(self, module: str, reading: Reading) -> Statistic:
-        """What was read of a module's parameters or buffers.
+        """The statistic of a module's parameters or buffers.
 
         Raises:
             Exception: Whatever went wrong.
@@ -126,16 +127,16 @@ class Statistics:
         return Statistic(reading, state, self.scale.factor(reading))
 
     def is_in_parts(self, name: str, reading: Reading) -> bool:
-        """Whether each rank reads its own part of what all hold together."""
+        """True if each rank measures its own part of a tensor that all ranks hold together."""
         if self._members is None or not capabilities(reading.reduction).is_over_elements:
             return False
         return any(map(is_spread, tensors_named(self._modules[name], reading)))
 
     def trained_weight(self, name: str) -> int:
-        """Which weight a module trains.
+        """The identity of the weight that a module trains.
 
         Raises:
-            ReadingUnavailable: It is frozen.
+            ReadingUnavailable: The weight is frozen.
         """
         weight = tensor_named(self._modules[name], "weight")
         if isinstance(weight, Tensor) and not weight.requires_grad:

@@ -1,4 +1,4 @@
-"""What became of a step's work: values on their way to the host, and then records."""
+"""The outcome of a step's work: values on their way to the host, then records."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Column(NamedTuple):
 
     Attributes:
         step: The step that they belong to.
-        mode: Of the forward.
-        of: What each value is of.
-        series: The same with the part of it, as records call it.
+        mode: The mode of the forward.
+        of: The series that each value belongs to.
+        series: The same with the part's name, as records have it.
         values: Along the first axis; a vector holds a number of each.
     """
 
@@ -39,13 +39,13 @@ def parts_of(of: tuple[Series, ...], suffix: str) -> tuple[Series, ...]:
 
 @dataclass
 class Outcome:
-    """What became of some work.
+    """The outcome of some work.
 
     Attributes:
         blocks: Numbers, each block with the series that they are of, without their suffix.
         records: The other values, likewise.
-        failures: What went wrong, by series: to be told.
-        reasons: Why else there is no value, by series.
+        failures: The errors to warn of, by series.
+        reasons: The reasons for values that are rightly missing, by series.
     """
 
     blocks: list[tuple[tuple[Series, ...], Block]] = field(default_factory=list)
@@ -58,9 +58,9 @@ class Transfer:
     """An outcome whose values are on their way to the host.
 
     Args:
-        outcome: What became of the work but for its values.
+        outcome: The outcome, without its values.
         columns: The values.
-        strict: Raise where one cannot be brought to the host.
+        strict: Raise if a value cannot be copied to the host.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class Transfer:
 
     @property
     def is_there(self) -> bool:
-        """Whether all values have arrived."""
+        """True if all values have arrived."""
         return self._copies.are_there
 
     def pop_errors(self) -> dict[Series, str]:
-        """What has gone wrong so far, by series; it is left out of the outcome."""
+        """The failures so far, by series; the outcome will not repeat them."""
         failures, self._outcome.failures = self._outcome.failures, {}
         return failures
 
@@ -94,7 +94,7 @@ class Transfer:
         except Exception:
             if strict:
                 raise
-        # Some cannot go: those are told.
+        # Some cannot be copied: those are reported.
         self._columns = [column for column in self._columns if self._can_go(column)]
         return Copies(self._parts())
 

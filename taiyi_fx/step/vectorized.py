@@ -1,4 +1,4 @@
-"""Many things of one kind, done by one call; what cannot be is left to be done alone."""
+"""Batches of items of one kind, each done by one call; the others are left to be done alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def in_batches(
 
     Args:
         items: Any.
-        kind: What those have in common that are done by one call; None leaves an item.
+        kind: The key of items that can be done by one call; None leaves an item.
         together: Does a batch. Where it raises or returns None, the batch is left: whose fault it
             is shows when each is done alone.
         fewest: Smaller batches are left.
@@ -43,5 +43,5 @@ def in_batches(
 def _attempted(together: Callable[[list[T]], R | None], batch: list[T]) -> R | None:
     try:
         return together(batch)
-    except Exception:  # noqa: BLE001 - told by name when each is done alone
+    except Exception:  # noqa: BLE001 - reported by name when each is done alone
         return None

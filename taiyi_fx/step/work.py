@@ -1,4 +1,4 @@
-"""What is to be computed, and of what: the calls that a step asks for, with what was read."""
+"""Units of work: one quantity of one call each, with the statistics to compute it from."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
 from taiyi_fx.records.record import Series
 
 Asked = tuple[Subscription, bool]
-"""What to look at, and whether it emits a value or only adds to a window."""
+"""A subscription, and True if it emits a value now or False if it only adds to a window."""
 
 
 class Statistic(NamedTuple):
-    """What one reading left.
+    """The statistic of one reading.
 
     Attributes:
         reading: The reading.
-        state: Its statistic; or those of many, along the first axis.
-        factor: What it has to be multiplied with to be that of the true loss.
+        state: The state of its reduction; or those of many, along the first axis.
+        factor: The factor that takes the loss scale out.
     """
 
     reading: Reading
@@ -28,12 +28,12 @@ class Statistic(NamedTuple):
     factor: float
 
     def finished(self) -> Any:
-        """What a quantity's function takes."""
+        """The finished value, which the quantity's function takes."""
         return finished(self.reading, in_tensors(self.state), self.factor)
 
 
 def finished(reading: Reading, state: State, factor: float) -> Any:
-    """What a quantity's function takes of a statistic, or of many along the first axis."""
+    """The finished value of a statistic, or of many along the first axis."""
     reduction = reading.reduction
     return reduction.finish(state if factor == 1.0 else reduction.scale(state, factor))
 
@@ -42,13 +42,13 @@ class Work(NamedTuple):
     """One quantity of one call to compute.
 
     Attributes:
-        asked: What was asked for.
+        asked: The subscription.
         mode: Of the forward.
-        call: Which of the module's calls in it.
-        is_emitted: Whether a value is due, or a window only goes on.
+        call: The number of the module's call in it, from 0.
+        is_emitted: True if a value is due; False if only a window goes on.
         series: Its name in records.
-        statistics: What was read, by parameter of the quantity's function; None if nothing was.
-        weight: Whose gradient it is of, where it is of a weight's.
+        statistics: One for each parameter of the quantity's function; None if nothing was read.
+        weight: The identity of the weight, where the quantity is of a weight's gradient.
     """
 
     asked: Subscription
@@ -61,13 +61,13 @@ class Work(NamedTuple):
 
     @staticmethod
     def at(asked: Subscription, mode: Mode, call: int, *, is_emitted: bool) -> Work:
-        """That of a call of which nothing is read yet."""
+        """The work of a call of which nothing is read yet."""
         module = asked.module + (f"@{call}" if call else "")
         return Work(asked, mode, call, is_emitted, (module, asked.label))
 
 
 def works_of(every: Iterable[Asked], modes: Iterable[Mode], table: SlotTable) -> list[Work]:
-    """All calls seen so far of what is asked, in the model's order."""
+    """The work of all calls seen so far, in the order of the model's modules."""
     return [
         Work.at(asked, mode, call, is_emitted=is_emitted)
         for asked, is_emitted in every
@@ -77,7 +77,7 @@ def works_of(every: Iterable[Asked], modes: Iterable[Mode], table: SlotTable) ->
 
 
 def calls_of(asked: Subscription, mode: Mode, table: SlotTable) -> range:
-    """Which calls of a module have been seen; in training there is always a first to look for."""
+    """The calls of a module seen so far; in training always at least the first."""
     if not asked.is_at_calls:
         return range(mode == "train")
     return range(max(table.calls(mode, asked.module), mode == "train"))

@@ -29,7 +29,7 @@ from tests.distributed.models import (
     train,
 )
 from tests.distributed.processes import run
-from tests.distributed.test_union import every_quantity
+from tests.distributed.test_data_parallel import every_quantity
 
 # Both as seen of models that nobody monitors.
 shards_on_host = pytest.mark.skipif(

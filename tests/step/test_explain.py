@@ -50,7 +50,7 @@ def monitor():
         ("frozen", "WeightGradNorm", "weight is frozen (requires_grad is False)"),
         ("frozen", "OutputGradCorrelation", "there is no gradient before it"),
         ("bn", "InputSndNorm", "is not asked of 'bn': no key of the configuration does"),
-        ("a", "MeanTID", "nor could it be had, as 'a' (Linear) is not a BatchNorm"),
+        ("a", "MeanTID", "it is not available there, as 'a' (Linear) is not a BatchNorm"),
     ],
 )  # fmt: skip
 def test_each_reason_is_told(monitor, module, quantity, text):

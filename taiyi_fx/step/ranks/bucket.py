@@ -24,10 +24,10 @@ _ALIGNED = 16
 
 
 class Offer(NamedTuple):
-    """What a rank has of one reading.
+    """The statistic that a rank has of one reading.
 
     Attributes:
-        state: The statistic; None if reading it failed.
+        state: The statistic; None if the reading failed.
     """
 
     state: State | None
@@ -56,7 +56,7 @@ Room = dict[Key, tuple[Part, ...]]
 
 
 def room_of(offers: Mapping[Key, Offer]) -> Room:
-    """What some offers take."""
+    """The room that some offers take."""
     return {key: tuple(map(Part.of, offer.state or ())) for key, offer in offers.items()}
 
 
@@ -73,18 +73,18 @@ def common_room(rooms: Iterable[Room]) -> Room:
 
 
 class Layout:
-    """Where each statistic stands in the vector.
+    """The place of each statistic in the vector.
 
     Args:
-        room: What there has to be room for.
-        device: Where vectors are made.
+        room: The room for each statistic.
+        device: The device of the vectors.
 
     Attributes:
         nbytes: The vector's length.
         shaped: The parts that are no scalars, each with the axes that there is room for.
         head_length: Of it, the numbers before the counts.
-        segment_bytes: Where the elements of each type begin and end.
-        offsets: Where each part of a statistic begins, among the elements of its type.
+        segment_bytes: The start and end of the elements of each type.
+        offsets: The start of each part of a statistic, among the elements of its type.
     """
 
     def __init__(self, room: Room, device: torch.device) -> None:
@@ -116,7 +116,7 @@ class Layout:
         self._last_head: tuple[tuple[int, ...], Tensor] | None = None
 
     def fits(self, key: Key, offer: Offer) -> bool:
-        """Whether there is room for it."""
+        """True if there is room for an offer."""
         if key not in self.room or offer.state is None:
             return key in self.room
         parts = self.room[key]
@@ -126,7 +126,7 @@ class Layout:
         )
 
     def packed(self, offers: Mapping[Key, Offer] | None) -> Tensor:
-        """The vector of what a rank has; or, for None, the word that it did not fit."""
+        """The vector of a rank's offers; for None, one that says that they do not fit."""
         fits, offers = offers is not None, offers or {}
         counts = [count.reshape(1) for count in self._counted(offers)]
         joined = torch.cat([self._head(offers, fits), *counts]).view(torch.uint8)
@@ -175,11 +175,11 @@ class Layout:
 
 
 class Rows:
-    """What all ranks sent, on the host.
+    """The statistics that all ranks sent, on the host.
 
     Attributes:
-        present: Which ranks have made a reading, for each that one has.
-        failed: Which ranks could not, for each that failed on one.
+        present: By reading, a mask of the ranks that have made it; without readings of none.
+        failed: By reading, a mask of the ranks where it failed; without readings of none.
     """
 
     def __init__(self, layout: Layout, rows: Tensor) -> None:
@@ -242,7 +242,7 @@ class Rows:
 
 
 def misfits(rows: Tensor) -> bool:
-    """Whether a rank had something that did not fit; waits for the exchange."""
+    """True if a rank had a statistic that did not fit; waits for the exchange."""
     return bool(rows[:, :8].contiguous().view(torch.int64).any())
 
 

@@ -1,4 +1,4 @@
-"""One collective that gives what all ranks have to the one that records, and never hangs."""
+"""One collective that sends the statistics of all ranks to the one that records; never hangs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Exchange:
     in it. That rank says so in the vector that it sends, so that all of them know.
 
     Args:
-        ranks: Between which.
-        offers: What this rank has the first time.
-        is_needed: Whether, as far as this rank knows, there is anything to exchange.
+        ranks: The ranks that exchange.
+        offers: The statistics that this rank has the first time.
+        is_needed: True if, as far as this rank knows, there is anything to exchange.
     """
 
     def __init__(self, ranks: Ranks, offers: Offers, *, is_needed: bool) -> None:
@@ -29,7 +29,7 @@ class Exchange:
         self._layout = self._agreed(None, offers, is_needed=is_needed)
 
     def rows(self, offers: Offers) -> Rows | None:
-        """What all ranks sent, on the one that records; None elsewhere, or if nothing is sent."""
+        """The statistics of all ranks, on the one that records; None elsewhere, or of nothing."""
         layout = self._layout
         if layout is None:
             return None
@@ -42,21 +42,21 @@ class Exchange:
         return Rows(layout, rows.cpu()) if self._ranks.is_writer else None
 
     def _agreed(self, old: Layout | None, offers: Offers, *, is_needed: bool) -> Layout | None:
-        """A layout with room for all that ranks have now, and had."""
+        """A layout with room for all that any rank has now or had before."""
         states = [offer.state for offer in offers.values() if offer.state is not None]
         types = {part.device.type for state in states for part in state}
-        told = self._ranks.gather_objects((is_needed, room_of(offers), types))
-        if not any(needed for needed, _, _ in told):
+        gathered = self._ranks.gather_objects((is_needed, room_of(offers), types))
+        if not any(needed for needed, _, _ in gathered):
             return None
-        room = common_room([*([old.room] if old else []), *(room for _, room, _ in told)])
-        return Layout(room, self._device(set().union(*(types for _, _, types in told))))
+        room = common_room([*([old.room] if old else []), *(room for _, room, _ in gathered)])
+        return Layout(room, self._device(set().union(*(types for _, _, types in gathered))))
 
     def _device(self, types: set[str]) -> torch.device:
-        """Where vectors are made: where the statistics are, if the group takes them there."""
+        """The device of the vectors: that of the statistics, if the group can exchange there."""
         taken = self._ranks.device_types
         return torch.device(next((t for t in sorted(types, reverse=True) if t in taken), taken[0]))
 
 
 def _cut(offers: Offers, layout: Layout) -> Offers:
-    """What there is room for: not a statistic of as many parts as no other rank's has."""
+    """The offers, with failures in place of those whose number of parts no other rank has."""
     return {k: o if layout.fits(k, o) else Offer(None) for k, o in offers.items()}

@@ -1,4 +1,4 @@
-"""Which ranks are joined: those with the same configuration, agreed once."""
+"""The ranks that are joined: those with the same configuration, agreed once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import distributed as dist
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-Told = dict[int, tuple[str, Sequence[int] | None]]
+Answers = dict[int, tuple[str, Sequence[int] | None]]
 """By rank, its configuration's signature and the ranks of its data group."""
 
 
@@ -24,7 +24,7 @@ class Ranks:
     Attributes:
         group: Their process group.
         members: Their numbers among all ranks, in the group's order.
-        place: Which of them this one is; the first one records.
+        place: The index of this rank among them; the first one records.
         bringing: The places that bring rows of their own, where others see the same batch.
     """
 
@@ -35,19 +35,19 @@ class Ranks:
 
     @property
     def is_writer(self) -> bool:
-        """Whether this rank evaluates and records."""
+        """True if this rank evaluates and records."""
         return self.place == 0
 
     @property
     def brings_rows(self) -> bool:
-        """Whether what this rank reads of whole tensors counts."""
+        """True if this rank's readings of whole tensors count."""
         return self.place in self.bringing
 
     def gather_objects(self, mine: Any) -> list[Any]:
-        """What each of them gives."""
-        told: list[Any] = [None] * len(self.members)
-        dist.all_gather_object(told, mine, group=self.group)
-        return told
+        """The objects of all ranks, in their order."""
+        gathered: list[Any] = [None] * len(self.members)
+        dist.all_gather_object(gathered, mine, group=self.group)
+        return gathered
 
     def gather(self, mine: Tensor) -> Tensor:
         """One row from each of them, on its device."""
@@ -75,7 +75,9 @@ def check_groups(process_group: Any, data_group: Any) -> None:
     if data_group is not None:
         _check_group("data_group", data_group, "None")
         if process_group is None:
-            raise ValueError("data_group is of joined ranks, but process_group is None: none are")
+            raise ValueError(
+                "data_group needs joined ranks, but process_group is None: leave it out"
+            )
 
 
 def _check_group(name: str, group: Any, others: str) -> None:
@@ -101,10 +103,10 @@ def form(process_group: Any, data_group: Any, signature: str) -> Ranks | None:
     everyone = dist.get_process_group_ranks(group)
     if len(everyone) == 1:
         return None
-    told: list[Any] = [None] * len(everyone)
+    answers: list[Any] = [None] * len(everyone)
     data = None if data_group is None else dist.get_process_group_ranks(data_group)
-    dist.all_gather_object(told, (signature, data), group=group)
-    every: Told = dict(zip(everyone, told, strict=True))
+    dist.all_gather_object(answers, (signature, data), group=group)
+    every: Answers = dict(zip(everyone, answers, strict=True))
     _check_data(every)
     members = [rank for rank, (theirs, _) in every.items() if theirs == signature]
     if len(members) < len(everyone):
@@ -116,8 +118,8 @@ def form(process_group: Any, data_group: Any, signature: str) -> Ranks | None:
     return Ranks(group, tuple(members), members.index(dist.get_rank()), places)
 
 
-def _group_of(signature: str, every: Told, *, is_default: bool) -> Any:
-    """A group of its own for each configuration; the one for this."""
+def _group_of(signature: str, every: Answers, *, is_default: bool) -> Any:
+    """The group of this configuration; makes one for each configuration."""
     by_signature: dict[str, list[int]] = {}
     for rank, (theirs, _) in every.items():
         by_signature.setdefault(theirs, []).append(rank)
@@ -131,7 +133,7 @@ def _group_of(signature: str, every: Told, *, is_default: bool) -> Any:
     return groups[signature]
 
 
-def _check_data(every: Told) -> None:
+def _check_data(every: Answers) -> None:
     for rank, (signature, data) in every.items():
         same = [other for other, (theirs, _) in every.items() if theirs == signature]
         given = [other for other in same if every[other][1] is not None]

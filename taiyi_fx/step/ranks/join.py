@@ -1,4 +1,4 @@
-"""What can be computed on this rank becomes what can be of all, on the one that records."""
+"""Joins the statistics of several ranks on the one that records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Join:
     """Joins the readings of several ranks, by one collective at each step that asks for some.
 
     Args:
-        ranks: Which.
-        subscriptions: All that is ever asked for, the same on all of them.
-        table: What was read at calls.
+        ranks: The ranks to join.
+        subscriptions: All subscriptions, the same on all of them.
+        table: The statistics of readings at calls.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Join:
         All ranks call it together at each step that asks for something.
 
         Args:
-            works: What this rank could compute of what it has read.
-            asked: What the step asks for: the same object whenever it asks for the same.
-            statistics: What this rank has read.
-            failures: Why there is nothing, by series. What failed on this rank stays and, where
-                records are kept, what no rank has.
+            works: The work that this rank has statistics for.
+            asked: The subscriptions that are due: the same object whenever they are the same.
+            statistics: The statistics of this rank.
+            failures: Reasons for missing values, by series. Afterwards only those of failures on
+                this rank and, on the rank that records, of values that no rank has.
         """
         failed = dict(self._failed(works, asked))
         offers = {key: Offer(None) for key in failed} | dict(self._offered(works, statistics))
@@ -109,7 +109,7 @@ class Join:
 
 
 def _is_of_ranks(asked: Subscription, statistics: Statistics) -> bool:
-    """Whether a quantity is of anything that each rank reads its own of."""
+    """True if ranks read different data for a quantity, so that it has to be joined."""
     return asked.is_at_calls or any(
         statistics.is_in_parts(asked.module, reading) for reading in asked.readings.values()
     )

@@ -21,11 +21,11 @@ _SMALL = 4096
 
 
 def merged(rows: Rows, readings: Mapping[int, Reading]) -> dict[Key, State | Exception]:
-    """What the ranks have together of each reading that one of them has; or what went wrong.
+    """The merged statistic of each reading that any rank has, or the error of its merge.
 
     Args:
-        rows: What all ranks sent.
-        readings: By number.
+        rows: The statistics that the ranks sent.
+        readings: The readings by number.
     """
     found: dict[Key, State | Exception] = {}
 
@@ -49,9 +49,11 @@ def _one_by_one(rows: Rows, key: Key, readings: Mapping[int, Reading]) -> State 
     try:
         first, *others = (rows.state(key, place) for place in places)
         if not others:
-            return tuple(part.clone() for part in first)  # what all sent can be let go
+            return tuple(
+                part.clone() for part in first
+            )  # so that the memory of the exchange can be freed
         return functools.reduce(readings[key[1]].reduction.merge, others, first)
-    except Exception as error:  # noqa: BLE001 - monitoring never ends a run: told by name
+    except Exception as error:  # noqa: BLE001 - monitoring never ends a run: reported by name
         return error
 
 

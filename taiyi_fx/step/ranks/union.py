@@ -1,4 +1,4 @@
-"""What several ranks sent becomes work, on the rank that records."""
+"""Work made of the statistics of all ranks, on the rank that records."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Union:
     """The readings of all ranks together.
 
     Args:
-        rows: What they sent.
-        numbers: Of the readings.
-        ranks: Which they are.
-        statistics: What this rank itself has read.
+        rows: The statistics that the ranks sent.
+        numbers: The number of each module's readings.
+        ranks: The joined ranks.
+        statistics: The statistics of this rank itself.
     """
 
     def __init__(self, rows: Rows, numbers: Numbers, ranks: Ranks, statistics: Statistics) -> None:
@@ -41,11 +41,11 @@ class Union:
             self._calls.setdefault(number, set()).add((mode, call))
 
     def works(self, asked: Sequence[Asked], failures: dict[Series, str]) -> Iterator[Work]:
-        """What is to be computed.
+        """The work of all ranks together.
 
         Args:
-            asked: What the step asks for.
-            failures: Why this rank alone lacks something; becomes why all of them do.
+            asked: The subscriptions that are due.
+            failures: Reasons for values that this rank lacks; afterwards, for those that all lack.
         """
         for subscription, is_emitted in asked:
             for mode, call in self._calls_of(subscription):
@@ -94,7 +94,7 @@ class Union:
             places = self._rows.failed[key].nonzero().flatten().tolist()
             ranks = [self._ranks.members[place] for place in places]
             where = f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {ranks}"
-            raise ReadingUnavailable(f"it could not be read on {where}, which told why")
+            raise ReadingUnavailable(f"it could not be read on {where}, which warned of the reason")
         if key not in self._merged:
             raise ReadingUnavailable(asked.absence)
         state = self._merged[key]

@@ -374,7 +374,10 @@ def test_what_fails_on_one_rank_has_no_value_and_is_told(answers):
     assert {s for _, q, s in records if q == "failing"} == {0, 2}
     assert {s for _, q, s in records if q == "InputMean"} == {0, 1, 2}
     assert len(told) == len(told_there) == 1
-    assert "failing of 'the model': it could not be read on rank 1, which told why" in told[0]
+    assert (
+        "failing of 'the model': it could not be read on rank 1, which warned of the reason"
+        in told[0]
+    )
     assert "ValueError: no value here" in told_there[0]
     assert not nothing
 

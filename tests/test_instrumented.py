@@ -1,4 +1,4 @@
-"""A model that is one graph is a GraphModule to torch.fx's own clients, and can be edited as one."""
+"""The instrumented object: a GraphModule to torch.fx's own clients, which can be edited as one."""
 
 import copy
 import pickle
@@ -303,3 +303,60 @@ def test_what_cannot_be_recompiled_says_why():
     with pytest.raises(ValueError, match="are gone: "):
         probed.recompile()
     assert torch.isfinite(probed(X)).all()
+
+
+def test_what_belongs_to_an_instrumented_model_is_found_within_wrappers():
+    model = taiyi_fx.instrument(Net(), CFG)
+    for found_in in (model, nn.Sequential(nn.Identity(), model)):
+        assert taiyi_fx.monitor_of(found_in) is model.monitor
+        assert taiyi_fx.graph_of(found_in) is model.graph
+        assert taiyi_fx.capture_of(found_in) is model.capture
+
+
+@pytest.mark.parametrize("of", [taiyi_fx.monitor_of, taiyi_fx.graph_of, taiyi_fx.capture_of])
+def test_a_model_without_an_instrumented_part_says_what_to_do(of):
+    with pytest.raises(LookupError, match=r"no part of the Net is instrumented: .*instrument\(mod"):
+        of(Net())
+
+
+def test_several_instrumented_parts_are_named():
+    parts = nn.Sequential(taiyi_fx.instrument(Net(), CFG), taiyi_fx.instrument(Net(), CFG))
+    with pytest.raises(
+        ValueError, match="several parts are instrumented, '0', '1': instrument the"
+    ):
+        taiyi_fx.monitor_of(parts)
+
+
+def test_a_copy_goes_on_at_the_step_and_with_the_options_of_the_original():
+    model = taiyi_fx.instrument(Net(), CFG, start_step=4, record_eval=True, strict=True)
+    model.monitor.start_at(7)
+    made = copy.deepcopy(model)
+    assert made.monitor.next_step == 7
+    options = made._instrumentation.options
+    assert (options.record_eval, options.strict, options.capture) == (True, True, "auto")
+
+
+class Final(nn.Module):
+    """Allows no subclasses, as some compiled classes do."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def __init_subclass__(cls):
+        raise TypeError("is final")
+
+    def forward(self, x):
+        return self.fc(x)
+
+    def twice(self):
+        return 2
+
+
+def test_a_model_whose_class_allows_no_subclass_answers_its_attributes_all_the_same():
+    model = taiyi_fx.instrument(Final(), {"fc": ["InputAbsMax"]})
+    x = torch.randn(2, 3)
+    model(x)
+    model.monitor.track(0)
+    assert model.twice() == 2
+    assert model.monitor.records[0].value == x.abs().max().item()

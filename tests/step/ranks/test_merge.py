@@ -1,4 +1,4 @@
-"""What ranks put into a bucket comes out of it, and merges to what one rank would have."""
+"""Statistics of several ranks merge to what one rank that saw all rows would have."""
 
 import functools
 
@@ -7,8 +7,9 @@ import torch
 
 from taiyi_fx import reductions
 from taiyi_fx.passes.ir import Reading, Site
-from taiyi_fx.step.ranks.bucket import Layout, Offer, Rows, common_room, misfits, room_of
+from taiyi_fx.step.ranks.bucket import Offer
 from taiyi_fx.step.ranks.merge import merged
+from tests.step.ranks.given import exchanged
 
 STOCK = [
     reductions.Norm(),
@@ -23,15 +24,6 @@ STOCK = [
     reductions.Activity(feature_axis=1),
     reductions.Raw(),
 ]
-
-
-def exchanged(of_ranks):
-    layout = Layout(common_room(map(room_of, of_ranks)), torch.device("cpu"))
-    assert all(layout.fits(key, offer) for offers in of_ranks for key, offer in offers.items())
-    rows = torch.stack([layout.packed(offers) for offers in of_ranks])
-    assert rows.shape[1] == layout.nbytes
-    assert not misfits(rows)
-    return Rows(layout, rows)
 
 
 def flat(value):
@@ -92,26 +84,6 @@ def test_a_merge_that_looks_at_its_numbers_is_made_one_by_one():
         assert found["train", i, 0][0].item() == max((rank * 7 + i) % 5 for rank in range(3))
 
 
-def test_what_a_rank_lacks_or_failed_at_is_known():
-    norm = reductions.Norm()
-    x = torch.ones(4)
-    of_ranks = [
-        {("train", 0, 0): Offer(norm.measure(x)), ("eval", 1, 2): Offer(None)},
-        {},
-        {("train", 0, 0): Offer(norm.measure(x))},
-        {},
-    ]
-    rows = exchanged(of_ranks)
-    there = {key: who.tolist() for key, who in rows.present.items()}
-    assert there == {("train", 0, 0): [True, False, True, False]}
-    failed = {key: who.tolist() for key, who in rows.failed.items()}
-    assert failed == {("eval", 1, 2): [True, False, False, False]}
-    readings = dict.fromkeys(range(2), Reading(Site("input"), norm))
-    found = merged(rows, readings)
-    assert found.keys() == {("train", 0, 0)}
-    assert norm.finish(found["train", 0, 0]).item() == pytest.approx(8**0.5)
-
-
 def test_types_differ_among_ranks_without_loss():
     raw = reductions.Raw()
     parts = [torch.randn(2, 3).bfloat16(), torch.randn(4, 3), torch.zeros(0, 3)]
@@ -120,34 +92,30 @@ def test_types_differ_among_ranks_without_loss():
     assert torch.equal(state[0], torch.cat([part.float() for part in parts]))
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int8, torch.complex128, torch.bfloat16])
-def test_any_type_travels(dtype):
-    raw = reductions.Raw()
-    x = torch.randint(2, (3, 5)).to(dtype)
-    rows = exchanged([{("train", 0, 0): Offer((x,)), ("train", 1, 0): Offer((x[0, 0],))}] * 3)
-    found = merged(rows, dict.fromkeys(range(2), Reading(Site("input"), raw)))
-    assert torch.equal(found["train", 0, 0][0], torch.cat([x] * 3))
-
-
-def test_what_does_not_fit_is_seen_and_said():
-    norm, raw = reductions.Norm(), reductions.Raw()
-    known = {("train", 0, 0): Offer(raw.measure(torch.ones(2, 3)))}
-    layout = Layout(common_room([room_of(known)]), torch.device("cpu"))
-    for offer in (
-        raw.measure(torch.ones(3, 3)),
-        raw.measure(torch.ones(1, 1, 3)),
-        norm.measure(torch.ones(2, dtype=torch.float64)),
-    ):
-        assert not layout.fits(("train", 0, 0), Offer(offer))
-    assert not layout.fits(("train", 0, 1), Offer(raw.measure(torch.ones(2, 3))))
-    assert layout.fits(("train", 0, 0), Offer(raw.measure(torch.ones(1, 2))))
-    rows = torch.stack([layout.packed(known), layout.packed(None)])
-    assert misfits(rows)
-
-
 def test_merging_in_the_order_of_ranks():
     raw = reductions.Raw()
     of_ranks = [{("train", 0, 0): Offer((torch.tensor([[float(rank)]]),))} for rank in range(5)]
     (state,) = merged(exchanged(of_ranks), {0: Reading(Site("input"), raw)}).values()
     expected = functools.reduce(raw.merge, [offers["train", 0, 0].state for offers in of_ranks])
     assert torch.equal(state[0], expected[0])
+
+
+def test_a_merge_that_fails_is_the_result_of_its_reading_alone():
+    class Broken(reductions.AbsMax):
+        def merge(self, a, b):
+            raise ValueError("no luck")
+
+    x = torch.tensor([3.0, -4.0])
+    of_ranks = [{("train", i, 0): Offer(reductions.AbsMax().measure(x)) for i in range(2)}] * 2
+    readings = {0: Reading(Site("input"), Broken()), 1: Reading(Site("input"), reductions.AbsMax())}
+    found = merged(exchanged(of_ranks), readings)
+    assert str(found["train", 0, 0]) == "no luck"
+    assert found["train", 1, 0][0].item() == 4
+
+
+def test_a_reading_of_one_rank_needs_no_merge_and_keeps_no_exchanged_vector_alive():
+    norm = reductions.Norm()
+    rows = exchanged([{}, {("train", 0, 0): Offer(norm.measure(torch.ones(9)))}])
+    (state,) = merged(rows, {0: Reading(Site("input"), norm)}).values()
+    assert norm.finish(state).item() == 3
+    assert state[0].untyped_storage().nbytes() == state[0].nbytes

@@ -1,0 +1,57 @@
+"""The due table: each combination of due schedules is made once, and asks for what is due."""
+
+import pytest
+from torch import nn
+
+from taiyi_fx.step.due import DueTable
+from tests.step.given import Given
+
+CFG = {
+    "0": [["InputSndNorm", "every(2)"], ["OutputRMS", "every(3)"], ["WeightNorm", "at_steps(4)"]],
+    "1": [["InputSndNorm", "every(2)"]],
+}
+
+
+def table(cfg, model=None):
+    given = Given(cfg, model)
+    return DueTable(given.subscriptions, given.modules)
+
+
+def asked(work):
+    return [(s.module, s.label, is_emitted) for s, is_emitted in work.asked]
+
+
+@pytest.mark.parametrize("step", range(13))
+def test_a_step_asks_for_what_its_schedules_say(step):
+    due = table(CFG)
+    norm, rms = step % 2 == 0, step % 3 == 0
+    expected = [("0", "InputSndNorm", True)] * norm + [("0", "OutputRMS", True)] * rms
+    expected += [("0", "WeightNorm", True)] * (step == 4) + [("1", "InputSndNorm", True)] * norm
+    assert asked(due.at(step)) == expected
+
+
+def test_equal_combinations_are_one_and_the_same_object():
+    due = table({"0": [["InputSndNorm", "every(2)"], ["OutputRMS", "every(3)"]]})
+    steps = [due.at(step) for step in range(12)]
+    assert steps[:6] == steps[6:]
+    assert len(set(steps)) == 4
+
+
+def test_forwards_read_what_is_at_calls_and_track_the_parameters():
+    work = table(CFG).at(4)
+    assert {module for module, _ in work.readings} == {"0", "1"}
+    assert {str(reading.site) for _, reading in work.readings} == {"input"}
+    (parameters,) = work.parameters
+    assert [(module, reading.site.pick) for module, reading in parameters.rows] == [("0", "weight")]
+
+
+def test_a_window_goes_on_at_steps_that_emit_nothing_until_none_will():
+    cfg = {"0": [["MeanTID", "at_steps(2)"]]}
+    due = table(cfg, nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1)))
+    found = [[is_emitted for _, is_emitted in due.at(step).asked] for step in range(5)]
+    assert found == [[False], [False], [True], [], []]
+
+
+def test_nothing_is_due_of_nothing():
+    work = table({}).at(0)
+    assert (work.asked, work.parameters, work.readings) == ((), (), frozenset())
