@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 
 import pytest
 import torch
@@ -16,6 +17,9 @@ from tests.writers.runs import info, numbers
 
 FEW = 40
 """The instructions at which the quick tests interrupt, evenly chosen."""
+
+STRIDE = {Parquet: 1 if os.environ.get("TAIYI_INTERRUPTS") else 4}
+"""Every which instruction the slow tests interrupt: each takes 40 ms where many files are written."""
 
 BEFORE = 60
 """The instructions within which a batch is not the group's yet."""
@@ -87,6 +91,8 @@ ACTIONS = {
 }
 
 
+# Between a file's opening and `with` nothing but the collector can close it, which Python tells.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ACTIONS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -95,7 +101,8 @@ def test_an_interrupt_loses_and_doubles_nothing(kind, name, few, tmp_path):
     counted = begun(kind, tmp_path / "counted")
     count = instructions_of(lambda: action(counted))
     counted.close()
-    places = range(count) if few is None else {i * (count - 1) // (few - 1) for i in range(few)}
+    every = range(0, count, STRIDE.get(kind, 1))
+    places = every if few is None else {i * (count - 1) // (few - 1) for i in range(few)}
     for place in places:
         folder = tmp_path / str(place)
         group = begun(kind, folder)
