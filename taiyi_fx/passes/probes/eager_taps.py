@@ -162,6 +162,7 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
         # reading. A hook on the tensor would see the gradient of its other uses, too.
         alias = alias_of(tensor)
         alias.register_hook(functools.partial(_fold_gradient, groups))
+        groups[0][1][0].board.given[alias] = tensor
         return alias if value is tensor else replace_tensor(value, tensor, alias)
     if way != "made here":
         # A Function would part the tensor from its other name: were it then changed in place
@@ -173,6 +174,17 @@ def tap(value: Any, tensor: Tensor, groups: tuple[SlotGroup, ...], way: Way) -> 
         return value
     tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
+
+
+def as_given(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> Tensor:
+    """The tensor that the model itself has where a tap gave it a view of all of it.
+
+    An edit of its gradient parts the view from it: what is behind the edit is read there.
+    """
+    given = groups[0][1][0].board.given
+    while given and tensor in given and not has_edit(tensor):
+        tensor = given[tensor]
+    return tensor
 
 
 def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:

@@ -21,6 +21,7 @@ from taiyi_fx.passes.structure import (
     replace_picked,
     replace_tensor,
     stands_in,
+    tensors_in,
 )
 
 
@@ -60,8 +61,13 @@ class Edited:
     def __repr__(self) -> str:
         return f"Edited({self.__name__!r}, {len(self.changes)} changes)"
 
-    def __call__(self, value: Any) -> Any:
-        """``value``, any structure of tensors, changed, with changes for its gradients in place."""
+    def __call__(self, value: Any, given: Any = None) -> Any:
+        """Changes what passes, and puts changes of its gradients in place.
+
+        Args:
+            value: What passes, any structure of tensors.
+            given: What the call was given whose output passes, if the one may be the other.
+        """
         for change in self.value_changes:
             tensor = self._find(value, change)
             made = self._changed(change, tensor)
@@ -70,7 +76,7 @@ class Edited:
             for change, edit in self.gradient_edits:
                 tensor = self._find(value, change)
                 if tensor.requires_grad:
-                    value = self._with_edit(value, tensor, edit)
+                    value = self._with_edit(value, tensor, given, edit)
         return value
 
     def _find(self, value: Any, change: Change) -> Tensor:
@@ -92,12 +98,12 @@ class Edited:
             )
         return made
 
-    def _with_edit(self, value: Any, tensor: Tensor, edit: GradientEdit) -> Any:
+    def _with_edit(self, value: Any, tensor: Tensor, given: Any, edit: GradientEdit) -> Any:
         if torch.compiler.is_compiling():
             return replace_tensor(value, tensor, CompiledEdit.apply(tensor, edit))
         if torch._C._are_functorch_transforms_active():
             return replace_tensor(value, tensor, TransformedEdit.apply(tensor, edit))
-        if self._is_apart(value, tensor):
+        if self._is_apart(value, tensor, given):
             return replace_tensor(value, tensor, EagerEdit.apply(tensor, edit))
         # A Function would part the tensor from its other names; a hook costs less besides.
         if self.is_output and not tensor.is_leaf:
@@ -109,10 +115,13 @@ class Edited:
         hook_first(alias, edit)
         return replace_tensor(value, tensor, alias)
 
-    def _is_apart(self, value: Any, tensor: Tensor) -> bool:
+    def _is_apart(self, value: Any, tensor: Tensor, given: Any) -> bool:
         if self.is_output:
-            # A view that is changed in place loses its hooks.
-            return self.is_fresh and tensor._is_view() and stands_in(value, tensor)
+            # A view that is changed in place loses its hooks. A hook on what the call was given
+            # would see the gradient of its other uses, too.
+            is_given = any(tensor is other for other in tensors_in(given))
+            is_fresh_view = self.is_fresh and tensor._is_view()
+            return (is_given or is_fresh_view) and stands_in(value, tensor)
         return not tensor._is_view()
 
 

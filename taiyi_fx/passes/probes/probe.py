@@ -17,6 +17,7 @@ from taiyi_fx.passes.probes.eager_taps import (
     Watch,
     Way,
     WithInput,
+    as_given,
     expects_gradient,
     held_by,
     tap,
@@ -115,6 +116,8 @@ class Probe:
 
     def _with_gradient_read(self, value: Any, tensor: Tensor, given: Any, watch: Watch) -> Any:
         groups = watch.groups
+        if self.taps_output and not self.is_fresh:
+            tensor = as_given(tensor, groups)
         made = undressed(tensor) if self.taps_output and is_dressed(tensor) else tensor
         node = made.grad_fn if torch.is_grad_enabled() else None
         if node is None and not expects_gradient(tensor, groups):

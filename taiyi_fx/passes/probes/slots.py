@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
 from taiyi_fx.passes.probes.folds import without_frames
@@ -33,6 +34,8 @@ class Board:
         key: The text that compiled code has for it.
         touched: The slots that a step has left something in, by their keys.
         held: The small tensors that are still to be folded.
+        given: By a view that a call was given instead, the model's own tensor. The call may return
+            the view, and then the gradient of its output is that of the tensor.
         readers: What is read of one tensor in compiled code, each once.
         traces: The graphs that the compiler made.
         left: What their forwards left that is still to be unpacked.
@@ -46,6 +49,7 @@ class Board:
         self.key = f"board{next(_KEYS)}"
         self.touched: dict[str, Slot] = {}
         self.held = Held()
+        self.given = WeakTensorKeyDictionary()
         self.readers: dict[Any, Reader] = {}
         self.traces: list[Trace] = []
         self.left: list[tuple[Trace, list[Part] | None, list[Tensor] | None]] = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Mapping
+
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.modules import is_torchs
@@ -20,6 +23,8 @@ _FRESH = (
     nn.MultiheadAttention,
 )
 
+_ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul)
+
 
 def is_fresh(module: nn.Module) -> bool:
     """True if what a module returns was made by it, and is known to nobody else.
@@ -28,6 +33,17 @@ def is_fresh(module: nn.Module) -> bool:
     derive from them.
     """
     return entry_of(module) is None and is_torchs(module) and isinstance(module, _FRESH)
+
+
+def makes_new(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
+    """True if a node's value is a new tensor, of which nothing before it is another name."""
+    if node.op != "call_module":
+        return node.op == "call_function" and node.target in _ARITHMETIC
+    module = modules[str(node.target)]
+    is_activation = type(module).__module__ == nn.ReLU.__module__ and not module._modules
+    if is_activation and not getattr(module, "inplace", False):
+        return entry_of(module) is None and is_torchs(module)
+    return is_fresh(module)
 
 
 def is_torchs_call(node: fx.Node) -> bool:

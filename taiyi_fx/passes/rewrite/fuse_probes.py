@@ -13,7 +13,7 @@ from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.rewrite.changes import called_modules, may_change_inputs
 from taiyi_fx.passes.rewrite.context import Context
-from taiyi_fx.passes.rewrite.fresh import is_fresh
+from taiyi_fx.passes.rewrite.fresh import is_fresh, makes_new
 from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
 
 
@@ -36,19 +36,25 @@ def fuse_probes(graph: fx.Graph, context: Context) -> fx.Graph:
             is_last = all(at < memory.order[probe] for at in changes)
             probe.meta["stays"] = is_last and not memory.is_known_outside(source)
             probe.meta["is_returned"] = memory.is_returned(source)
-        _fuse_all(graph, probes, changes, memory.order)
+        is_new = makes_new(source, memory.modules)
+        _fuse_all(graph, probes, changes, memory.order, is_new=is_new)
     return graph
 
 
 def _fuse_all(
-    graph: fx.Graph, probes: list[fx.Node], changes: list[int], order: dict[fx.Node, int]
+    graph: fx.Graph,
+    probes: list[fx.Node],
+    changes: list[int],
+    order: dict[fx.Node, int],
+    *,
+    is_new: bool,
 ) -> None:
     first = probes[0]
     for second in probes[1:]:
         if any(order[first] < at < order[second] for at in changes):
             first = second
         else:
-            _fuse(graph, first, second)
+            _fuse(graph, first, second, is_new=is_new)
 
 
 # The trick is to overestimate twice. First, memory: a node's value may be a view of any of its
@@ -58,17 +64,20 @@ def _fuse_all(
 # places of these writes, a reading may move from one probe to an earlier one if no write lies
 # between the two. For values this is all. A gradient is another matter: it is a sum over all uses
 # of a tensor, so it is the same at both probes only if the second is the sole use of the first.
+# Even then an output may be another name of what its call was given, whose other uses count for the
+# output and not for the next call's input: between the two only what is known to be new passes.
 class _Memory:
     """Which nodes' values may share memory, and where in the graph it may be written.
 
     Attributes:
         order: The place of each node.
+        modules: Those that the graph calls, by name.
     """
 
     def __init__(self, graph: fx.Graph, root: nn.Module) -> None:
         self.order = {node: i for i, node in enumerate(graph.nodes)}
         self._shared = UnionFind(graph.nodes)
-        modules = called_modules(graph, root)
+        self.modules = modules = called_modules(graph, root)
         for node in graph.nodes:
             if node.op != "call_module" or not is_fresh(modules[node.target]):
                 self._shared.union(node, *node.all_input_nodes)
@@ -101,11 +110,13 @@ def _source(node: fx.Node) -> fx.Node:
     return node
 
 
-def _fuse(graph: fx.Graph, first: fx.Node, second: fx.Node) -> None:
+def _fuse(graph: fx.Graph, first: fx.Node, second: fx.Node, *, is_new: bool) -> None:
     earlier, later = first.target, second.target
     assert isinstance(earlier, Probe)
     assert isinstance(later, Probe)
     sole_use = second.args[0] is first and list(first.users) == [second]
+    if not is_new:
+        sole_use &= first.meta.get("mark") is second.meta.get("mark")
     moved = [slot for slot in later.slots if _may_move(slot, sole_use)]
     kept = [slot for slot in later.slots if slot not in moved]
     set_slots(graph, first, earlier.__name__, (*earlier.slots, *moved))

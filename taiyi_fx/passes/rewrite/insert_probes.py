@@ -66,6 +66,7 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
         if reading.site.port in PORTS[mark.target]
     ]
     name = probe_name(mark.target, module, call)
+    mark.meta["mark"] = mark.target
     edited = edit_at(mark.target, module, table, is_fresh=mark.meta.get("is_fresh", False))
     if edited is not None:
         made, slots = before_edit(slots)
@@ -75,7 +76,7 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
                 probe = graph.call_function(own, (value, *given))
                 probe.meta["is_fresh"] = own.is_fresh
                 value = probe
-            value = graph.call_function(edited, (value,))
+            value = graph.call_function(edited, (value, *given))
         mark.meta["is_fresh"] = edited.leaves_fresh
     mark.args = (value, *given)
     set_slots(graph, mark, name, slots)
