@@ -19,7 +19,7 @@ from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
-from taiyi_fx.passes.runtime.compiler import compile_probes
+from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.ranks import check_groups
 from taiyi_fx.warning import warn
@@ -139,7 +139,7 @@ def _instrument(
     config = with_functions(config, model, captured)
     if is_rewritten:
         captured = _rewritten(captured, model, options.passes)
-    compiled = compile_probes(
+    compiled = build(
         model,
         captured,
         config.plan(),

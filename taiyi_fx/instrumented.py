@@ -18,7 +18,7 @@ from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.override import forward_of_class, with_own_code
 from taiyi_fx.passes.probes.compiling import stays_python
 from taiyi_fx.passes.rewrite.own_passes import Pass
-from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.passes.structure import slots_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Series, Value
 from taiyi_fx.schedule import check_step, whole

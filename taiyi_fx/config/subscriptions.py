@@ -63,7 +63,7 @@ class Subscription:
         return any(capabilities(r.reduction).is_costly for r in self.readings.values())
 
     @functools.cached_property
-    def counts_non_finite(self) -> Reading | None:
+    def non_finite_reading(self) -> Reading | None:
         """The reading in which it counts NaN and Inf; None if it is no such count."""
         counts = self.quantity.health == "counts_non_finite"
         return next(iter(self.readings.values())) if counts else None

@@ -11,16 +11,16 @@ from torch import nn
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.outline.containers import with_containers
 from taiyi_fx.outline.drawing import Drawing
-from taiyi_fx.outline.folds import collapse_repeats
 from taiyi_fx.outline.items import Edge, Item, Outline
 from taiyi_fx.outline.parts import Part
 from taiyi_fx.outline.plumbing import with_plumbing
 from taiyi_fx.outline.ranges import with_ranges
+from taiyi_fx.outline.repeats import collapse_repeats
 from taiyi_fx.outline.sizes import without_sizes
 from taiyi_fx.outline.tree import tree
 from taiyi_fx.outline.unused import without_unused
 from taiyi_fx.passes.flow.observer import Flow
-from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.runtime.build import Instrumented
 
 
 def outline(

@@ -22,7 +22,7 @@ from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, JoinNode
 from taiyi_fx.passes.flow.observer import Flow
 from taiyi_fx.passes.probes.edited import is_edit
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
-from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.runtime.build import Instrumented
 
 Scope = tuple[str, ...]
 """The calls of modules that a box stands in, the outermost first."""

@@ -12,7 +12,7 @@ from torch import fx
 from taiyi_fx.passes.flow.contract import OUT, CallNode, JoinNode
 from taiyi_fx.passes.flow.observer import Flow
 from taiyi_fx.passes.flow.shapes import Shape, Shapes
-from taiyi_fx.passes.runtime.compiler import Instrumented
+from taiyi_fx.passes.runtime.build import Instrumented
 
 
 class SeenShapes:

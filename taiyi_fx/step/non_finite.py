@@ -38,7 +38,7 @@ class CountingSites:
         self._ports: dict[tuple[Series, Mode], Port] = {}
         self._slots = []
         for work in works:
-            reading = work.asked.counts_non_finite
+            reading = work.asked.non_finite_reading
             if reading is not None and reading.site.port in CALL_PORTS:
                 self._ports[work.series, work.mode] = reading.site.port
                 self._slots.append(table.at(work.mode, work.asked.module, work.call)[reading])

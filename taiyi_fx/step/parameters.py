@@ -19,7 +19,7 @@ from taiyi_fx.passes.ir import (
     States,
     fast_path,
 )
-from taiyi_fx.passes.probes.parts import of_parameters
+from taiyi_fx.passes.probes.dtensor import of_parameters
 from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.quantities.declare import NoValue
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Reading, capabilities
-from taiyi_fx.passes.probes.parts import is_spread
+from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.slots import Slot, SlotTable
 from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named

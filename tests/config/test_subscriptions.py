@@ -41,7 +41,7 @@ def test_an_edit_of_a_functions_calls_has_evaluation_traced_too():
     [("NonFinite", "output"), ("InputNonFinite", "input"), ("OutputRMS", None)],
 )
 def test_a_count_of_what_is_not_finite_names_its_reading(quantity, port):
-    reading = only(quantity).counts_non_finite
+    reading = only(quantity).non_finite_reading
     assert (reading and reading.site.port) == port
     assert port is None or port in CALL_PORTS
 

@@ -19,9 +19,9 @@ from taiyi_fx.passes.probes.traces import TRACES, Trace
 from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
 
 What = Literal["value", "gradient", "pair"]
-Place = Literal["made here", "shared", "given"]
+Aliasing = Literal["made here", "shared", "given"]
 """How the tensor is shared: known to nobody else, or to anybody; or given to the module."""
-Steps = tuple[tuple[What, Place, Pick, str], ...]
+Steps = tuple[tuple[What, Aliasing, Pick, str], ...]
 """The steps of a probe: what is read, of which tensor, and the reader with the reductions."""
 
 _ROOM = 4
@@ -47,16 +47,16 @@ class CompiledProbes:
 
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
         """Does what a probe does, for a value and what the call was given."""
-        for what, place, pick, reader in steps:
+        for what, aliasing, pick, reader in steps:
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
                 continue
             if what == "value":
                 self._read(tensor.detach(), reader)
             elif what == "gradient":
-                value = self._watched(value, tensor, None, place, reader)
+                value = self._watched(value, tensor, None, aliasing, reader)
             elif (x := find_tensor(given, pick)) is not None:
-                value = self._watched(value, tensor, x.detach(), place, reader)
+                value = self._watched(value, tensor, x.detach(), aliasing, reader)
         return value
 
     def _read(self, x: Tensor, reader: str) -> None:
@@ -73,9 +73,11 @@ class CompiledProbes:
         else:
             _note(trace, reader, f"compiled code hands nothing out of {where}")
 
-    def _watched(self, value: Any, y: Tensor, x: Tensor | None, place: Place, reader: str) -> Any:
+    def _watched(
+        self, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str
+    ) -> Any:
         """``value``, with the gradient of its ``y`` read, beside ``x`` if that is given."""
-        why = self._why_not(value, y, place)
+        why = self._why_not(value, y, aliasing)
         if why is not None:
             self._note(reader, why)
         if why is not None or not y.requires_grad or not torch.is_grad_enabled():
@@ -87,7 +89,9 @@ class CompiledProbes:
             return value
         # A view of what is given: a change of it in place reaches all who know it. A hook on itself
         # would see the gradient of its other uses, too.
-        alias = alias_of(y) if place == "given" else apart(y) if place == "made here" else y
+        alias = y
+        if aliasing != "shared":
+            alias = alias_of(y) if aliasing == "given" else apart(y)
         name, index = _carrier_at(trace, y.device, self.room)
         is_within = bool(where)
         tickets = [watch(alias, x, getattr(board, name), index, trace, reader, is_within)]
@@ -98,12 +102,12 @@ class CompiledProbes:
             if getattr(board, name) is None:
                 setattr(board, name, [])
             getattr(board, name).extend(tickets)
-        return value if place == "shared" else replace_tensor(value, y, alias)
+        return value if aliasing == "shared" else replace_tensor(value, y, alias)
 
-    def _why_not(self, value: Any, y: Tensor, place: Place) -> str | None:
+    def _why_not(self, value: Any, y: Tensor, aliasing: Aliasing) -> str | None:
         if isinstance(y, Parameter):
             return PARAMETER
-        if place != "shared" and value is not y and not stands_in(value, y):
+        if aliasing != "shared" and value is not y and not stands_in(value, y):
             return "the tensor there is held by another: read its gradient without compiling"
         return None
 

@@ -14,8 +14,8 @@ from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold, leave
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
-from taiyi_fx.passes.probes.folds import SlotGroup, fail_all, fold, leave
 from taiyi_fx.passes.probes.held import MOST, SMALL, UNKNOWN, Held, are_held, is_batch, with_hook
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
@@ -43,7 +43,7 @@ def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
     return False
 
 
-class Watch:
+class GradientHook:
     """Reads gradients of outputs of nodes of autograd's graph.
 
     A gradient is that of all uses of the tensor together, up to where it is changed in place, and
@@ -114,7 +114,7 @@ class Watch:
                 if node is not None and not value.output_nr:
                     node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
-                    room.watches[self] = gradients
+                    room.hooks[self] = gradients
                     hung.append(None)
                     return value
             return careful(value, given)

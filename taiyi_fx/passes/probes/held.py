@@ -2,7 +2,7 @@
 
 A call of torch takes longer than the sums of a small tensor, and a function of Python that autograd
 calls takes longer than both. So what is small is only held, gradients by a builtin: the hook of a
-node is `list.append`. A watch does so from its second gradient on; its first one comes to a
+node is `list.append`. A hook does so from its second gradient on; its first one comes to a
 function, which sees in which version gradients of its tensor arrive. One that then arrives in that
 version, and still has it when backward ends, was not changed in between.
 
@@ -22,10 +22,10 @@ from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedte
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.ir import States, capabilities, fast_path
-from taiyi_fx.passes.probes.folds import SlotGroup, fail, fail_all, fold, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
 
 if TYPE_CHECKING:
-    from taiyi_fx.passes.probes.eager_taps import Watch
+    from taiyi_fx.passes.probes.eager_taps import GradientHook
     from taiyi_fx.passes.probes.slots import Slot
 
 SMALL = 4096
@@ -109,7 +109,7 @@ class Held:
         versions: Of each, when it came.
         groups: What each is to be folded into.
         measured: What was measured and is in no slot yet.
-        watches: Those whose gradients a builtin holds, in this step, with the gradients.
+        hooks: Those whose gradients a builtin holds, in this step, with the gradients.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
         latest: The node of the latest of them, which backward comes to first.
@@ -120,8 +120,8 @@ class Held:
         self.versions: list[int] = []
         self.groups: list[tuple[SlotGroup, ...]] = []
         self.measured: list[Measured] = []
-        self.watches: dict[Watch, list[Tensor]] = {}
-        self.earlier: dict[Watch, list[Tensor]] = {}
+        self.hooks: dict[GradientHook, list[Tensor]] = {}
+        self.earlier: dict[GradientHook, list[Tensor]] = {}
         self.hung: list[None] = []
         self.latest: Node | None = None
         self._ends_with = _NONE
@@ -171,7 +171,7 @@ class Held:
         """Measures all that is held."""
         self._ends_with = _NONE
         self.hung.clear()
-        if not (self.tensors or any(self.watches.values()) or any(self.earlier.values())):
+        if not (self.tensors or any(self.hooks.values()) or any(self.earlier.values())):
             return
         tensors, versions, groups = self._taken()
         try:
@@ -217,11 +217,11 @@ class Held:
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        for watch, gradients in itertools.chain(self.watches.items(), self.earlier.items()):
+        for hook, gradients in itertools.chain(self.hooks.items(), self.earlier.items()):
             for g in gradients:
                 tensors.append(g)
-                versions.append(watch.version)
-                groups.append(watch.groups)
+                versions.append(hook.version)
+                groups.append(hook.groups)
             gradients.clear()
         return tensors, versions, groups
 
@@ -238,13 +238,13 @@ class Held:
                 continue
             for _, slots in groups[i]:
                 fail(slots, RuntimeError("the tensor was changed in place before it was read"))
-            for watch in {**self.earlier, **self.watches}:
-                watch.version = UNKNOWN  # their next gradients are looked at as they come
+            for hook in {**self.earlier, **self.hooks}:
+                hook.version = UNKNOWN  # their next gradients are looked at as they come
         return [tensors[i] for i in kept], [groups[i] for i in kept]
 
     def why_nothing(self, slot: Slot) -> str | None:
-        """Why nothing came to a slot, if a gradient of a watch might have."""
-        slots = (slots for watch in self.watches for _, slots in watch.groups)
+        """Why nothing came to a slot, if a gradient of a hook might have."""
+        slots = (slots for hook in self.hooks for _, slots in hook.groups)
         return NOT_REACHED if any(slot in some for some in slots) else None
 
     def let_go(self) -> None:
@@ -253,7 +253,7 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         self.measured.clear()
-        for gradients in self.watches.values():
+        for gradients in self.hooks.values():
             gradients.clear()
         self.hung.clear()
         self.latest = None
@@ -262,7 +262,7 @@ class Held:
     def clear(self) -> None:
         """The same where a step ends: gradients that come later belong to the next."""
         self.let_go()
-        self.earlier, self.watches = self.watches, {}
+        self.earlier, self.hooks = self.hooks, {}
 
     def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[Alike]:
         last = self._arranged.get(len(groups))

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
-from taiyi_fx.passes.probes.compiled import Place, Steps, What
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold, leave
+from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
+from taiyi_fx.passes.probes.dtensor import is_spread, whole
 from taiyi_fx.passes.probes.eager_taps import (
     NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
-    Watch,
+    GradientHook,
     Way,
     WithInput,
     as_given,
@@ -22,9 +24,7 @@ from taiyi_fx.passes.probes.eager_taps import (
     held_by,
     tap,
 )
-from taiyi_fx.passes.probes.folds import SlotGroup, fail_all, fold, leave
 from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held
-from taiyi_fx.passes.probes.parts import is_spread, whole
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.traces import Reader
 from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
@@ -58,8 +58,8 @@ class Probe:
         self.value_slots = _grouped(self.slots, VALUE_PORTS)
         self.gradient_slots = _grouped(self.slots, ("input_grad", "output_grad"))
         self.pair_slots = _grouped(self.slots, ("pair",))
-        self._watches = tuple(
-            (pick, Watch(groups, may_wait=is_fresh)) for pick, groups in self.gradient_slots
+        self._gradient_hooks = tuple(
+            (pick, GradientHook(groups, may_wait=is_fresh)) for pick, groups in self.gradient_slots
         )
         self._values = tuple((pick, g, held_by(g)) for pick, g in self.value_slots)
         self.stays = self.is_inside = False
@@ -69,11 +69,6 @@ class Probe:
     def taps_gradients(self) -> bool:
         """Whether it stands in the path of the value."""
         return bool(self.gradient_slots or self.pair_slots)
-
-    @property
-    def needs_given(self) -> bool:
-        """Whether it has to know what the call was given."""
-        return not self.is_fresh or bool(self.pair_slots)
 
     def __repr__(self) -> str:
         return f"Probe({self.__name__!r}, {len(self.slots)} readings)"
@@ -96,26 +91,28 @@ class Probe:
             fold(tensor, groups)
 
     def _with_gradients_read(self, value: Any, given: Any = None) -> Any:
-        for pick, watch in self._watches:
+        for pick, hook in self._gradient_hooks:
             tensor = _picked(value, pick)
             if tensor is not None:
                 try:
-                    value = self._with_gradient_read(value, tensor, given, watch)
+                    value = self._with_gradient_read(value, tensor, given, hook)
                 except Exception as error:  # noqa: BLE001 - never ends a training run
-                    fail_all(watch.groups, error)
+                    fail_all(hook.groups, error)
         for pick, groups in self.pair_slots:
             tensor, x = find_tensor(value, None), find_tensor(given, pick)
             if tensor is not None and x is not None:
                 try:
                     x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
                     pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
-                    value = self._with_gradient_read(value, tensor, given, Watch(pairs))
+                    value = self._with_gradient_read(value, tensor, given, GradientHook(pairs))
                 except Exception as error:  # noqa: BLE001 - never ends a training run
                     fail_all(groups, error)
         return value
 
-    def _with_gradient_read(self, value: Any, tensor: Tensor, given: Any, watch: Watch) -> Any:
-        groups = watch.groups
+    def _with_gradient_read(
+        self, value: Any, tensor: Tensor, given: Any, hook: GradientHook
+    ) -> Any:
+        groups = hook.groups
         if self.taps_output and not self.is_fresh:
             tensor = as_given(tensor, groups)
         made = undressed(tensor) if self.taps_output and is_dressed(tensor) else tensor
@@ -131,7 +128,7 @@ class Probe:
         # the tensor belong to who put them there, and would come before one on the node.
         may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
         if self.taps_output and node is not None and not (may_leave or tensor._backward_hooks):
-            watch.at(node, made.output_nr, is_inside=self.is_inside)
+            hook.at(node, made.output_nr, is_inside=self.is_inside)
             return value
         return tap(value, tensor, groups, self._way(value, tensor, given))
 
@@ -153,9 +150,9 @@ class Probe:
             ((pick, groups, room),) = self._values
             read = _holding(groups, room, read) if pick is None and room is not None else read
         is_alone = self.is_inside and self.is_fresh and self.taps_output and not self.pair_slots
-        if is_alone and len(self._watches) == 1:
-            ((pick, watch),) = self._watches
-            tapped = watch.quick(tapped, may_be_view=self.stays) if pick is None else tapped
+        if is_alone and len(self._gradient_hooks) == 1:
+            ((pick, hook),) = self._gradient_hooks
+            tapped = hook.quick(tapped, may_be_view=self.stays) if pick is None else tapped
         if not self._values:
             return _named(self, tapped)
         if not self.taps_gradients:
@@ -169,14 +166,16 @@ class Probe:
 
     def steps(self) -> Steps:
         """What it does, in constants that compiled code can hold."""
-        place: Place = "made here" if self.is_fresh else "shared" if self.taps_output else "given"
+        aliasing: Aliasing = (
+            "made here" if self.is_fresh else "shared" if self.taps_output else "given"
+        )
         by_what: tuple[tuple[What, Picks], ...] = (
             ("value", self.value_slots),
             ("gradient", self.gradient_slots),
             ("pair", self.pair_slots),
         )
         return tuple(
-            (what, place, pick, self._reader(groups))
+            (what, aliasing, pick, self._reader(groups))
             for what, picks in by_what
             for pick, groups in picks
         )

@@ -13,7 +13,7 @@ from torch.utils.hooks import RemovableHandle
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
-from taiyi_fx.passes.probes.folds import without_frames
+from taiyi_fx.passes.probes.accumulate import without_frames
 from taiyi_fx.passes.probes.held import Held
 from taiyi_fx.passes.probes.traces import Part, Reader, Trace
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.probes.folds import CLOCK, SlotGroup, fail, leave, without_frames
+from taiyi_fx.passes.probes.accumulate import CLOCK, SlotGroup, fail, leave, without_frames
 from taiyi_fx.passes.probes.held import NOT_REACHED, Alike, Measured
 from taiyi_fx.passes.probes.packing import (
     Kind,

@@ -39,7 +39,7 @@ def probe_graph(marked: fx.Graph, context: Context) -> fx.Graph:
     return run_passes(PROBE, copy.deepcopy(marked), context)
 
 
-def compile_due(
+def build_due(
     probed: fx.Graph, context: Context, forwards: Mapping[str, Callable[..., Any]]
 ) -> Callable[..., Any]:
     """A function of root and inputs that runs a probed graph and makes only the due readings.

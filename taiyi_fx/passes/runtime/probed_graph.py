@@ -17,7 +17,7 @@ from taiyi_fx.passes.probes.compiling import body_under_way
 from taiyi_fx.passes.probes.slots import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
-from taiyi_fx.passes.rewrite.pipeline import compile_due, probe_graph
+from taiyi_fx.passes.rewrite.pipeline import build_due, probe_graph
 from taiyi_fx.passes.runtime.run import Calls, Run
 
 Starts = tuple[tuple[int, int], ...]
@@ -94,7 +94,7 @@ class ProbedGraph:
         """The function for what is due now."""
         due = self.run.due if mode else frozenset()
         context = Context(self.part, self.table, mode, due=due, is_compiled=is_compiled)
-        return compile_due(self.probed_graph(mode, starts), context, self.forwards)
+        return build_due(self.probed_graph(mode, starts), context, self.forwards)
 
     def count_calls(self) -> Starts:
         """Counts the calls that the graph makes; returns how often targets were called before."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.pictures.report.fold import Downsampled, Numbers, downsample, widths
+from taiyi_fx.pictures.report.downsample import Downsampled, Numbers, downsample, widths
 from taiyi_fx.pictures.report.gathered import Group
 
 LONGEST_VECTOR = 4096

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.pictures.report.fold import Numbers, number_type, sorted_numbers
+from taiyi_fx.pictures.report.downsample import Numbers, number_type, sorted_numbers
 from taiyi_fx.pictures.report.readout import Described, Readout
 from taiyi_fx.runs.source import Changed
 

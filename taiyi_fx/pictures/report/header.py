@@ -11,7 +11,7 @@ import numpy as np
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.view import opened
-from taiyi_fx.pictures.report.fold import Numbers
+from taiyi_fx.pictures.report.downsample import Numbers
 from taiyi_fx.pictures.report.readout import About, Described
 from taiyi_fx.pictures.report.states import state_of
 from taiyi_fx.records.json_number import json_number

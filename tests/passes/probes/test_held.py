@@ -9,7 +9,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.passes.ir import Reading, Site
-from taiyi_fx.passes.probes import folds
+from taiyi_fx.passes.probes import accumulate
 from taiyi_fx.passes.probes.held import MOST, Held, are_held
 from taiyi_fx.passes.probes.slots import Board, Slot
 from taiyi_fx.reductions import AbsMax, Norm
@@ -234,7 +234,7 @@ def test_a_measure_of_ones_own_is_what_counts():
     slot = Slot("layer", Reading(Site("input"), Doubled()))
     groups = ((slot.reading.reduction, (slot,)),)
     assert not are_held(groups)
-    folds.fold(torch.ones(4), groups)
+    accumulate.fold(torch.ones(4), groups)
     assert slot.state == (4.0,)
 
 
@@ -373,7 +373,7 @@ def warm(probed, steps=2):
     for step in range(steps):
         probed(torch.randn(5, 8)).square().sum().backward()
         probed.monitor.track(step)
-    assert probed.monitor._table.board.held.watches == {}
+    assert probed.monitor._table.board.held.hooks == {}
     return probed.monitor._table.board.held
 
 
@@ -383,11 +383,11 @@ def test_from_the_second_step_on_a_builtin_holds_gradients():
     probed = taiyi_fx.instrument(model, CFG)
     held = warm(probed)
     loss = probed(x).square().sum()
-    assert len(held.watches) == 5  # that of the model's output comes to a function
+    assert len(held.hooks) == 5  # that of the model's output comes to a function
     alive = [weakref.ref(g) for g in held.tensors]
     loss.backward()
     assert not held.tensors
-    assert not any(watch.gradients for watch in held.watches)
+    assert not any(hook.gradients for hook in held.hooks)
     assert not any(ref() is not None for ref in alive)
     probed.monitor.track(2)
     assert recorded(probed.monitor, 2) == pytest.approx(expected, rel=2e-6)
@@ -459,8 +459,8 @@ def test_a_gradient_that_comes_in_another_version_is_told_once_and_read_again():
     probed = taiyi_fx.instrument(deep(3), {"Linear": ["OutputGradSndNorm"]})
     held = warm(probed)
     loss = probed(torch.randn(5, 8)).square().sum()
-    for watch in held.watches:
-        watch.version += 1
+    for hook in held.hooks:
+        hook.version += 1
     loss.backward()
     with pytest.warns(taiyi_fx.MonitorWarning, match="changed in place before it was read"):
         probed.monitor.track(2)
@@ -488,7 +488,7 @@ def test_a_larger_batch_is_not_held():
     probed = taiyi_fx.instrument(model, CFG)
     held = warm(probed)
     loss = probed(x).square().sum()
-    assert not held.watches
+    assert not held.hooks
     assert not held.tensors
     loss.backward()
     probed.monitor.track(2)

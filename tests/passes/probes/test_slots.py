@@ -3,7 +3,7 @@
 import torch
 
 from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.probes.folds import fold
+from taiyi_fx.passes.probes.accumulate import fold
 from taiyi_fx.passes.probes.slots import SlotTable, in_tensors, stacked, where
 from taiyi_fx.reductions import Norm
 from tests.passes.probes.given import group_of

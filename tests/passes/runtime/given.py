@@ -8,7 +8,7 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.runtime.compiler import compile_probes
+from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.reductions import Norm
 
 OUTPUT, GRADIENT = Reading(Site("output"), Norm()), Reading(Site("output_grad"), Norm())
@@ -32,9 +32,7 @@ def plan_of(*names):
 
 def compiled(model, *names, record_eval=False):
     capture = trace(model, TraceTargets(names, evaluation=record_eval))
-    return compile_probes(
-        model, capture, plan_of(*names), record_eval=record_eval, is_rewritten=False
-    )
+    return build(model, capture, plan_of(*names), record_eval=record_eval, is_rewritten=False)
 
 
 def due(*names):

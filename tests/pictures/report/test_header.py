@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from taiyi_fx.outline import Item, Outline
-from taiyi_fx.pictures.report.fold import sorted_numbers
+from taiyi_fx.pictures.report.downsample import sorted_numbers
 from taiyi_fx.pictures.report.header import as_json, at_first, numbers_entries, tensors_entry
 from taiyi_fx.pictures.report.readout import Described
 from taiyi_fx.runs import SeriesName

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Numbers, State, fast_path
-from taiyi_fx.passes.probes.parts import at_call, is_spread, ranks_of, stand_in
+from taiyi_fx.passes.probes.dtensor import at_call, is_spread, ranks_of, stand_in
 from taiyi_fx.passes.structure import is_dressed
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ class Instrumented:
     findings: dict[str, str]
 
 
-def compile_probes(
+def build(
     model: nn.Module, capture: Capture, plan: Plan, *, record_eval: bool, is_rewritten: bool
 ) -> Instrumented:
     """Instruments a traced model for all readings of a plan; none is due yet.

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import Parameter
 
-from taiyi_fx.passes.probes import parts
-from taiyi_fx.passes.probes.parts import at_call, is_spread, of_parameters
+from taiyi_fx.passes.probes import dtensor
+from taiyi_fx.passes.probes.dtensor import at_call, is_spread, of_parameters
 from taiyi_fx.reductions import Moments, Norm
 
 
@@ -70,4 +70,4 @@ def test_parts_of_features_are_brought_together_and_reduced_once(coordinate, is_
 
 def test_a_rank_that_is_not_joined_reduces_the_whole():
     assert at_call(Spread(0), Norm(), is_joined=False).shape == (4, 3)
-    assert parts.whole(Spread(0)).shape == (4, 3)
+    assert dtensor.whole(Spread(0)).shape == (4, 3)

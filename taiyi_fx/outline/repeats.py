@@ -1,4 +1,4 @@
-"""Folds: consecutive identical parts, collapsed into the first of them and the rest."""
+"""Repeats: consecutive identical parts, collapsed into the first of them and the rest."""
 
 from __future__ import annotations
 

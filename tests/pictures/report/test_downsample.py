@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taiyi_fx.pictures.report.fold import downsample, number_type, sorted_numbers, widths
+from taiyi_fx.pictures.report.downsample import downsample, number_type, sorted_numbers, widths
 
 NAN, INF = math.nan, math.inf
 POINTS = st.lists(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from taiyi_fx.passes.probes.folds import fail, fold, leave, without_frames
+from taiyi_fx.passes.probes.accumulate import fail, fold, leave, without_frames
 from taiyi_fx.reductions import AbsMax, Norm
 from tests.passes.probes.given import group_of, slot_of
 
