@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,6 +53,9 @@ class Block(NamedTuple):
     mode: Mode
     series: tuple[Series, ...]
     values: Sequence[float | int]
+
+
+_Fields: TypeAlias = "tuple[int, str, str, Value, Mode]"
 
 
 class Event(NamedTuple):
@@ -110,35 +115,47 @@ class NonFiniteSite:
 class Records(Sequence[Record]):
     """A table of records, in the order in which they were made.
 
+    A step's numbers stay together as they come, and become records one at a time, as they are
+    looked at: some 35 bytes a number, where a record takes six times as many.
+
     Attributes:
         dropped: The number of old records dropped to keep the table within its bound.
     """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._begin(list(records))
         self.dropped = 0
-        made = list(records)
-        self._numbers = sum(map(_size, made))
-        # Replaced at once, so that an interrupt doubles and loses nothing.
-        self._state: tuple[list[Record], list[Block | Record]] = made, []
 
-    @property
-    def _records(self) -> list[Record]:
-        # Made when first looked at: a step's numbers come by the hundred.
-        made, new = self._state
-        if new:
-            made = [*made, *itertools.chain.from_iterable(map(_records_of, new))]
-            self._state = made, []
-        return made
+    def _begin(self, items: list[Block | Record]) -> None:
+        self._numbers = sum(map(_numbers, items))
+        # Replaced at once, so that an interrupt doubles and loses nothing.
+        self._state: tuple[list[Block | Record], list[int]] = items, []
+
+    def _ends(self) -> list[int]:
+        """The number of records up to the end of each item."""
+        items, ends = self._state
+        for i in range(len(ends), len(items)):
+            ends.append((ends[-1] if ends else 0) + _records(items[i]))
+        return ends
+
+    def _rows(self) -> Iterator[_Fields]:
+        for item in self._state[0]:
+            if isinstance(item, Record):
+                yield item.step, item.module, item.quantity, item.value, item.mode
+            else:
+                step, mode, series, values = item
+                for (module, quantity), value in zip(series, values, strict=True):
+                    yield step, module, quantity, value, mode
 
     def append(self, record: Record) -> None:
         """Adds a record at the end."""
-        self._numbers += _size(record)
-        self._state[1].append(record)
+        self._numbers += _numbers(record)
+        self._state[0].append(record)
 
     def append_block(self, block: Block) -> None:
         """Adds the numbers of a block at the end."""
         self._numbers += len(block.values)
-        self._state[1].append(block)
+        self._state[0].append(block)
 
     def keep(self, numbers: int) -> None:
         """Drops the oldest tenth or more where the table holds more numbers than this.
@@ -147,66 +164,84 @@ class Records(Sequence[Record]):
         """
         if self._numbers <= numbers:
             return
-        records = self._records
-        allowed, last = numbers * 9 // 10, len(records)
-        while last and (allowed := allowed - _size(records[last - 1])) >= 0:
-            last -= 1
-        self._state = records[last:], []
-        self.dropped += last
-        self._numbers = sum(map(_size, self._state[0]))
+        items, before = self._state[0], len(self)
+        allowed, first = numbers * 9 // 10, len(items)
+        while first and (size := _numbers(items[first - 1])) <= allowed:
+            allowed, first = allowed - size, first - 1
+        kept = items[first:]
+        cut = items[first - 1] if first and allowed else None
+        if isinstance(cut, Block):
+            kept.insert(0, cut._replace(series=cut.series[-allowed:], values=cut.values[-allowed:]))
+        self._begin(kept)
+        self.dropped += before - len(self)
 
     def clear(self) -> None:
         """Drops all records."""
-        self._state = [], []
-        self._numbers = 0
+        self._begin([])
 
     def __len__(self) -> int:
-        return len(self._records)
+        ends = self._ends()
+        return ends[-1] if ends else 0
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
     @overload
     def __getitem__(self, index: slice) -> Records: ...
     def __getitem__(self, index: int | slice) -> Record | Records:
-        found = self._records[index]
-        return found if isinstance(found, Record) else Records(found)
+        places = range(len(self))[index]
+        if isinstance(places, range):
+            return Records(map(self._at, places))
+        return self._at(places)
+
+    def _at(self, place: int) -> Record:
+        items, ends = self._state
+        i = bisect.bisect_right(ends, place)
+        item = items[i]
+        if isinstance(item, Record):
+            return item
+        step, mode, series, values = item
+        within = place - ends[i]  # from the end, so negative
+        return Record(step, *series[within], values[within], mode)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._records)
+        return itertools.starmap(Record, self._rows())
 
     def select(
         self, module: str | None = None, quantity: str | None = None, mode: Mode | None = None
     ) -> Records:
         """The records of a module, a quantity or a mode; None takes all."""
-        return Records(
-            r
-            for r in self._records
-            if module in (None, r.module)
-            and quantity in (None, r.quantity)
-            and mode in (None, r.mode)
-        )
+        wanted = functools.cache(functools.partial(_wanted, module=module, quantity=quantity))
+        found = Records()
+        for item in self._state[0]:
+            if mode not in (None, item.mode):
+                continue
+            if isinstance(item, Record):
+                if wanted(((item.module, item.quantity),)):
+                    found.append(item)
+            elif places := wanted(item.series):
+                found.append_block(_part(item, places))
+        return found
 
     def series(self) -> dict[tuple[str, str], dict[int, Value]]:
         """Values by step, for each pair of a module and a quantity."""
         found: dict[tuple[str, str], dict[int, Value]] = {}
-        for record in self._records:
-            found.setdefault((record.module, record.quantity), {})[record.step] = record.value
+        for step, module, quantity, value, _ in self._rows():
+            found.setdefault((module, quantity), {})[step] = value
         return found
 
     def nested(self) -> dict[str, dict[str, dict[int, Value]]]:
         """Values as ``{module: {quantity: {step: value}}}``."""
         found: dict[str, dict[str, dict[int, Value]]] = {}
-        for record in self._records:
-            steps = found.setdefault(record.module, {}).setdefault(record.quantity, {})
-            steps[record.step] = record.value
+        for (module, quantity), values in self.series().items():
+            found.setdefault(module, {})[quantity] = values
         return found
 
     def blocks(self) -> Iterator[Block]:
         """All numbers as blocks, in the order in which they were made; tensors are left out.
 
-        A number that was added as a record, or looked at as one, is a block of its own.
+        A number that was added as a record is a block of its own.
         """
-        for x in itertools.chain(*self._state):
+        for x in self._state[0]:
             if isinstance(x, Block):
                 yield x
             elif isinstance(x.value, (float, int)):
@@ -214,7 +249,7 @@ class Records(Sequence[Record]):
 
     def of_tensors(self) -> Iterator[Record]:
         """The records of tensors, in the order in which they were made."""
-        for x in itertools.chain(*self._state):
+        for x in self._state[0]:
             if isinstance(x, Record) and not isinstance(x.value, (float, int)):
                 yield x
 
@@ -224,16 +259,16 @@ class Records(Sequence[Record]):
         Raises:
             LookupError: There are none.
         """
+        selected = self.select(quantity=quantity, mode=mode)
         found = [
-            (r.module, r.step, r.value)
-            for r in self.select(quantity=quantity, mode=mode)
-            if isinstance(r.value, (float, int))
+            (module, step, value)
+            for step, module, _, value, _ in selected._rows()
+            if isinstance(value, (float, int))
         ]
         if not found:
             known = {r.quantity for r in self.select(mode=mode)} - {quantity}
             hint = suggestion(quantity, sorted(known))
-            tensors = self.select(quantity=quantity, mode=mode)
-            why = " (there are tensors: see .tensors)" if len(tensors) else ""
+            why = " (there are tensors: see .tensors)" if len(selected) else ""
             raise LookupError(f"no number of {quantity!r} in {mode}{why}.{hint}")
         modules, steps, values = zip(*found, strict=True)
         rows = {module: row for row, module in enumerate(dict.fromkeys(modules))}
@@ -261,7 +296,11 @@ class Records(Sequence[Record]):
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns of equal length, which ``pandas.DataFrame`` or ``polars.DataFrame`` take."""
         names = ("step", "module", "quantity", "value", "mode")
-        return {name: [getattr(r, name) for r in self._records] for name in names}
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        for row in self._rows():
+            for column, x in zip(columns.values(), row, strict=True):
+                column.append(x)
+        return columns
 
     def __repr__(self) -> str:
         return f"<{len(self)} records of {len(self.series())} series>"
@@ -280,16 +319,32 @@ def as_numpy(x: Tensor) -> NDArray[Any]:
     return (x.float() if is_narrow else x).resolve_conj().resolve_neg().numpy()
 
 
-def _records_of(new: Block | Record) -> Iterable[Record]:
-    if isinstance(new, Record):
-        return (new,)
-    step, mode, series, values = new
-    pairs = zip(series, values, strict=True)
-    return [Record(step, *name, value, mode) for name, value in pairs]
+def _wanted(
+    series: tuple[Series, ...], *, module: str | None, quantity: str | None
+) -> tuple[int, ...]:
+    """The places in a block of a module's series, or of a quantity's."""
+    return tuple(
+        i
+        for i, (its_module, its_quantity) in enumerate(series)
+        if module in (None, its_module) and quantity in (None, its_quantity)
+    )
 
 
-def _size(record: Record) -> int:
-    return 1 if isinstance(record.value, (float, int)) else record.value.numel()
+def _part(block: Block, places: tuple[int, ...]) -> Block:
+    if len(places) == len(block.series):
+        return block
+    series, values = (tuple(x[i] for i in places) for x in (block.series, block.values))
+    return block._replace(series=series, values=values)
+
+
+def _records(item: Block | Record) -> int:
+    return len(item.values) if isinstance(item, Block) else 1
+
+
+def _numbers(item: Block | Record) -> int:
+    if isinstance(item, Block):
+        return len(item.values)
+    return 1 if isinstance(item.value, (float, int)) else item.value.numel()
 
 
 def _row(key: tuple[str, str], values: dict[int, Value]) -> tuple[str, ...]:
