@@ -19,6 +19,7 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.build import Instrumented
+from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Series, Value
 from taiyi_fx.schedule import check_step, whole
@@ -36,6 +37,12 @@ from taiyi_fx.writers.writer_group import WriterGroup
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
+
+
+_NOT_ANNOUNCED = (
+    "the forward had been prepared for another step than the one tracked; call track at every "
+    "optimizer step, or run the forward inside `with monitor.at(step):`"
+)
 
 
 class Monitor:
@@ -80,13 +87,16 @@ class Monitor:
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
         self.non_finite = self._queue.non_finite
-        self._paused = self._is_warned_of_threads = False
+        self._paused = False
+        self._last: int | None = None
+        self._warned: set[str] = set()
         self._groups = groups
         self._is_formed = False
         self._start_step = start_step
         self._writers.add(writers)
         if groups[0] is not None:
             self._table.join()
+        self._installation.session.on_many_untracked = _warn_of_untracked
         weakref.finalize(self, self._writers.close).atexit = False  # as _close_all does it better
         _MONITORS.add(self)
         if writers:
@@ -157,6 +167,7 @@ class Monitor:
             self._form()
         scale = Scale.of(grad_scale)
         due = self._due.at(step)
+        self._warn_of_order(step)
         try:
             self._track(due, step, scale)
         except Exception as error:  # whatever it was, training goes on, and so does monitoring
@@ -290,12 +301,14 @@ class Monitor:
         if step != self._step:
             self._collector.clear()
         self._start_step = step
+        self._last = None
         self._installation.end_step()
         self._prepare(step)
 
     def pause(self) -> None:
         """Reads and records nothing until `resume`; the model runs its own forward."""
         self._paused = True
+        self._installation.session.on_many_untracked = None
         self._installation.set_due(frozenset())
         self._table.clear()
 
@@ -307,7 +320,8 @@ class Monitor:
 
     def close(self) -> None:
         """Ends monitoring, with its writers: the model runs its own forward. Records stay."""
-        if not self._is_formed and self._table.states():
+        is_told = self._installation.session.untracked >= MANY_UNTRACKED
+        if not (self._is_formed or is_told) and self._table.states():
             warn("forwards were read, but track was never called: nothing of them is recorded")
         self.pause()
         try:
@@ -334,13 +348,16 @@ class Monitor:
 
     def _track(self, due: DueWork, step: int, scale: Scale) -> None:
         failures: dict[Series, str] = {}
-        try:
-            if due.asked or self._logged:
-                failures = self._collect(due, step, scale)
-        finally:  # whatever a quantity raised, the next step is a new one
-            self._installation.end_step()
-            self._prepare(step + 1)
-        self._queue.report(step, failures)
+        with self._installation.session.ending_step() as unread:
+            try:
+                if due.asked or self._logged:
+                    failures = self._collect(due, step, scale, unread)
+            finally:  # whatever a quantity raised, the next step is a new one
+                self._installation.end_step()
+                self._prepare(step + 1)
+        is_again, self._last = step == self._last, step
+        if not is_again:
+            self._queue.report(step, failures)
         self._queue.take(all_of_it=self._strict)
         if self._writers:
             self._queue.write_pending()
@@ -351,26 +368,64 @@ class Monitor:
         if not self._paused:
             self._installation.set_due(self._due.at(step).readings)
 
-    def _collect(self, due: DueWork, step: int, scale: Scale) -> dict[Series, str]:
-        is_announced = step in self._announced
+    def _collect(
+        self, due: DueWork, step: int, scale: Scale, unread: str | None
+    ) -> dict[Series, str]:
+        if step not in self._announced:
+            unread = unread or _NOT_ANNOUNCED
         with torch.no_grad():
             collected = self._collector.collect(
-                due, step, scale, self._take_logged(), is_announced=is_announced
+                due, step, scale, self._take_logged(), unread=unread
             )
         self._queue.put(collected)
         return collected.failures
 
-    def _warn_of_threads(self) -> None:
-        if self._installation.session.has_unread and not self._is_warned_of_threads:
-            self._is_warned_of_threads = True
-            warn(
-                "a call of the instrumented model was not read, as one in another thread was under "
-                "way: call it in one thread at a time, as by a lock"
+    def _warn_of_order(self, step: int) -> None:
+        """Warns of a step that was tracked before, or of one before that."""
+        if self._last is None or step > self._last or step in self._announced:
+            return
+        if step == self._last:
+            self._warn_once(
+                "twice",
+                f"track({step}) was called twice: call it once for each optimizer step, with a "
+                "number that counts them over all epochs; what the second call finds is recorded "
+                f"at step {step} too",
             )
+        else:
+            self._warn_once(
+                "backwards",
+                f"track({step}) was called after track({self._last}): steps count up over the "
+                "whole training, over all epochs. To train anew with this monitor, call "
+                "monitor.clean_mem() and monitor.start_at(0) first; to track a step out of order, "
+                "run its forward inside `with monitor.at(step):`",
+            )
+
+    def _warn_of_threads(self) -> None:
+        session = self._installation.session
+        if session.threads.has_beside:
+            self._warn_once(
+                "threads",
+                "forwards of the instrumented model ran in another thread than the one that calls "
+                "track: they are not read, only those of the tracking thread are. For inference "
+                "beside training call the model that instrument was given, or the instrumented one "
+                "under torch.no_grad()",
+            )
+        if session.has_unread:
+            self._warn_once(
+                "evaluation in threads",
+                "a call of the instrumented model was not read, as one in another thread was under "
+                "way: call it in one thread at a time, as by a lock",
+            )
+
+    def _warn_once(self, of: str, text: str) -> None:
+        if of not in self._warned:
+            self._warned.add(of)
+            warn(text)
 
     def _form(self) -> None:
         """Agrees with other ranks, if there are any, on who is joined."""
         self._is_formed = True
+        self._installation.session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
         ranks = form(*self._groups, repr(every))
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
@@ -395,6 +450,14 @@ class Monitor:
     def _take_logged(self) -> list[Column]:
         logged, self._logged = self._logged, []
         return logged if self._writer is None else []
+
+
+def _warn_of_untracked() -> None:
+    warn(
+        f"the model ran {MANY_UNTRACKED} forwards in training, but track was never called: nothing "
+        "is recorded until it is. Call monitor.track(step) once for each optimizer step, after "
+        "backward and before optimizer.step()"
+    )
 
 
 _MONITORS: weakref.WeakSet[Monitor] = weakref.WeakSet()

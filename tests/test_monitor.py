@@ -4,8 +4,10 @@ import copy
 import gc
 import math
 import re
+import threading
 import warnings
 import weakref
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -641,3 +643,121 @@ def test_a_forgotten_track_is_told_at_the_end():
     model(torch.ones(1, 2))
     with pytest.warns(taiyi_fx.MonitorWarning, match="track was never called"):
         model.monitor.close()
+
+
+def test_a_track_that_is_forgotten_in_a_long_training_is_told_while_it_trains():
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": [["InputMean", "linear(10, 5)"]]})
+    for _ in range(99):
+        model(torch.ones(1, 2))
+    with pytest.warns(MonitorWarning, match="ran 100 forwards in training, but track was never"):
+        model(torch.ones(1, 2))
+    model(torch.ones(1, 2))
+    model.monitor.close()
+
+
+def test_many_micro_batches_are_no_forgotten_track():
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["InputMean"]})
+    step(model, torch.ones(1, 2), 0)
+    for _ in range(110):
+        model(torch.ones(1, 2))
+    model.monitor.track(1)
+    model.monitor.close()
+
+
+def test_a_step_that_is_tracked_twice_is_told_once():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputSndNorm"]})
+    step(model, torch.ones(3, 4), 0)
+    with pytest.warns(MonitorWarning, match=re.escape("track(0) was called twice")) as caught:
+        model.monitor.track(0)
+    assert len(caught) == 1
+    step(model, torch.ones(3, 4), 1)
+    model.monitor.track(1)
+    assert list(model.monitor.get_output()["0"]["InputSndNorm"]) == [0, 1]
+    assert not model.monitor.missing
+
+
+def test_steps_that_go_backwards_are_told_once():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputSndNorm"]})
+    for at in range(3):
+        step(model, torch.ones(3, 4), at)
+    text = "track(0) was called after track(2): steps count up over the whole training"
+    with pytest.warns(MonitorWarning, match=re.escape(text)) as caught:
+        step(model, torch.ones(3, 4), 0)
+    assert len(caught) == 1
+    step(model, torch.ones(3, 4), 1)
+    step(model, torch.ones(3, 4), 0)
+    assert len(model.monitor.records) == 6
+
+
+def test_a_training_that_begins_anew_is_told_nothing():
+    model = taiyi_fx.instrument(mlp(), {"0": ["InputSndNorm"]})
+    for _ in range(2):
+        model.monitor.clean_mem()
+        model.monitor.start_at(0)
+        for at in range(3):
+            step(model, torch.ones(3, 4), at)
+    with model.monitor.at(1):
+        model(torch.ones(3, 4))
+    model.monitor.track(1)
+
+
+@pytest.fixture
+def server():
+    """Has a model called in another thread, again and again, while the body runs."""
+
+    @contextmanager
+    def serving(model, x):
+        ended, begun = threading.Event(), threading.Event()
+
+        def serve():
+            while not ended.is_set():
+                model(x)
+                begun.set()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        begun.wait()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    return serving
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_a_thread_that_infers_beside_the_training_takes_none_of_its_values(server, comes_first):
+    cfg = {"0": ["InputSndNorm", "OutputGradSndNorm", "WeightNorm"]}
+    model = taiyi_fx.instrument(mlp(), cfg)
+    x = torch.ones(3, 4)
+    if not comes_first:
+        step(model, x, 0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with server(model, 100 * torch.ones(64, 4)):
+            for at in range(1, 60):
+                step(model, x, at)
+    found = model.monitor.get_output()["0"]
+    assert len(found["WeightNorm"]) == 60 - comes_first
+    assert found["InputSndNorm"].keys() == found["OutputGradSndNorm"].keys()
+    assert len(found["InputSndNorm"]) == 60 - comes_first
+    norms = found["InputSndNorm"].values()
+    assert min(norms) == max(norms) == pytest.approx(x.norm().item())
+    texts = [str(warning.message) for warning in caught]
+    assert sum("ran in another thread than the one that calls track" in text for text in texts) == 1
+    assert all("several threads at once" in text or "another thread" in text for text in texts)
+
+
+def test_edits_hold_in_a_thread_beside_the_training(server):
+    half = taiyi_fx.edit(value=lambda y: y * 0.5)
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"0": [half, "OutputRMS"]})
+    x = torch.ones(2, 4)
+    expected, found = model(x), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with server(lambda x: found.append(model(x)), x):
+            for at in range(20):
+                step(model, x, at)
+    assert all(torch.equal(y, expected) for y in found)
+    assert len(model.monitor.get_output()["0"]["OutputRMS"]) == 20

@@ -111,8 +111,9 @@ class Noise:
 def _shares(layer: WeightGradient | None, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:
     assert layer is not None
     with torch.autocast(g.device.type, enabled=False):
-        g = accumulated(g)
-        x = accumulated(x).to(g.dtype) if x.dtype.is_floating_point else x
+        if not g.is_complex():  # else the parts of numbers count, not their absolute values
+            g = accumulated(g)
+            x = accumulated(x).to(g.dtype) if x.dtype.is_floating_point else x
         if g.ndim and g.shape[0] == 0:  # no sample: the shapes are those of one of zeros
             one = [t.new_zeros(1, *t.shape[1:]) for t in (x, g)]
             of_one = layer.shares(*one, with_total=with_total)

@@ -166,6 +166,7 @@ def _by_shape(shapes: tuple[torch.Size, ...]) -> list[list[int]]:
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     """The sums of squares over some axes, all of them or all but one, in float64."""
+    x = x.abs() if x.is_complex() else x
     if not is_fast(x):
         return torch.linalg.vector_norm(x, dim=axes, dtype=wide(x.device)).square()
     if len(axes) == x.ndim:

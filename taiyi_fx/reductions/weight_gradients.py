@@ -18,7 +18,8 @@ class Shares(NamedTuple):
 
     Attributes:
         square_norms: The squared norm of each share, N numbers in float64.
-        total: The sum of all shares; its shape is some arrangement of the weight's.
+        total: The sum of all shares; its shape is some arrangement of the weight's, where that is
+            complex with a further axis for the two parts of each number.
         unit: The factor to multiply the total with; the squared norms have it already.
     """
 
@@ -44,7 +45,7 @@ class Dense:
         (x, g), unit = _in_units(x, g)
         n = x.shape[0] if x.ndim > 1 else 1
         x, g = (t.reshape(n, 1, -1, t.shape[-1]) for t in (x, g))
-        return _of_products(x, g, unit, with_total)
+        return _of_products(x.conj(), g, unit, with_total)
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Convolution:
         if x.ndim == len(self.kernel) + 1:
             x, g = x.unsqueeze(0), g.unsqueeze(0)
         (x, g), unit = _in_units(x, g)
+        x = x.conj()
         if self.transposed:
             x, g = g, x
         x = F.pad(x, self.padding, self.padding_mode)
@@ -168,15 +170,22 @@ class Normalization:
 
 
 def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares:
-    """Of sum_t g_t x_t^T, from N x groups x positions x features each."""
+    """Of sum_t g_t x_t^T, from N x groups x positions x features each.
+
+    The gradient of a complex weight has the conjugate of the input in it, which ``x`` is then.
+    """
     n, groups, positions, features = x.shape
     if positions == 1:
         of_x, of_g = (square_sums(t.reshape(n * groups, -1), (1,)) for t in (x, g))
         squares = (of_x * of_g).reshape(n, groups)
     elif positions**2 <= features * g.shape[-1]:  # without any sample's gradient
         # Of what was in range without units, products of four may not be.
-        of_x = (x @ x.mT).to(wide(x.device) if is_fast(x) else x.dtype)
-        squares = (of_x * (g @ g.mT)).sum((2, 3), dtype=wide(x.device))
+        of_x, of_g = x @ x.mH, g @ g.mH
+        if is_fast(x) or x.is_complex():
+            of_x = of_x.to(torch.promote_types(x.dtype, wide(x.device)))
+        products = of_x * of_g
+        products = products.real if x.is_complex() else products
+        squares = products.sum((2, 3), dtype=wide(x.device))
     else:
         products = (g.mT @ x).reshape(n * groups, -1)
         squares = square_sums(products, (1,)).reshape(n, groups)
@@ -184,6 +193,8 @@ def _of_products(x: Tensor, g: Tensor, unit: Tensor, with_total: bool) -> Shares
     if with_total:
         across = (t.movedim(1, 0).flatten(1, 2) for t in (g, x))
         total = next(across).mT @ next(across)
+    if total.is_complex():
+        total = torch.view_as_real(total)
     return _shares(squares.sum(1), total, unit)
 
 
@@ -192,7 +203,11 @@ def _in_units(*tensors: Tensor) -> tuple[list[Tensor], Tensor]:
     scaled = []
     unit = torch.ones((), dtype=wide(tensors[0].device), device=tensors[0].device)
     for tensor in tensors:
-        x, u = in_unit(tensor)
+        if tensor.is_complex():
+            x, u = in_unit(torch.view_as_real(tensor.resolve_conj()))
+            x = torch.view_as_complex(x)
+        else:
+            x, u = in_unit(tensor)
         scaled.append(x)
         unit = unit * u
     return scaled, unit

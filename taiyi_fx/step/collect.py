@@ -22,11 +22,6 @@ from taiyi_fx.step.statistics import Scale, Statistics
 from taiyi_fx.step.transfer import Column, Transfer
 from taiyi_fx.step.work import Work, works_of
 
-_NOT_ANNOUNCED = (
-    "the forward had been prepared for another step than the one tracked; call track at every "
-    "optimizer step, or run the forward inside `with monitor.at(step):`"
-)
-
 
 @dataclass
 class TrackedStep:
@@ -115,11 +110,19 @@ class Collector:
         scale: Scale,
         logged: Sequence[Column],
         *,
-        is_announced: bool,
+        unread: str | None = None,
     ) -> TrackedStep:
         """Computes a step's values, costly ones in the background, and sends them to the host.
 
         Call under `torch.no_grad()`.
+
+        Args:
+            due: What is due.
+            step: The step.
+            scale: The factor of its gradients.
+            logged: Numbers of the user's own.
+            unread: Why this step's forwards were not read as they should, for values that are
+                missing; None if they were.
 
         Raises:
             Exception: Whatever a quantity raised, if strict.
@@ -135,12 +138,12 @@ class Collector:
         columns: list[Column] = []
         if self.join is None:
             columns, rest = self._planner.columns(due, step, places.works, statistics)
-            works = list(self._read(rest, statistics, failures, is_announced))
+            works = list(self._read(rest, statistics, failures, unread))
         else:
             self._table.board.held.settle()
             works: list[Work] = []
             try:
-                works.extend(self._read(places.works, statistics, failures, is_announced))
+                works.extend(self._read(places.works, statistics, failures, unread))
             finally:  # also if strict: the other ranks wait for this one
                 if due.asked:
                     works = self.join.joined(works, due.asked, statistics, failures)
@@ -168,7 +171,7 @@ class Collector:
         places: Iterable[Work],
         statistics: Statistics,
         failures: dict[Series, str],
-        is_announced: bool,
+        unread: str | None,
     ) -> Iterator[Work]:
         """Work with its statistics; reasons for missing ones go to the failures."""
         for work in places:
@@ -178,7 +181,7 @@ class Collector:
                 if work.is_emitted and work.asked.quantity.looks_back:
                     yield work
                 if work.is_emitted and (work.call == 0 or why.seen) and work.mode == "train":
-                    failures[work.series] = str(why) if is_announced else _NOT_ANNOUNCED
+                    failures[work.series] = unread or str(why)
             except Exception as error:  # Monitoring never ends a run: reported by name.
                 if self._strict:
                     raise

@@ -20,6 +20,7 @@ from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.runtime.step_threads import StepThreads
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.runtime.install import Installation
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 Forward = Callable[..., Any]
 
 _FRAMES = 4
+
+_PATIENCE = 5.0
+"""So many seconds a forward in training waits for another thread's, which may be waiting for it."""
+
+MANY_UNTRACKED = 100
+"""So many training forwards without a first `track` are told of."""
 
 INSTALLATIONS: weakref.WeakValueDictionary[str, Installation] = weakref.WeakValueDictionary()
 
@@ -43,7 +50,10 @@ class Session:
         flow: The data flow of what stayed Python and the shapes of what flows, once seen.
         is_observing: Whether the next forward shows them.
         has_begun: Whether a forward was read before.
-        has_unread: Whether one was not, as another thread's was under way.
+        threads: The threads whose training forwards are read.
+        has_unread: Whether an evaluation was not, as another thread's was under way.
+        untracked: How many training forwards ran while ``on_many_untracked`` was there.
+        on_many_untracked: Called once, when these are many; None once a step was tracked.
         frames: How many frames of Python's stack it may take besides the model's, where the model
             takes many.
     """
@@ -58,7 +68,11 @@ class Session:
         self.followed = followed
         self.flow: Flow | None = None
         self.has_begun = self.has_unread = False
+        self.threads = StepThreads()
+        self.untracked = 0
+        self.on_many_untracked: Callable[[], None] | None = None
         self._lock = threading.RLock()
+        self._has_waited = False
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs a forward of the model, read as is due."""
@@ -84,23 +98,22 @@ class Session:
         kwargs: dict[str, Any],
         is_compiled: bool = False,
     ) -> Any:
-        installation = self.installation
-        mode = self.run.mode_of(installation.root)
-        if mode is None and not installation.is_always:
+        mode = self._mode()
+        if mode is None and not self.installation.is_always:
             if is_compiled:
                 return self._framed(forward, args, kwargs)
             return forward(*args, **kwargs)
-        if not self._is_first():
+        if not self._is_first(mode):
             return forward(*args, **kwargs)
         try:
             limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
-            self.table.begin_forward()
+            self._begin_reading()
             try:
-                if mode is not None and self.is_observing:
+                if self.run.mode is not None and self.is_observing:
                     return self._observed(forward, args, kwargs)
                 return forward(*args, **kwargs)
             except BaseException:
-                self.table.restore()  # a forward that failed was none
+                self._undo_reading()
                 raise
             finally:
                 self._end(limit)
@@ -122,35 +135,99 @@ class Session:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What the body calls of the model is read as one forward."""
-        mode = self.run.mode_of(self.installation.root)
+        if self.run.is_here:
+            yield
+            return
+        mode = self._mode()
         is_needed = mode is not None or self.installation.is_always
-        if self.run.is_here or not is_needed or not self._is_first():
+        if not is_needed or not self._is_first(mode):
             yield
             return
         try:
             limit = self._begin(mode, needs_parts=True)
-            self.table.begin_forward()
+            self._begin_reading()
             try:
                 yield
             except BaseException:
-                self.table.restore()
+                self._undo_reading()
                 raise
             finally:
                 self._end(limit)
         finally:
             self._lock.release()
 
-    def _is_first(self) -> bool:
-        """Whether no other thread's forward is under way; where values are changed, once it ended.
+    @contextmanager
+    def ending_step(self) -> Iterator[str | None]:
+        """Gives what was read to this thread, which tracks; no other's is read in the body.
 
-        One that only reads does not wait: it might be what the other waits for.
+        Gives why what was read is not the step's, if so; it is forgotten then.
         """
-        is_first = self._lock.acquire(blocking=self.installation.is_always)
-        self.has_unread |= not is_first
+        is_alone = self._wait(_PATIENCE)
+        try:
+            why = self.threads.end_step(0 if is_alone else self.run.thread)
+            if why is not None:
+                self.table.clear()
+            yield why
+        finally:
+            if is_alone:
+                self._lock.release()
+
+    def _mode(self) -> Mode | None:
+        """How a forward that begins now in this thread is read."""
+        if self.on_many_untracked is not None:
+            self._count_untracked()
+        mode = self.run.mode_of(self.installation.root)
+        return None if mode == "train" and not self.threads.may_read() else mode
+
+    def _count_untracked(self) -> None:
+        if not (self.installation.root.training and torch.is_grad_enabled()):
+            return
+        self.untracked += not self.run.is_in_backward
+        if self.untracked == MANY_UNTRACKED and self.on_many_untracked is not None:
+            tell, self.on_many_untracked = self.on_many_untracked, None
+            tell()
+
+    def _is_first(self, mode: Mode | None) -> bool:
+        """Whether this forward can be read, as no other thread's is.
+
+        Where values are changed, it waits for that. Else it might be what the other thread waits
+        for: in training its patience has an end, and an evaluation does not wait.
+        """
+        if self.installation.is_always:
+            return self._lock.acquire()
+        if mode == "eval":
+            is_first = self._lock.acquire(blocking=False)
+            self.has_unread |= not is_first
+            return is_first
+        is_first = self._wait(_PATIENCE)
+        if not is_first:
+            self.threads.leave_unread()
         return is_first
+
+    def _wait(self, seconds: float) -> bool:
+        """Waits until no other thread's forward is read, but for one and the same only once."""
+        is_alone = self._lock.acquire(blocking=False)
+        if not (is_alone or self._has_waited):
+            is_alone = self._lock.acquire(timeout=seconds)
+        self._has_waited = not is_alone
+        return is_alone
+
+    def _begin_reading(self) -> None:
+        """Keeps what the step has brought so far; a forward that is not read leaves it alone."""
+        if self.run.mode == "train" and self.threads.begin():
+            self.table.clear()
+        if self.run.mode is not None:
+            self.table.begin_forward()
+
+    def _undo_reading(self) -> None:
+        """Takes the step back to that: a forward that failed was none."""
+        if self.run.mode is not None:
+            self.table.restore()
 
     def _begin(self, mode: Mode | None, *, needs_parts: bool) -> int:
         """Has all that is called of the model read; returns the limit of Python's stack."""
+        if mode == "train" and not self.threads.may_read():
+            mode = None  # the thread that this one waited for was that of the step
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(limit + self.frames)
         if not self.has_begun:
@@ -158,14 +235,16 @@ class Session:
             self.installation.meet_compiled_parts()
         self.installation.put(needs_parts=needs_parts)
         self.installation.count_anew()
-        self.table.board.is_open = False  # as one that failed may have left it
+        if mode is not None:
+            self.table.board.is_open = False  # as one that failed may have left it
         self.run.begin(mode)
         self._first = _get_sequence_nr()
         return limit
 
     def _end(self, limit: int) -> None:
-        self.table.board.held.end_forward()
-        self.table.board.take_left()
+        if self.run.mode is not None:
+            self.table.board.held.end_forward()
+            self.table.board.take_left()
         if self.installation.is_always:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()

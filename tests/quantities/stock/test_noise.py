@@ -58,6 +58,44 @@ def norms_by_autograd(layer, x, v):
     return np.array(found)
 
 
+COMPLEX = ["rows", "short sequences", "long sequences", "padded", "strided and dilated groups", "circular", "volumes", "transposed", "transposed and dilated"]  # fmt: skip
+
+
+def noise_by_definition(gradients):
+    """B_simple, its numerator and denominator, of each sample's gradient (arXiv 1812.06162, A.1)."""
+    n = len(gradients)
+    of_batch = np.square(np.abs(gradients.mean(0))).sum()
+    of_one = np.square(np.abs(gradients)).sum(1).mean()
+    square_norm = (n * of_batch - of_one) / (n - 1)
+    trace = (of_one - of_batch) / (1 - 1 / n)
+    return [trace / square_norm, trace, square_norm]
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("name", COMPLEX)
+def test_of_complex_weights_they_are_those_of_autograd_in_complex128(name, dtype):
+    layer, x = case(name)
+    layer = layer.to(dtype)
+    nn.init.normal_(layer.weight)
+    x = torch.randn(x.shape, dtype=dtype)
+    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": ["PerSampleGradNorm", "GradientNoiseScale"]})  # fmt: skip
+    for some in x.split(2):  # statistics of micro-batches merge
+        (model(some).abs().pow(3).sum() / len(x)).backward()
+    model.monitor.track(0)
+    found = {k: v[0] for k, v in model.monitor.get_output()["0"].items()}
+    reference, gradients = copy.deepcopy(layer).to(torch.complex128), []
+    for one in x.to(torch.complex128).split(1):
+        reference.zero_grad()
+        reference(one).abs().pow(3).sum().backward()
+        gradients.append(reference.weight.grad.flatten().numpy().copy())
+    gradients = np.stack(gradients)
+    norms = np.linalg.norm(gradients, axis=1)
+    np.testing.assert_allclose(found["PerSampleGradNorm"], norms, rtol=1e-5)
+    noise = [found[f"GradientNoiseScale{part}"] for part in ("", ".trace", ".square_norm")]
+    np.testing.assert_allclose(noise, noise_by_definition(gradients), rtol=1e-4)
+
+
 ASKED = {"0": ["PerSampleGradNorm", ["PerSampleGradNorm", "every(1)", {"reduce": "mean"}], "GradientNoiseScale"]}  # fmt: skip
 
 
