@@ -82,7 +82,6 @@ class Monitor:
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(self._modules, self._table, modes, strict=strict)
-        self._logged: list[Column] = []
         self._writers = WriterGroup(strict=strict)
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
@@ -137,9 +136,10 @@ class Monitor:
     @property
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
-        if self._logged:
-            transfer = Transfer(Outcome(), self._take_logged())
-            self._queue.put(TrackedStep(self._step, transfer))
+        logged = [*self._queue.logged]
+        if logged:
+            transfer = Transfer(Outcome(), self._recorded_here(logged))
+            self._queue.put(TrackedStep(self._step, transfer), len(logged))
         self._queue.take(all_of_it=True)
         return self._queue.records
 
@@ -218,7 +218,7 @@ class Monitor:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
         series = (("", name),)
-        self._logged.append(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
+        self._queue.log(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
         """Closes an epoch; returns the summary of each scalar series, and adds it to `epochs`.
@@ -350,7 +350,7 @@ class Monitor:
         failures: dict[Series, str] = {}
         with self._installation.session.ending_step() as unread:
             try:
-                if due.asked or self._logged:
+                if due.asked or self._queue.logged:
                     failures = self._collect(due, step, scale, unread)
             finally:  # whatever a quantity raised, the next step is a new one
                 self._installation.end_step()
@@ -373,11 +373,11 @@ class Monitor:
     ) -> dict[Series, str]:
         if step not in self._announced:
             unread = unread or _NOT_ANNOUNCED
+        logged = [*self._queue.logged]
+        here = self._recorded_here(logged)
         with torch.no_grad():
-            collected = self._collector.collect(
-                due, step, scale, self._take_logged(), unread=unread
-            )
-        self._queue.put(collected)
+            collected = self._collector.collect(due, step, scale, here, unread=unread)
+        self._queue.put(collected, len(logged))
         return collected.failures
 
     def _warn_of_order(self, step: int) -> None:
@@ -447,8 +447,7 @@ class Monitor:
         join = self._collector.join
         return None if join is None or join.ranks.is_writer else join.ranks.members[0]
 
-    def _take_logged(self) -> list[Column]:
-        logged, self._logged = self._logged, []
+    def _recorded_here(self, logged: list[Column]) -> list[Column]:
         return logged if self._writer is None else []
 
 

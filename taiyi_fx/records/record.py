@@ -118,27 +118,38 @@ class Records(Sequence[Record]):
         self.dropped = 0
         made = list(records)
         self._numbers = sum(map(_size, made))
-        # Replaced at once, so that an interrupt doubles and loses nothing.
-        self._state: tuple[list[Record], list[Block | Record]] = made, []
+        # Replaced at once, so that an interrupt doubles and loses nothing: the records, what is
+        # still to become records, and what came last.
+        self._state: tuple[list[Record], list[Block | Record], Block | Record | None]
+        self._state = made, [], None
 
     @property
     def _records(self) -> list[Record]:
         # Made when first looked at: a step's numbers come by the hundred.
-        made, new = self._state
+        made, new, _ = self._state
         if new:
             made = [*made, *itertools.chain.from_iterable(map(_records_of, new))]
-            self._state = made, []
+            self._state = made, [], new[-1]
         return made
 
     def append(self, record: Record) -> None:
         """Adds a record at the end."""
-        self._numbers += _size(record)
-        self._state[1].append(record)
+        self.extend([record])
 
     def append_block(self, block: Block) -> None:
         """Adds the numbers of a block at the end."""
-        self._numbers += len(block.values)
-        self._state[1].append(block)
+        self.extend([block])
+
+    def extend(self, new: Sequence[Block | Record]) -> None:
+        """Adds blocks and records at the end, unless they were just added.
+
+        So who adds them again after an interrupt doubles none.
+        """
+        _, waiting, last = self._state
+        if not new or (waiting[-1] if waiting else last) is new[-1]:
+            return
+        self._numbers += sum(len(x.values) if isinstance(x, Block) else _size(x) for x in new)
+        waiting.extend(new)
 
     def keep(self, numbers: int) -> None:
         """Drops the oldest tenth or more where the table holds more numbers than this.
@@ -151,13 +162,13 @@ class Records(Sequence[Record]):
         allowed, last = numbers * 9 // 10, len(records)
         while last and (allowed := allowed - _size(records[last - 1])) >= 0:
             last -= 1
-        self._state = records[last:], []
+        self._state = records[last:], [], self._state[2]
         self.dropped += last
         self._numbers = sum(map(_size, self._state[0]))
 
     def clear(self) -> None:
         """Drops all records."""
-        self._state = [], []
+        self._state = [], [], None
         self._numbers = 0
 
     def __len__(self) -> int:
@@ -206,7 +217,7 @@ class Records(Sequence[Record]):
 
         A number that was added as a record, or looked at as one, is a block of its own.
         """
-        for x in itertools.chain(*self._state):
+        for x in itertools.chain(*self._state[:2]):
             if isinstance(x, Block):
                 yield x
             elif isinstance(x.value, (float, int)):
@@ -214,7 +225,7 @@ class Records(Sequence[Record]):
 
     def of_tensors(self) -> Iterator[Record]:
         """The records of tensors, in the order in which they were made."""
-        for x in itertools.chain(*self._state):
+        for x in itertools.chain(*self._state[:2]):
             if isinstance(x, Record) and not isinstance(x.value, (float, int)):
                 yield x
 
