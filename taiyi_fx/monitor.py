@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.parts import tensor_parallel
 from taiyi_fx.passes.runtime.compiler import Instrumented
 from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
@@ -428,6 +429,8 @@ class Monitor:
         self._installation.session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
         ranks = form(*self._groups, repr(every))
+        if ranks is not None and ranks.is_writer and self._groups[1] is None:
+            _warn_of_tensor_parallel(self._root)
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
         if self._writer is not None:
             self._writers.drop()
@@ -457,6 +460,18 @@ def _warn_of_untracked() -> None:
         "is recorded until it is. Call monitor.track(step) once for each optimizer step, after "
         "backward and before optimizer.step()"
     )
+
+
+def _warn_of_tensor_parallel(model: nn.Module) -> None:
+    name = tensor_parallel(model)
+    if name is not None:
+        warn(
+            f"the parameter {name!r} is held in parts by ranks that see one batch, as with tensor "
+            "parallelism, but data_group was not given: what passes modules is counted once for "
+            "each of these ranks, and gradients are divided by their number. Give instrument the "
+            'ranks that the data are split over, as data_group=mesh["data"].get_group(), or '
+            "data_group=dist.group.WORLD if each rank has a batch of its own"
+        )
 
 
 _MONITORS: weakref.WeakSet[Monitor] = weakref.WeakSet()
