@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.dtensor import tensor_parallel
 from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
@@ -82,7 +83,6 @@ class Monitor:
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(self._modules, self._table, modes, strict=strict)
-        self._logged: list[Column] = []
         self._writers = WriterGroup(strict=strict)
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
@@ -137,9 +137,10 @@ class Monitor:
     @property
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
-        if self._logged:
-            transfer = Transfer(Outcome(), self._take_logged())
-            self._queue.put(TrackedStep(self._step, transfer))
+        logged = [*self._queue.logged]
+        if logged:
+            transfer = Transfer(Outcome(), self._recorded_here(logged))
+            self._queue.put(TrackedStep(self._step, transfer), len(logged))
         self._queue.take(all_of_it=True)
         return self._queue.records
 
@@ -218,7 +219,7 @@ class Monitor:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
         series = (("", name),)
-        self._logged.append(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
+        self._queue.log(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
         """Closes an epoch; returns the summary of each scalar series, and adds it to `epochs`.
@@ -350,7 +351,7 @@ class Monitor:
         failures: dict[Series, str] = {}
         with self._installation.session.ending_step() as unread:
             try:
-                if due.asked or self._logged:
+                if due.asked or self._queue.logged:
                     failures = self._collect(due, step, scale, unread)
             finally:  # whatever a quantity raised, the next step is a new one
                 self._installation.end_step()
@@ -373,11 +374,11 @@ class Monitor:
     ) -> dict[Series, str]:
         if step not in self._announced:
             unread = unread or _NOT_ANNOUNCED
+        logged = [*self._queue.logged]
+        here = self._recorded_here(logged)
         with torch.no_grad():
-            collected = self._collector.collect(
-                due, step, scale, self._take_logged(), unread=unread
-            )
-        self._queue.put(collected)
+            collected = self._collector.collect(due, step, scale, here, unread=unread)
+        self._queue.put(collected, len(logged))
         return collected.failures
 
     def _warn_of_order(self, step: int) -> None:
@@ -428,6 +429,8 @@ class Monitor:
         self._installation.session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
         ranks = form(*self._groups, repr(every))
+        if ranks is not None and ranks.is_writer and self._groups[1] is None:
+            _warn_of_tensor_parallel(self._root)
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
         if self._writer is not None:
             self._writers.drop()
@@ -447,8 +450,7 @@ class Monitor:
         join = self._collector.join
         return None if join is None or join.ranks.is_writer else join.ranks.members[0]
 
-    def _take_logged(self) -> list[Column]:
-        logged, self._logged = self._logged, []
+    def _recorded_here(self, logged: list[Column]) -> list[Column]:
         return logged if self._writer is None else []
 
 
@@ -458,6 +460,18 @@ def _warn_of_untracked() -> None:
         "is recorded until it is. Call monitor.track(step) once for each optimizer step, after "
         "backward and before optimizer.step()"
     )
+
+
+def _warn_of_tensor_parallel(model: nn.Module) -> None:
+    name = tensor_parallel(model)
+    if name is not None:
+        warn(
+            f"the parameter {name!r} is held in parts by ranks that see one batch, as with tensor "
+            "parallelism, but data_group was not given: what passes modules is counted once for "
+            "each of these ranks, and gradients are divided by their number. Give instrument the "
+            'ranks that the data are split over, as data_group=mesh["data"].get_group(), or '
+            "data_group=dist.group.WORLD if each rank has a batch of its own"
+        )
 
 
 _MONITORS: weakref.WeakSet[Monitor] = weakref.WeakSet()

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
+from tests.writers.interrupts import instructions_of, interrupted_at
 
 
 def mlp():
@@ -761,3 +762,31 @@ def test_edits_hold_in_a_thread_beside_the_training(server):
                 step(model, x, at)
     assert all(torch.equal(y, expected) for y in found)
     assert len(model.monitor.get_output()["0"]["OutputRMS"]) == 20
+
+
+@pytest.mark.parametrize("few", [60, pytest.param(None, marks=pytest.mark.slow)])
+def test_an_interrupt_of_track_loses_and_doubles_no_other_step(few, tmp_path):
+    def begun(name):
+        run = tmp_path / name
+        model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["WeightNorm"]}, run=run)
+        for at in range(2):
+            step(model, torch.ones(1, 2), at)
+        model(torch.ones(1, 2)).sum().backward()
+        model.monitor.log("loss", 3.0)
+        return model, run
+
+    counted, _ = begun("counted")
+    count = instructions_of(lambda: counted.monitor.track(2))
+    counted.monitor.close()
+    places = range(count) if few is None else {i * (count - 1) // (few - 1) for i in range(few)}
+    for place in places:
+        model, run = begun(str(place))
+        interrupted_at(lambda model=model: model.monitor.track(2), place)
+        torch.set_grad_enabled(True)  # as the trace may come between a `with` and its body
+        step(model, torch.ones(1, 2), 3)
+        model.monitor.close()
+        with taiyi_fx.open_run(run) as kept:
+            table = kept.to_numpy()
+        names, steps = table["quantity"], table["step"]
+        assert steps[names == "WeightNorm"].tolist() in ([0, 1, 3], [0, 1, 2, 3]), place
+        assert steps[names == "loss"].tolist() == [2], place

@@ -25,6 +25,7 @@ from taiyi_fx.passes.ir import (
 from taiyi_fx.passes.structure import is_computed, tensor_named
 from taiyi_fx.quantities.feature_axis import feature_axis_of
 from taiyi_fx.quantities.layer_rules import weight_gradient_of
+from taiyi_fx.quantities.views import asks_of_views
 
 
 class NotApplicable(Exception):
@@ -96,6 +97,11 @@ class Source:
         return Reading(site, _resolved(reduction, module))
 
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
+        if self.port == "input_grad" and asks_of_views(module):
+            raise Unobservable(
+                "asks whether a tensor is a view (`_is_view`, `_base`), and its input would be one "
+                "while its gradient is read: read that of the output of the module before it"
+            )
         if self.port == "input_grad" and getattr(module, "inplace", False):
             raise NotApplicable(
                 "changes its input in place, so that its gradient is that of the output"

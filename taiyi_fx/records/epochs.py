@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -66,8 +67,9 @@ class Epochs:
     def __init__(self, statistics: Statistics) -> None:
         self._make: type[_SeriesStatistics] = _Exact if statistics == "exact" else _Streaming
         self._may_wait = math.inf if statistics == "exact" else _WAITING
-        # The blocks are added up beside, and both replaced at once: an interrupt doubles none.
-        self._state: tuple[_BySeries, list[Block]] = {}, []
+        # The blocks are added up beside, and all replaced at once: an interrupt doubles none. The
+        # third is the block that came last.
+        self._state: tuple[_BySeries, list[Block], Block | None] = {}, [], None
         self.next = 0
 
     def add(self, record: Record) -> None:
@@ -79,12 +81,18 @@ class Epochs:
 
     def add_block(self, block: Block) -> None:
         """Adds the numbers of a block."""
-        self._state[1].append(block)
-        if len(self._state[1]) >= self._may_wait:
-            self._state = self._added_up(), []
+        self.extend([block])
+
+    def extend(self, new: Sequence[Block]) -> None:
+        """Adds the numbers of blocks, unless they were just added."""
+        _, blocks, last = self._state
+        if new and (blocks[-1] if blocks else last) is not new[-1]:
+            blocks.extend(new)
+        if len(blocks) >= self._may_wait:
+            self._state = self._added_up(), [], blocks[-1]
 
     def _added_up(self) -> _BySeries:
-        kept, blocks = self._state
+        kept, blocks, _ = self._state
         found = copy.deepcopy(kept)
         for _, mode, series, values in blocks:
             for (module, quantity), value in zip(series, values, strict=True):
@@ -98,13 +106,13 @@ class Epochs:
         """Ends the epoch under way, by default the one after the last, and gives its summaries."""
         number = self.next if epoch is None else epoch
         closed = [kept.summary(number, *key) for key, kept in self._added_up().items()]
-        self._state = {}, []
+        self._state = {}, [], None
         self.next = number + 1
         return closed
 
     def clear(self) -> None:
         """Drops the values of the epoch under way."""
-        self._state = {}, []
+        self._state = {}, [], None
 
 
 class _SeriesStatistics(Protocol):

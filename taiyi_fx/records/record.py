@@ -126,14 +126,16 @@ class Records(Sequence[Record]):
         self._begin(list(records))
         self.dropped = 0
 
-    def _begin(self, items: list[Block | Record]) -> None:
+    def _begin(self, items: list[Block | Record], last: Block | Record | None = None) -> None:
         self._numbers = sum(map(_numbers, items))
-        # Replaced at once, so that an interrupt doubles and loses nothing.
-        self._state: tuple[list[Block | Record], list[int]] = items, []
+        # Replaced at once, so that an interrupt doubles and loses nothing: the items, the number of
+        # records up to the end of each, and what came last before them.
+        self._state: tuple[list[Block | Record], list[int], Block | Record | None]
+        self._state = items, [], last
 
     def _ends(self) -> list[int]:
         """The number of records up to the end of each item."""
-        items, ends = self._state
+        items, ends, _ = self._state
         for i in range(len(ends), len(items)):
             ends.append((ends[-1] if ends else 0) + _records(items[i]))
         return ends
@@ -149,13 +151,22 @@ class Records(Sequence[Record]):
 
     def append(self, record: Record) -> None:
         """Adds a record at the end."""
-        self._numbers += _numbers(record)
-        self._state[0].append(record)
+        self.extend([record])
 
     def append_block(self, block: Block) -> None:
         """Adds the numbers of a block at the end."""
-        self._numbers += len(block.values)
-        self._state[0].append(block)
+        self.extend([block])
+
+    def extend(self, new: Sequence[Block | Record]) -> None:
+        """Adds blocks and records at the end, unless they were just added.
+
+        So who adds them again after an interrupt doubles none.
+        """
+        items, _, last = self._state
+        if not new or any(new[-1] is x for x in (last, *items[-1:])):
+            return
+        self._numbers += sum(map(_numbers, new))
+        items.extend(new)
 
     def keep(self, numbers: int) -> None:
         """Drops the oldest tenth or more where the table holds more numbers than this.
@@ -172,7 +183,7 @@ class Records(Sequence[Record]):
         cut = items[first - 1] if first and allowed else None
         if isinstance(cut, Block):
             kept.insert(0, cut._replace(series=cut.series[-allowed:], values=cut.values[-allowed:]))
-        self._begin(kept)
+        self._begin(kept, items[-1])
         self.dropped += before - len(self)
 
     def clear(self) -> None:
@@ -194,7 +205,7 @@ class Records(Sequence[Record]):
         return self._at(places)
 
     def _at(self, place: int) -> Record:
-        items, ends = self._state
+        items, ends, _ = self._state
         i = bisect.bisect_right(ends, place)
         item = items[i]
         if isinstance(item, Record):

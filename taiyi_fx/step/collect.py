@@ -10,7 +10,7 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.slots import SlotTable
-from taiyi_fx.records.record import Series
+from taiyi_fx.records.record import Event, NonFiniteSite, Series
 from taiyi_fx.step.background import BackgroundWorker, Job
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import Evaluator
@@ -33,6 +33,7 @@ class TrackedStep:
         costly: The job in the background; None if there is none.
         order: The place of each series among the step's records.
         sites: The sites that counted NaN and Inf, until they are reported.
+        found: What they counted first, with the events of it, once it is known.
         may_overflow: True if a scaler skips the step where gradients are not finite.
         failures: The failures so far, by series.
     """
@@ -42,6 +43,7 @@ class TrackedStep:
     costly: Job | None = None
     order: Mapping[Series, int] = field(default_factory=dict)
     sites: Sites | None = None
+    found: tuple[list[NonFiniteSite], list[Event]] | None = None
     may_overflow: bool = False
     failures: dict[Series, str] = field(default_factory=dict)
 
@@ -154,7 +156,7 @@ class Collector:
         transfer = self._prompt.start(step, prompt, [*columns, *logged])
         failures.update(transfer.pop_errors())
         sites = places.sites.now()
-        return TrackedStep(step, transfer, job, order, sites, scale.may_overflow, failures)
+        return TrackedStep(step, transfer, job, order, sites, None, scale.may_overflow, failures)
 
     def _places_of(self, due: DueWork) -> _Places:
         """The work of all calls seen so far that is due."""

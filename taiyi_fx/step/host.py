@@ -27,10 +27,10 @@ class Copies:
 
     def tensors(self) -> list[Tensor]:
         """The tensors on the host; waits for them."""
-        while self._sent:
-            copy, indices = self._sent.pop()
+        for copy, indices in self._sent:
             for i, part in zip(indices, _parts(copy), strict=True):
                 self._tensors[i] = part
+        self._sent = []  # only now: after an interrupt they are taken once more
         return self._tensors
 
 

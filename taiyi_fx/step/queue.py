@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from taiyi_fx.records.epochs import Epochs, EpochSummary
 from taiyi_fx.records.record import Event, NonFiniteSite, Records, Series
 from taiyi_fx.step.collect import TrackedStep
 from taiyi_fx.step.non_finite import first_sites
-from taiyi_fx.step.transfer import Outcome
+from taiyi_fx.step.transfer import Column, Outcome
 from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.writers.protocol import Batch, EpochEnd
 from taiyi_fx.writers.writer_group import WriterGroup
@@ -23,6 +23,10 @@ _SHOWN = 10
 
 class StepQueue:
     """Makes records of steps as these become complete.
+
+    An interrupt may come at any instruction, and loses and doubles no record: whatever is under way
+    is kept until all of it took effect, and finished before anything else begins. What of it had
+    taken effect is told by what stands last in each list that it was added to.
 
     Args:
         epochs: Accumulates the statistics of epochs.
@@ -40,18 +44,36 @@ class StepQueue:
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
         self._writers = writers
-        self._steps: deque[TrackedStep] = deque()
+        # Replaced at once: the steps that wait, and the user's own numbers that wait for one.
+        self._waiting: tuple[list[TrackedStep], list[Column]] = [], []
         self._events: list[Event] = []
+        self._begun: _Recording | Batch | None = None
 
-    def put(self, step: TrackedStep) -> None:
-        """Takes a step that may not be complete yet."""
-        self._steps.append(step)
-        for waiting in self._steps:
+    @property
+    def logged(self) -> Sequence[Column]:
+        """The numbers of the user's own that no step has taken along."""
+        return self._waiting[1]
+
+    def log(self, column: Column) -> None:
+        """Takes a number of the user's own, for the next step that is put."""
+        self._waiting[1].append(column)
+
+    def put(self, step: TrackedStep, logged: int = 0) -> None:
+        """Takes a step that may not be complete yet.
+
+        Args:
+            step: The step.
+            logged: How many of the user's own numbers it takes along, or leaves to another rank.
+        """
+        steps, columns = self._waiting
+        self._waiting = [*steps, step], columns[logged:]
+        for waiting in self._waiting[0]:
             self._report_non_finite(waiting)
 
     def drop(self, step: int) -> None:
         """Forgets a step that is not recorded yet: something failed in the middle of it."""
-        self._steps = deque(waiting for waiting in self._steps if waiting.step != step)
+        self._begun = None
+        self._waiting = [waiting for waiting in self._waiting[0] if waiting.step != step], []
 
     def take(self, *, all_of_it: bool) -> None:
         """Records the steps that are complete, in their order; or waits for all of them.
@@ -59,21 +81,13 @@ class StepQueue:
         Raises:
             Exception: What a quantity raised, if strict.
         """
-        while self._steps:
-            step = self._steps[0]
+        self._finish()
+        while self._waiting[0]:
+            step = self._waiting[0][0]
             if not (all_of_it or step.is_there):
                 return
-            outcomes: list[Outcome] = []
-            try:
-                outcomes.append(step.prompt.outcome())
-                if step.costly is not None:
-                    outcomes.append(step.costly.outcome())
-            except Exception:  # of a quantity, if strict: the others are still recorded
-                self._steps.popleft()
-                self._record(step, outcomes)
-                raise
-            self._steps.popleft()
-            self._record(step, outcomes)
+            self._begun = self._recording(step)
+            self._finish()
 
     def report(self, step: int, failures: Mapping[Series, str]) -> None:
         """Warns of missing values at a step, each time the reason is a new one."""
@@ -92,6 +106,7 @@ class StepQueue:
 
     def close_epoch(self, epoch: int | None) -> list[EpochSummary]:
         """Closes an epoch, for the writers too; returns the summary of each scalar series."""
+        self._finish()
         expected = self._epochs.next
         closed = self._epochs.close(epoch)
         if self._writers:
@@ -101,11 +116,13 @@ class StepQueue:
 
     def write_pending(self, batch: Batch | None = None, *, at_once: bool = False) -> None:
         """Gives the writers the waiting events, then a batch, and flushes them when it is time."""
+        self._finish()
         if self._events:
-            events, self._events = self._events, []
-            self._writers.write(Batch(self._epochs.next, events=events))
+            self._begun = Batch(self._epochs.next, events=[*self._events])
+            self._finish()
         if batch is not None:
-            self._writers.write(batch)
+            self._begun = batch
+            self._finish()
         self._writers.flush(at_once=at_once)
         warn_of(self._writers.pop_errors())
 
@@ -119,42 +136,74 @@ class StepQueue:
         """Warns of a step's first NaN or Inf as soon as its counts have arrived."""
         if step.sites is None or not step.prompt.is_there:
             return
-        outcome = step.prompt.outcome()
-        found = first_sites(step.sites, outcome, may_overflow=step.may_overflow)
-        step.sites = None
+        if step.found is None:
+            outcome = step.prompt.outcome()
+            sites = list(first_sites(step.sites, outcome, may_overflow=step.may_overflow))
+            step.found = sites, [site.event for site in sites]
+        found, events = step.found
         faults = [site for site in found if not site.is_overflow]
         if faults and all(site.is_overflow for site in self.non_finite):
             warn("\n".join(map(str, faults)))
-        self.non_finite += found
+        _extend(self.non_finite, found)
         if self._writers:
-            self._events += (site.event for site in found)
+            _extend(self._events, events)
+        step.sites = None
 
-    def _record(self, step: TrackedStep, outcomes: list[Outcome]) -> None:
+    def _recording(self, step: TrackedStep) -> _Recording:
+        """What is made of a step that is complete, or waited for."""
         self._report_non_finite(step)
+        outcomes: list[Outcome] = []
+        error = None
+        try:
+            outcomes.append(step.prompt.outcome())
+            if step.costly is not None:
+                outcomes.append(step.costly.outcome())
+        except Exception as raised:  # noqa: BLE001 - of a quantity, if strict: raised when recorded
+            error = raised
         last, order = len(step.order), step.order
-        every = [pair for outcome in outcomes for pair in outcome.blocks if pair[0]]
-        every.sort(key=lambda pair: order.get(pair[0][0], last))
-        for of, block in every:
-            self.records.append_block(block)
-            self._epochs.add_block(block)
-            if self.missing:
-                for series in of:
-                    self.missing.pop(series, None)
-        records = sorted(
-            (pair for outcome in outcomes for pair in outcome.records),
-            key=lambda pair: order.get(pair[0], last),
-        )
-        for series, record in records:
-            self.records.append(record)
-            self._epochs.add(record)
-            self.missing.pop(series, None)
+        blocks = [pair for outcome in outcomes for pair in outcome.blocks if pair[0]]
+        blocks.sort(key=lambda pair: order.get(pair[0][0], last))
+        records = [pair for outcome in outcomes for pair in outcome.records]
+        records.sort(key=lambda pair: order.get(pair[0], last))
+        found = {series for of, _ in blocks for series in of} | {series for series, _ in records}
+        numbers, others = [block for _, block in blocks], [record for _, record in records]
+        batch = Batch(self._epochs.next, numbers, others)
+        return _Recording(step, outcomes, found, batch, error)
+
+    def _finish(self) -> None:
+        """Ends what was begun, perhaps before an interrupt: each part of it takes effect once.
+
+        Raises:
+            Exception: What a quantity raised, if strict.
+        """
+        begun = self._begun
+        if isinstance(begun, _Recording):
+            self._record(begun)
+        elif begun is not None:
+            self._write(begun)
+        self._begun = None
+        if isinstance(begun, _Recording) and begun.error is not None:
+            raise begun.error
+
+    def _record(self, begun: _Recording) -> None:
+        blocks, records = begun.batch.blocks, begun.batch.records
+        self.records.extend([*blocks, *records])
+        self._epochs.extend(blocks)
         if self._writers:
-            blocks = [block for _, block in every]
-            self._writers.write(Batch(self._epochs.next, blocks, [r for _, r in records]))
+            self._writers.write(begun.batch)
+        steps, columns = self._waiting
+        self._waiting = [step for step in steps if step is not begun.step], columns
+        for series in begun.found.intersection(self.missing):
+            del self.missing[series]
         self._bound()
-        for outcome in outcomes:
+        for outcome in begun.outcomes:
             self.missing.update(outcome.reasons)
-            self.report(step.step, outcome.failures)
+            self.report(begun.step.step, outcome.failures)
+
+    def _write(self, batch: Batch) -> None:
+        self._writers.write(batch)
+        written = set(map(id, batch.events))
+        self._events = [event for event in self._events if id(event) not in written]
 
     def _bound(self) -> None:
         """Keeps the records in memory within bounds."""
@@ -165,3 +214,27 @@ class StepQueue:
                 f"{_KEPT_NUMBERS:,} numbers are in memory: from here on the oldest are dropped. "
                 "instrument(..., run='runs/name') keeps all of them in a file"
             )
+
+
+class _Recording(NamedTuple):
+    """A step that is being recorded.
+
+    Attributes:
+        step: The step.
+        outcomes: Its outcomes.
+        found: The series that have values.
+        batch: The values.
+        error: What a quantity raised, if strict.
+    """
+
+    step: TrackedStep
+    outcomes: list[Outcome]
+    found: set[Series]
+    batch: Batch
+    error: Exception | None
+
+
+def _extend(items: list[Any], new: Sequence[Any]) -> None:
+    """Adds items at the end, unless they were just added, before an interrupt."""
+    if new and not (items and items[-1] is new[-1]):
+        items.extend(new)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,9 +66,12 @@ class Transfer:
     def __init__(
         self, outcome: Outcome, columns: Sequence[Column] = (), *, strict: bool = False
     ) -> None:
-        self._outcome = outcome
         self._columns = columns
+        self._failures: dict[Series, str] = {}
         self._copies = self._sent(strict)
+        outcome.failures.update(self._failures)
+        self._outcome = outcome
+        self._whole: Outcome | None = None
 
     @property
     def is_there(self) -> bool:
@@ -82,11 +85,10 @@ class Transfer:
 
     def outcome(self) -> Outcome:
         """The outcome, with its values; waits for them."""
-        arrived = iter(self._copies.tensors())
-        for column in self._columns:
-            self._take(column, arrived)
+        if self._whole is None:
+            self._whole = self._with_values()  # made beside: an interrupt doubles none of them
         self._columns = ()
-        return self._outcome
+        return self._whole
 
     def _sent(self, strict: bool) -> Copies:
         try:
@@ -106,17 +108,18 @@ class Transfer:
             Copies([column.values]).tensors()
         except Exception as error:  # noqa: BLE001 - monitoring never ends a run
             text = f"{type(error).__name__} on the way to the host: {error}"
-            self._outcome.failures.update(dict.fromkeys(column.of, text))
+            self._failures.update(dict.fromkeys(column.of, text))
             return False
         return True
 
-    def _take(self, column: Column, arrived: Iterator[Tensor]) -> None:
-        step, mode, of, series, _ = column
-        values = next(arrived)
-        if values.ndim == 1 and not values.is_complex():
-            numbers = (values.long() if values.dtype is torch.bool else values).tolist()
-            self._outcome.blocks.append((of, Block(step, mode, series, numbers)))
-            return
-        for own, (module, quantity), value in zip(of, series, values, strict=True):
-            record = Record(step, module, quantity, value.clone(), mode)
-            self._outcome.records.append((own, record))
+    def _with_values(self) -> Outcome:
+        blocks, records = [*self._outcome.blocks], [*self._outcome.records]
+        for column, values in zip(self._columns, self._copies.tensors(), strict=True):
+            step, mode, of, series, _ = column
+            if values.ndim == 1 and not values.is_complex():
+                numbers = (values.long() if values.dtype is torch.bool else values).tolist()
+                blocks.append((of, Block(step, mode, series, numbers)))
+                continue
+            for own, (module, quantity), value in zip(of, series, values, strict=True):
+                records.append((own, Record(step, module, quantity, value.clone(), mode)))
+        return Outcome(blocks, records, self._outcome.failures, self._outcome.reasons)

@@ -72,9 +72,13 @@ class WriterGroup:
         self.close()
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch to all; where an interrupt came, the rest of it is written before more."""
-        self._deliver()
-        self._delivery = _Delivery(batch)
+        """Writes a batch to all; where an interrupt came, the rest of it is written before more.
+
+        The batch that was written last is not written again.
+        """
+        if self._delivery is None or self._delivery.batch is not batch:
+            self._deliver()
+            self._delivery = _Delivery(batch)
         self._deliver()
 
     def flush(self, *, at_once: bool = False) -> None:
@@ -105,9 +109,10 @@ class WriterGroup:
 
     def _deliver(self) -> None:
         """Writes what there is to write, to those who do not have it."""
-        if self._delivery is not None:
-            self._each(self._open, self._delivery.write)
-            self._delivery = None
+        delivery = self._delivery
+        if delivery is not None and not delivery.is_done:
+            self._each(self._open, delivery.write)
+            delivery.is_done = True
 
     def pop_errors(self) -> list[str]:
         """The errors since the last call, each kind of each writer once, which are then dropped."""
@@ -149,10 +154,15 @@ class _Delivery:
     A writer may have been interrupted before it took the batch, or after. One that tells them apart
     has ``takes_once``, and gets the batch again. Others do not: a number that is missing where the
     training was interrupted is better than one that is there twice.
+
+    Attributes:
+        batch: The batch.
+        is_done: Whether all have it.
     """
 
     def __init__(self, batch: Batch) -> None:
-        self._batch = batch
+        self.batch = batch
+        self.is_done = False
         self._begun: set[int] = set()
         self._done: set[int] = set()
 
@@ -164,7 +174,7 @@ class _Delivery:
             return
         self._begun.add(key)
         try:
-            writer.write(self._batch)
+            writer.write(self.batch)
         except Exception:
             self._done.add(key)
             raise

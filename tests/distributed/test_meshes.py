@@ -199,6 +199,33 @@ def of_tensor_parallel_ranks_alone(rank, ranks):
     return descend(model, model.monitor, samples())
 
 
+def of_ranks_without_a_data_group(rank, ranks):
+    """What is warned of without a data group, of ways that need one and of ways that need none."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    told: dict[str, list[str]] = {}
+
+    def track(name, spread, **options):
+        model = taiyi_fx.instrument(perceptron(), {nn.Linear: ["WeightNorm"]}, **options)
+        spread(model)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.monitor.track(0)
+        texts = [str(warning.message) for warning in caught]
+        told[name] = [text for text in texts if "data_group" in text]
+
+    def of_two_dimensions(model):
+        parallelize_module(model, mesh["tensor"], PLAN)
+        fully_shard(model, mesh=mesh["data"])
+
+    track("tensor", lambda model: parallelize_module(model, mesh["tensor"], PLAN))
+    track("both", of_two_dimensions)
+    track("fsdp", lambda model: fully_shard(model, mesh=init_device_mesh("cpu", (4,))))
+    track("hsdp", lambda model: fully_shard(model, mesh=mesh))
+    track("given", of_two_dimensions, data_group=mesh["data"].get_group())
+    track("alone", of_two_dimensions, process_group=None)
+    return told
+
+
 def of_wrong_groups(rank, ranks):
     told: list[str] = []
     pair = [dist.new_group(of) for of in ([0, 1], [2, 3])][rank // 2]
@@ -244,6 +271,7 @@ CHECKS = {
         of_copies_of_tensor_parallel_ranks,
         of_tensor_parallel_ranks,
         of_tensor_parallel_ranks_alone,
+        of_ranks_without_a_data_group,
         of_wrong_groups,
         of_parts_elsewhere,
     )
@@ -316,6 +344,15 @@ def test_tensor_parallel_ranks_for_themselves_see_whole_tensors(answers):
     expected = descended_alone()
     for records in answers("of_tensor_parallel_ranks_alone"):
         assert not differences(records, expected)
+
+
+def test_tensor_parallel_ranks_are_asked_for_their_data_group(answers):
+    first, *others = answers("of_ranks_without_a_data_group")
+    for name in ("tensor", "both"):
+        (text,) = first.pop(name)
+        assert "is held in parts by ranks that see one batch" in text
+        assert 'data_group=mesh["data"].get_group()' in text
+    assert [{name for name in of if of[name]} for of in (first, *others)] == [set()] * 4
 
 
 def test_groups_that_do_not_fit_are_refused_on_all_ranks(answers):

@@ -14,6 +14,7 @@ from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.writers.writer_group import WriterGroup
 from tests.step.given import arrived, column
 from tests.writers.given import run
+from tests.writers.interrupts import instructions_of, interrupted_at
 
 
 class Collected:
@@ -213,3 +214,81 @@ def test_cleared_it_has_nothing(steps):
     steps.clear()
     assert rows(steps) == []
     assert steps.close_epoch(None) == []
+
+
+FEW = 100
+"""The instructions at which the quick tests interrupt, evenly chosen."""
+
+
+class TakesOnce(Collected):
+    """One that is given a batch again where an interrupt came, and tells it apart."""
+
+    takes_once = True
+
+    def write(self, batch):
+        if not any(batch is other for other in self.batches):
+            self.batches.append(batch)
+
+
+def begun(sort):
+    writer = TakesOnce()
+    group = WriterGroup()
+    group.add([writer])
+    group.open(run())
+    queue = StepQueue(Epochs(sort), group)
+    queue.put(step_of(0, a=1.0))
+    queue.put(counted(1, b=5))
+    queue.put(step_of(2, Costly(arrived(column(2, late=9.0)).outcome()), a=2.0))
+    return queue, writer
+
+
+def end(queue):
+    queue.take(all_of_it=True)
+    queue.report(2, {("", "c"): "not called"})
+    queue.write_pending(at_once=True)
+
+
+def places(count, few):
+    return range(count) if few is None else {i * (count - 1) // (few - 1) for i in range(few)}
+
+
+def rows_of(records):
+    return [(r.step, r.quantity, r.value) for r in records]
+
+
+ROWS = [(0, "a", 1.0), (1, "b", 5), (2, "a", 2.0), (2, "late", 9.0)]
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize("few", [FEW, pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("statistics", ["exact", "streaming"])
+def test_an_interrupt_loses_and_doubles_no_record(statistics, few):
+    for place in places(instructions_of(lambda: end(begun(statistics)[0])), few):
+        queue, writer = begun(statistics)
+        interrupted_at(lambda queue=queue: end(queue), place)
+        end(queue)
+        assert rows(queue) == ROWS, place
+        assert rows_of(r for batch in writer.batches for r in batch) == ROWS, place
+        assert [site.step for site in queue.non_finite] == [1], place
+        events = [event for batch in writer.batches for event in batch.events]
+        assert [e.kind for e in events if e.kind == "non_finite"] == ["non_finite"], place
+        assert {s.quantity: s.count for s in queue.close_epoch(None)} == {"a": 2, "b": 1, "late": 1}
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_an_interrupt_while_a_step_is_put_takes_logged_numbers_along_once():
+    def begun():
+        queue = StepQueue(Epochs("exact"), WriterGroup())
+        queue.log(column(0, loss=3.0))
+        return queue
+
+    def put(queue):
+        logged = [*queue.logged]
+        queue.put(TrackedStep(0, arrived(*logged)), len(logged))
+
+    for place in range(instructions_of(lambda: put(begun()))):
+        queue = begun()
+        interrupted_at(lambda queue=queue: put(queue), place)
+        put(queue)
+        queue.take(all_of_it=True)
+        assert rows(queue) == [(0, "loss", 3.0)], place

@@ -1,15 +1,16 @@
-"""An interrupt at each instruction of this package's writers, one after the other."""
+"""An interrupt at each instruction between a tracked step and its file, one after the other."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 
-_OURS = tuple(f"/taiyi_fx/{folder}/" for folder in ("writers", "runs", "records"))
+_PLACES = ("writers/", "runs/", "records/", "step/", "monitor.py")
+_OURS = tuple(f"/taiyi_fx/{place}" for place in _PLACES)
 
 
 def instructions_of(action: Callable[[], object]) -> int:
-    """The number of Python's instructions that an action takes in the writers' own code."""
+    """The number of Python's instructions that an action takes in that code."""
     return _traced(action, None)
 
 

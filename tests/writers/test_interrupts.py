@@ -21,9 +21,6 @@ FEW = 40
 STRIDE = {Parquet: 1 if os.environ.get("TAIYI_INTERRUPTS") else 4}
 """Every which instruction the slow tests interrupt: each takes 40 ms where many files are written."""
 
-BEFORE = 60
-"""The instructions within which a batch is not the group's yet."""
-
 ALL = [0, 1, 2, 3]
 
 FILES = {Store: "run", Parquet: "parts", CSV: "run.csv", JSONL: "run.jsonl"}
@@ -108,7 +105,7 @@ def test_an_interrupt_loses_and_doubles_nothing(kind, name, few, tmp_path):
         group = begun(kind, folder)
         interrupted_at(lambda group=group: action(group), place)
         if name == "write":
-            is_taken = group._delivery is not None or place > BEFORE
+            is_taken = group._delivery.batch is not ENDED
             group.close()
             finds_all_once(kind, folder, ALL if is_taken else ALL[:-1])
         elif name == "flush":

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from torch import distributed as dist
 from torch.nn import Parameter
 from torch.utils._python_dispatch import _disable_current_modes
@@ -65,6 +65,32 @@ def stand_in(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor:
     local = _local(x)
     is_whole = _takes_whole(x, reduction, is_joined=is_joined)
     return local.new_empty(x.shape) if is_whole else local
+
+
+def tensor_parallel(model: nn.Module) -> str | None:
+    """The name of a parameter that ranks with one batch hold in parts; None if there is none.
+
+    ``fully_shard`` parts a parameter over ranks that have batches of their own.
+    """
+    sharded = [part for part in model.modules() if _is_fully_sharded(part)]
+    of_fsdp = {p for part in sharded for p in part.parameters()}
+    for name, parameter in model.named_parameters():
+        if is_spread(parameter) and _parted(parameter) > (parameter in of_fsdp):
+            return name
+    return None
+
+
+def _is_fully_sharded(module: nn.Module) -> bool:
+    # By what torch notes in the module: its class changes on the instrumented object alone.
+    contract = sys.modules.get("torch.distributed._composable.contract")
+    return contract is not None and "fully_shard" in (contract._get_registry(module) or ())
+
+
+def _parted(x: Tensor) -> int:
+    """The number of a mesh's dimensions over which a tensor is in parts."""
+    sizes = _spread(x).device_mesh.shape
+    pairs = zip(sizes, _placements(x), strict=True)
+    return sum(size > 1 and not (p.is_replicate() or p.is_partial()) for size, p in pairs)
 
 
 def ranks_of(x: Tensor) -> tuple[int, ...]:
