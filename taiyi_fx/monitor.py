@@ -28,7 +28,7 @@ from taiyi_fx.step.collect import Collector, TrackedStep
 from taiyi_fx.step.due import DueTable, DueWork
 from taiyi_fx.step.explain import Known, explain
 from taiyi_fx.step.queue import StepQueue
-from taiyi_fx.step.ranks import Join, form
+from taiyi_fx.step.ranks import UNEVEN, Join, form
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.transfer import Column, Outcome, Transfer
 from taiyi_fx.warning import warn, warn_of
@@ -374,12 +374,26 @@ class Monitor:
     ) -> dict[Series, str]:
         if step not in self._announced:
             unread = unread or _NOT_ANNOUNCED
+        join = self._collector.join
+        if join is not None and self._installation.session.is_uneven:
+            join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
         logged = [*self._queue.logged]
         here = self._recorded_here(logged)
         with torch.no_grad():
             collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
+        if join is not None and join.ranks.gate.ended is not None:
+            self._tell_of_ranks(step, join.ranks.gate.ended)
         return collected.failures
+
+    def _tell_of_ranks(self, step: int, why: str) -> None:
+        text = (
+            f"from step {step} on the ranks are not joined any longer, so that numbers of the "
+            f"whole batch are missing: {why}"
+        )
+        if self._strict:
+            raise RuntimeError(text)
+        self._warn_once("ranks", text)
 
     def _warn_of_order(self, step: int) -> None:
         """Warns of a step that was tracked before, or of one before that."""
@@ -428,7 +442,8 @@ class Monitor:
         self._is_formed = True
         self._installation.session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
-        ranks = form(*self._groups, repr(every))
+        ended = UNEVEN if self._installation.session.is_uneven else None
+        ranks = form(*self._groups, repr(every), ended)
         if ranks is not None and ranks.is_writer and self._groups[1] is None:
             _warn_of_tensor_parallel(self._root)
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)

@@ -130,25 +130,27 @@ class Collector:
             Exception: Whatever a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
-        self._table.measure()
         members = None if self.join is None else self.join.ranks.members
         statistics = Statistics(self._modules, self._table, scale, members)
-        for readings in due.parameters:
-            statistics.parameters.measure(readings)
-        places = self._places_of(due)
-        order = places.order
         columns: list[Column] = []
-        if self.join is None:
-            columns, rest = self._planner.columns(due, step, places.works, statistics)
-            works = list(self._read(rest, statistics, failures, unread))
-        else:
-            self._table.board.held.settle()
-            works: list[Work] = []
-            try:
-                works.extend(self._read(places.works, statistics, failures, unread))
-            finally:  # also if strict: the other ranks wait for this one
-                if due.asked:
-                    works = self.join.joined(works, due.asked, statistics, failures)
+        try:
+            self._table.measure()
+            for readings in due.parameters:
+                statistics.parameters.measure(readings)
+            places = self._places_of(due)
+            order, works = places.order, places.works
+            if self.join is None:
+                columns, works = self._planner.columns(due, step, works, statistics)
+            else:
+                self._table.board.held.settle()
+            works = list(self._read(works, statistics, failures, unread))
+        except Exception as error:
+            if self.join is not None and due.asked:  # the other ranks wait for this one
+                self.join.fail(step, due.asked, statistics, error)
+            raise
+        if self.join is not None:
+            if due.asked:
+                works = self.join.joined(step, works, due.asked, statistics, failures)
             order = {work.series: i for i, work in enumerate(works)}
         costly = [work for work in works if work.asked.is_costly]
         job = self._submit(step, costly, failures) if costly else None

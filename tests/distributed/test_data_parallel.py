@@ -353,7 +353,7 @@ def test_one_collective_is_made_at_a_due_step_and_none_at_others(answers):
 
 def test_nothing_is_exchanged_where_nothing_is_due(answers):
     for first, due, *others in answers("of_nothing_due"):
-        assert first > 0  # the ranks agree on who is joined
+        assert first == 0  # who is joined is agreed on without one
         assert due > 0
         assert others == [0, 0]
 

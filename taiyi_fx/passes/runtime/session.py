@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torch._C._autograd import _get_sequence_nr
 from torch._C._dynamo.eval_frame import set_eval_frame
+from torch.nn.parallel import DistributedDataParallel
 
 from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
@@ -52,6 +53,8 @@ class Session:
         has_begun: Whether a forward was read before.
         threads: The threads whose training forwards are read.
         has_unread: Whether an evaluation was not, as another thread's was under way.
+        is_uneven: Whether a forward of the step ran within `DistributedDataParallel.join`, which
+            lets ranks end one after another.
         untracked: How many training forwards ran while ``on_many_untracked`` was there.
         on_many_untracked: Called once, when these are many; None once a step was tracked.
         frames: How many frames of Python's stack it may take besides the model's, where the model
@@ -67,7 +70,7 @@ class Session:
         self.table = installation.table
         self.followed = followed
         self.flow: Flow | None = None
-        self.has_begun = self.has_unread = False
+        self.has_begun = self.has_unread = self.is_uneven = False
         self.threads = StepThreads()
         self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
@@ -169,6 +172,7 @@ class Session:
                 self.table.clear()
             yield why
         finally:
+            self.is_uneven = False
             if is_alone:
                 self._lock.release()
 
@@ -237,6 +241,7 @@ class Session:
         self.installation.count_anew()
         if mode is not None:
             self.table.board.is_open = False  # as one that failed may have left it
+            self.is_uneven |= _is_uneven()
         self.run.begin(mode)
         self._first = _get_sequence_nr()
         return limit
@@ -282,6 +287,12 @@ class Session:
             self.run.observer = None
         self.flow = observer.flow
         return value
+
+
+def _is_uneven() -> bool:
+    wrapper = DistributedDataParallel._active_ddp_module
+    joining = wrapper and wrapper._join_config
+    return bool(joining and joining.enable and not joining.throw_on_early_termination)
 
 
 def _has_hooks(module: nn.Module) -> bool:

@@ -1,8 +1,8 @@
 """All statistics of one rank at one step as one vector of bytes, which one collective exchanges.
 
-The vector holds, in this order: whether something did not fit, the shapes of what is not a scalar,
-a count for each reading, and the elements by type. Its layout is agreed on once for each set of
-due readings, and again when a rank has something that has no place in it.
+The vector holds, in this order: the shapes of what is not a scalar, a count for each reading, and
+the elements by type. Its layout is agreed on once for each set of due readings, and again when a
+rank has something that has no place in it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Layout:
     Attributes:
         nbytes: The vector's length.
         shaped: The parts that are no scalars, each with the axes that there is room for.
-        head_length: Of it, the numbers before the counts.
+        head_bytes: Of it, the shapes and counts.
+        head_length: The numbers before the counts.
         segment_bytes: The start and end of the elements of each type.
         offsets: The start of each part of a statistic, among the elements of its type.
     """
@@ -104,9 +105,9 @@ class Layout:
             for i, part in enumerate(parts)
             if part.ndim
         ]
-        self.head_length = 1 + sum(1 + ndim for _, ndim in self.shaped)
+        self.head_length = sum(1 + ndim for _, ndim in self.shaped)
         self.segment_bytes: dict[torch.dtype, tuple[int, int]] = {}
-        self.nbytes = _aligned(8 * (self.head_length + len(room)))
+        self.head_bytes = self.nbytes = _aligned(8 * max(self.head_length + len(room), 1))
         for dtype, size in sizes.items():
             end = self.nbytes + size * dtype.itemsize
             self.segment_bytes[dtype] = self.nbytes, end
@@ -125,22 +126,22 @@ class Layout:
             for tensor, part in zip(offer.state, parts, strict=True)
         )
 
-    def packed(self, offers: Mapping[Key, Offer] | None) -> Tensor:
-        """The vector of a rank's offers; for None, one that says that they do not fit."""
-        fits, offers = offers is not None, offers or {}
+    def packed(self, offers: Mapping[Key, Offer]) -> Tensor:
+        """The vector of a rank's offers, which fit."""
         counts = [count.reshape(1) for count in self._counted(offers)]
-        joined = torch.cat([self._head(offers, fits), *counts]).view(torch.uint8)
-        segments = [_padded(joined, _aligned(len(joined)))]
+        joined = torch.cat([self._head(offers), *counts]).view(torch.uint8)
+        segments = [_padded(joined, self.head_bytes)]
         for dtype in self._segments:
             flat = torch.cat([*self._elements(dtype, offers)]).view(torch.uint8)
             segments.append(_padded(flat, _aligned(len(flat))))
         return torch.cat(segments)
 
-    def _head(self, offers: Mapping[Key, Offer], fits: bool) -> Tensor:
-        numbers = 0 if fits else 1, *self._shapes(offers)
+    def _head(self, offers: Mapping[Key, Offer]) -> Tensor:
+        numbers = tuple(self._shapes(offers))
         if self._last_head is None or self._last_head[0] != numbers:
             # Pinned memory would save nothing: shapes rarely change from one step to the next.
-            self._last_head = numbers, torch.tensor(numbers, device=self.device)
+            made = torch.tensor(numbers, dtype=torch.int64, device=self.device)
+            self._last_head = numbers, made
         return self._last_head[1]
 
     def _shapes(self, offers: Mapping[Key, Offer]) -> Iterator[int]:
@@ -188,12 +189,12 @@ class Rows:
             dtype: rows[:, start:end].contiguous().view(dtype)
             for dtype, (start, end) in layout.segment_bytes.items()
         }
-        length = layout.head_length
-        numbers = rows[:, : 8 * (length + len(layout.room))].contiguous().view(torch.int64)
-        counts = numbers[:, length:].T
+        length, end = layout.head_length, layout.head_length + len(layout.room)
+        numbers = rows[:, : layout.head_bytes].contiguous().view(torch.int64)
+        counts = numbers[:, length:end].T
         self.present = _where_any(layout.room, counts > 0)
         self.failed = _where_any(layout.room, counts < 0)
-        self._shapes = [self._shapes_of(row) for row in numbers[:, 1:length].tolist()]
+        self._shapes = [self._shapes_of(row) for row in numbers[:, :length].tolist()]
 
     def _shapes_of(self, numbers: Sequence[int]) -> dict[tuple[Key, int], tuple[int, ...]]:
         found, start = {}, 0
@@ -239,11 +240,6 @@ class Rows:
     def _part(self, key: Key, i: int) -> Tensor:
         part, start = self._layout.room[key][i], self._layout.offsets[key, i]
         return self._segments[part.dtype][:, start : start + part.numel]
-
-
-def misfits(rows: Tensor) -> bool:
-    """True if a rank had a statistic that did not fit; waits for the exchange."""
-    return bool(rows[:, :8].contiguous().view(torch.int64).any())
 
 
 def _aligned(n: int) -> int:

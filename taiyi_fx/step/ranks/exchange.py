@@ -1,60 +1,154 @@
-"""One collective that sends the statistics of all ranks to the one that records; never hangs."""
+"""One collective that sends the statistics of all ranks to the one that records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
-from taiyi_fx.step.ranks.bucket import Key, Layout, Offer, Rows, common_room, misfits, room_of
+from taiyi_fx.step.ranks.bucket import Key, Layout, Offer, Rows, common_room, room_of
+from taiyi_fx.step.ranks.gate import NotJoined, named
 from taiyi_fx.step.ranks.group import Ranks
 
 Offers = Mapping[Key, Offer]
+
+Status = Literal["nothing", "new", "ready", "failed"]
+
+
+class NotSent(Exception):
+    """A rank has nothing to send at a step; the text says why."""
+
+
+class _Answer(NamedTuple):
+    """What a rank says before an exchange.
+
+    Attributes:
+        step: The step that it tracks.
+        due: A digest of what is due there.
+        status: "nothing" if, as far as this rank knows, there is nothing to exchange; "new" if it
+            has something that has no place in the layout; "failed" if it cannot send anything.
+        why: Why not.
+    """
+
+    step: int
+    due: str
+    status: Status
+    why: str = ""
 
 
 class Exchange:
     """Exchanges one set of readings, as often as it is due.
 
     Its layout is agreed on the first time, and anew when a rank has something that has no place
-    in it. That rank says so in the vector that it sends, so that all of them know.
+    in it.
 
     Args:
         ranks: The ranks that exchange.
-        offers: The statistics that this rank has the first time.
+        due: A digest of what is due, the same on all of them.
         is_needed: True if, as far as this rank knows, there is anything to exchange.
     """
 
-    def __init__(self, ranks: Ranks, offers: Offers, *, is_needed: bool) -> None:
+    def __init__(self, ranks: Ranks, due: str, *, is_needed: bool) -> None:
         self._ranks = ranks
-        self._layout = self._agreed(None, offers, is_needed=is_needed)
+        self._due = due
+        self._is_needed = is_needed
+        self._is_void = False
+        self._layout: Layout | None = None
 
-    def rows(self, offers: Offers) -> Rows | None:
-        """The statistics of all ranks, on the one that records; None elsewhere, or of nothing."""
+    def rows(self, step: int, offers: Offers) -> Rows | None:
+        """The statistics of all ranks, on the one that records; None elsewhere, or of nothing.
+
+        Raises:
+            NotSent: A rank could not send its statistics of this step.
+            NotJoined: The ranks are not joined any longer.
+        """
+        if self._is_void:
+            return None
+        while True:
+            status, vectors, why = self._prepared(offers)
+            decision = self._met(step, status, why)
+            if decision == "nothing":
+                self._is_void = True
+                return None
+            if decision == "ready":
+                assert self._layout is not None
+                assert vectors is not None
+                rows = self._ranks.gather(*vectors)
+                return Rows(self._layout, rows.cpu()) if self._ranks.is_writer else None
+            self._layout = self._agreed(offers)
+            offers = _cut(offers, self._layout)
+
+    def fail(self, step: int, why: str) -> None:
+        """Says that this rank has nothing to send at a step, so that the others don't wait."""
+        if not self._is_void:
+            with suppress(NotSent):
+                self._met(step, "failed", why)
+
+    def _prepared(self, offers: Offers) -> tuple[Status, tuple[Tensor, Tensor] | None, str]:
+        """What is sent, and room for what is received: before others rely on it."""
         layout = self._layout
         if layout is None:
-            return None
-        fits = all(layout.fits(key, offer) for key, offer in offers.items())
-        rows = self._ranks.gather(layout.packed(offers if fits else None))
-        if misfits(rows):
-            self._layout = layout = self._agreed(layout, offers, is_needed=True)
-            assert layout is not None
-            rows = self._ranks.gather(layout.packed(_cut(offers, layout)))
-        return Rows(layout, rows.cpu()) if self._ranks.is_writer else None
+            return "new" if self._is_needed else "nothing", None, ""
+        if not all(layout.fits(key, offer) for key, offer in offers.items()):
+            return "new", None, ""
+        try:
+            mine = layout.packed(offers)
+            return "ready", (mine, mine.new_empty(len(self._ranks.members), len(mine))), ""
+        except Exception as error:  # noqa: BLE001 - monitoring never ends a run: reported by name
+            return "failed", None, f"{type(error).__name__}: {error}"
 
-    def _agreed(self, old: Layout | None, offers: Offers, *, is_needed: bool) -> Layout | None:
+    def _met(self, step: int, status: Status, why: str) -> str:
+        """What all ranks do next: "nothing", "new" or "ready"."""
+        mine = _Answer(step, self._due, status, why)
+        decision, why = self._ranks.gate.decision(mine, self._decision)
+        if decision == "failed":
+            raise NotSent(why)
+        return decision
+
+    def _decision(self, answers: list[Any]) -> tuple[Status, str]:
+        every = dict(
+            zip(self._ranks.members, (_Answer(*answer) for answer in answers), strict=True)
+        )
+        steps = _ranks_of({rank: answer.step for rank, answer in every.items()})
+        if len(steps) > 1:
+            shown = " and ".join(f"step {step} on {ranks}" for step, ranks in steps.items())
+            raise NotJoined(f"track was called for {shown}: call it on all ranks, with one step")
+        due = _ranks_of({rank: answer.due for rank, answer in every.items()})
+        if len(due) > 1:
+            shown = " than on ".join(due.values())
+            raise NotJoined(f"at step {min(steps)} other quantities are due on {shown}")
+        found = {answer.status for answer in every.values()}
+        if "failed" in found:
+            failed = {rank: a.why for rank, a in every.items() if a.status == "failed"}
+            return "failed", f"{named([*failed])} could not send it: {next(iter(failed.values()))}"
+        if len(found) == 1 and "new" not in found:
+            return found.pop(), ""
+        return "new", ""
+
+    def _agreed(self, offers: Offers) -> Layout:
         """A layout with room for all that any rank has now or had before."""
         states = [offer.state for offer in offers.values() if offer.state is not None]
         types = {part.device.type for state in states for part in state}
-        gathered = self._ranks.gather_objects((is_needed, room_of(offers), types))
-        if not any(needed for needed, _, _ in gathered):
-            return None
-        room = common_room([*([old.room] if old else []), *(room for _, room, _ in gathered)])
-        return Layout(room, self._device(set().union(*(types for _, _, types in gathered))))
+        gathered = self._ranks.gather_objects((room_of(offers), types))
+        old = [self._layout.room] if self._layout else []
+        room = common_room([*old, *(room for room, _ in gathered)])
+        return Layout(room, self._device(set().union(*(types for _, types in gathered))))
 
     def _device(self, types: set[str]) -> torch.device:
         """The device of the vectors: that of the statistics, if the group can exchange there."""
         taken = self._ranks.device_types
         return torch.device(next((t for t in sorted(types, reverse=True) if t in taken), taken[0]))
+
+
+def _ranks_of(found: Mapping[int, Any]) -> dict[Any, str]:
+    """In words, the ranks that have each value."""
+    ranks: dict[Any, list[int]] = {}
+    for rank, value in found.items():
+        ranks.setdefault(value, []).append(rank)
+    return {value: named(of) for value, of in ranks.items()}
 
 
 def _cut(offers: Offers, layout: Layout) -> Offers:

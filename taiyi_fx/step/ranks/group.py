@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch import distributed as dist
+
+from taiyi_fx.step.ranks.gate import Gate, NotJoined
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -26,12 +29,14 @@ class Ranks:
         members: Their numbers among all ranks, in the group's order.
         place: The index of this rank among them; the first one records.
         bringing: The places that bring rows of their own, where others see the same batch.
+        gate: Where they meet before each exchange. Only then do all of them join a collective.
     """
 
     group: ProcessGroup
     members: tuple[int, ...]
     place: int
     bringing: frozenset[int]
+    gate: Gate
 
     @property
     def is_writer(self) -> bool:
@@ -49,12 +54,15 @@ class Ranks:
         dist.all_gather_object(gathered, mine, group=self.group)
         return gathered
 
-    def gather(self, mine: Tensor) -> Tensor:
-        """One row from each of them, on its device."""
-        size = len(self.members)
-        rows = mine.new_empty(size * len(mine))
-        _gather_into()(rows, mine, group=self.group)
-        return rows.view(size, len(mine))
+    def gather(self, mine: Tensor, rows: Tensor) -> Tensor:
+        """One row from each of them, on its device.
+
+        Args:
+            mine: That of this rank.
+            rows: Where they go, a row for each.
+        """
+        _gather_into()(rows.view(-1), mine, group=self.group)
+        return rows
 
     @functools.cached_property
     def device_types(self) -> tuple[str, ...]:
@@ -89,10 +97,19 @@ def _check_group(name: str, group: Any, others: str) -> None:
     raise TypeError(f"{name} is {others} or a torch.distributed.ProcessGroup, not {group!r}{hint}")
 
 
-def form(process_group: Any, data_group: Any, signature: str) -> Ranks | None:
+def form(
+    process_group: Any, data_group: Any, signature: str, ended: str | None = None
+) -> Ranks | None:
     """The ranks with this one's signature; None where it is alone.
 
-    All ranks of the process group call this together.
+    All ranks of the process group call this together. Where some do not, the others have ranks
+    whose gate has ended.
+
+    Args:
+        process_group: The ranks to ask; "auto" for all, None for none.
+        data_group: Those that bring rows of their own.
+        signature: What is to be the same on joined ranks.
+        ended: Why all ranks know that they cannot be joined; None if they may be.
 
     Raises:
         ValueError: The data group does not fit; all ranks raise it.
@@ -103,19 +120,37 @@ def form(process_group: Any, data_group: Any, signature: str) -> Ranks | None:
     everyone = dist.get_process_group_ranks(group)
     if len(everyone) == 1:
         return None
-    answers: list[Any] = [None] * len(everyone)
+    name, me = _name(everyone), dist.get_rank()
+    gate = Gate(_store(), name, everyone, me)
+    gate.ended = ended
     data = None if data_group is None else dist.get_process_group_ranks(data_group)
-    dist.all_gather_object(answers, (signature, data), group=group)
-    every: Answers = dict(zip(everyone, answers, strict=True))
+    digest = hashlib.blake2b(signature.encode(), digest_size=16).hexdigest()
+    try:
+        answers = gate.decision((digest, data), list)
+    except NotJoined:
+        return Ranks(group, tuple(everyone), everyone.index(me), frozenset(), gate)
+    every: Answers = {rank: (of, to) for rank, (of, to) in zip(everyone, answers, strict=True)}
     _check_data(every)
-    members = [rank for rank, (theirs, _) in every.items() if theirs == signature]
+    members = [rank for rank, (theirs, _) in every.items() if theirs == digest]
     if len(members) < len(everyone):
-        group = _group_of(signature, every, is_default=group is dist.group.WORLD)
+        group = _group_of(digest, every, is_default=group is dist.group.WORLD)
     if len(members) == 1:
         return None
     bringing = every[members[0]][1] or members
     places = frozenset(members.index(rank) for rank in bringing)
-    return Ranks(group, tuple(members), members.index(dist.get_rank()), places)
+    gate = Gate(_store(), f"{name}/{members[0]}", members, me)
+    return Ranks(group, tuple(members), members.index(me), places, gate)
+
+
+def _name(everyone: Sequence[int]) -> str:
+    """A name in the store for what these ranks agree on next; each of them counts its own."""
+    digest = hashlib.blake2b(repr(everyone).encode(), digest_size=16).hexdigest()
+    count = _store().add(f"taiyi_fx/{digest}/{dist.get_rank()}", 1)
+    return f"taiyi_fx/{digest}/of {count}"
+
+
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()
 
 
 def _group_of(signature: str, every: Answers, *, is_default: bool) -> Any:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
 from taiyi_fx.records.record import Series
 from taiyi_fx.step.ranks.bucket import Key, Offer
-from taiyi_fx.step.ranks.exchange import Exchange
+from taiyi_fx.step.ranks.exchange import Exchange, NotSent
+from taiyi_fx.step.ranks.gate import NotJoined
 from taiyi_fx.step.ranks.group import Ranks
 from taiyi_fx.step.ranks.union import Union
 from taiyi_fx.step.statistics import Statistics
 from taiyi_fx.step.work import Asked, Work
+
+UNEVEN = (
+    "DistributedDataParallel.join() lets a rank end before the others, which its statistics would "
+    "then be missing to: give join(throw_on_early_termination=True), or instrument(..., "
+    "process_group=None) for each rank's own numbers"
+)
 
 _MODES: tuple[Mode, ...] = ("train", "eval")
 
@@ -39,6 +48,7 @@ class Join:
 
     def joined(
         self,
+        step: int,
         works: list[Work],
         asked: Sequence[Asked],
         statistics: Statistics,
@@ -46,9 +56,11 @@ class Join:
     ) -> list[Work]:
         """The work of all ranks on the one that records, none on the others.
 
-        All ranks call it together at each step that asks for something.
+        All ranks call it together at each step that asks for something. Where they do not, the
+        one that records goes on with what it has alone.
 
         Args:
+            step: The step.
             works: The work that this rank has statistics for.
             asked: The subscriptions that are due: the same object whenever they are the same.
             statistics: The statistics of this rank.
@@ -57,17 +69,37 @@ class Join:
         """
         failed = dict(self._failed(works, asked))
         offers = {key: Offer(None) for key in failed} | dict(self._offered(works, statistics))
-        if id(asked) not in self._exchanges:
-            is_needed = any(_is_of_ranks(subscription, statistics) for subscription, _ in asked)
-            self._exchanges[id(asked)] = Exchange(self.ranks, offers, is_needed=is_needed)
-        rows = self._exchanges[id(asked)].rows(offers)
+        rows, why = None, ""
+        try:
+            rows = self._exchange(asked, statistics).rows(step, offers)
+        except NotJoined:
+            why = "the ranks are not joined any longer, which was warned of"
+        except NotSent as error:
+            why = str(error)
         if not self.ranks.is_writer:
             for series in failures.keys() - failed.values():
                 del failures[series]
             return []
+        if why:
+            return list(_alone(works, statistics, failures, why))
         if rows is None:
             return works
         return list(Union(rows, self._numbers, self.ranks, statistics).works(asked, failures))
+
+    def fail(
+        self, step: int, asked: Sequence[Asked], statistics: Statistics, error: Exception
+    ) -> None:
+        """Says in the place of `joined` that this rank has nothing of a step."""
+        with suppress(NotJoined):
+            self._exchange(asked, statistics).fail(step, f"{type(error).__name__}: {error}")
+
+    def _exchange(self, asked: Sequence[Asked], statistics: Statistics) -> Exchange:
+        if id(asked) not in self._exchanges:
+            names = [(s.module, s.label, is_emitted) for s, is_emitted in asked]
+            due = hashlib.blake2b(repr(names).encode(), digest_size=8).hexdigest()
+            is_needed = any(_is_of_ranks(subscription, statistics) for subscription, _ in asked)
+            self._exchanges[id(asked)] = Exchange(self.ranks, due, is_needed=is_needed)
+        return self._exchanges[id(asked)]
 
     def _failed(
         self, works: Sequence[Work], asked: Sequence[Asked]
@@ -106,6 +138,20 @@ class Join:
                 slot = self._table.at(work.mode, asked.module, work.call)[found.reading]
                 if slot.ranks is not None or self.ranks.brings_rows:
                     yield key, Offer(in_tensors(found.state))
+
+
+def _alone(
+    works: Sequence[Work], statistics: Statistics, failures: dict[Series, str], why: str
+) -> Iterator[Work]:
+    """The work that needs no other ranks; for the rest, the reason goes to the failures."""
+    for work in works:
+        if not _is_of_ranks(work.asked, statistics):
+            yield work
+            continue
+        if work.is_emitted:
+            failures[work.series] = why
+            if work.asked.quantity.looks_back:
+                yield work._replace(statistics=None)
 
 
 def _is_of_ranks(asked: Subscription, statistics: Statistics) -> bool:

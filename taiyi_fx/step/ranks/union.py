@@ -10,6 +10,7 @@ from taiyi_fx.passes.probes.slots import in_tensors
 from taiyi_fx.records.record import Series
 from taiyi_fx.step.parameters import ReadingUnavailable
 from taiyi_fx.step.ranks.bucket import Key, Rows
+from taiyi_fx.step.ranks.gate import named
 from taiyi_fx.step.ranks.group import Ranks
 from taiyi_fx.step.ranks.merge import merged
 from taiyi_fx.step.statistics import Statistics
@@ -93,8 +94,9 @@ class Union:
         if key in self._rows.failed:
             places = self._rows.failed[key].nonzero().flatten().tolist()
             ranks = [self._ranks.members[place] for place in places]
-            where = f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {ranks}"
-            raise ReadingUnavailable(f"it could not be read on {where}, which warned of the reason")
+            raise ReadingUnavailable(
+                f"it could not be read on {named(ranks)}, which warned of the reason"
+            )
         if key not in self._merged:
             raise ReadingUnavailable(asked.absence)
         state = self._merged[key]

@@ -4,7 +4,9 @@ import sys
 
 import pytest
 import torch
+from torch import distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from tests.passes.runtime.given import Python, compiled, due, found, run
 
@@ -63,3 +65,25 @@ def test_the_first_read_forward_shows_what_flows():
     flow = made.installation.session.flow
     assert flow.problem is None
     assert flow.shapes["0.fc", 0].outputs == ((2, 4),)
+
+
+@pytest.mark.parametrize("throws", [True, False])
+def test_a_step_within_join_is_one_that_ranks_may_end_one_by_one(throws):
+    made = compiled(Python(), "fc")
+    made.installation.set_due(due("fc"))
+    session = made.installation.session
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        ddp = DistributedDataParallel(made.root)
+        with ddp.join(throw_on_early_termination=throws):
+            with ddp._inside_ddp_forward():
+                run(made, torch.randn(2, 4))
+            assert session.is_uneven == (not throws)
+            with session.ending_step():
+                assert session.is_uneven == (not throws)
+        assert not session.is_uneven
+        with ddp._inside_ddp_forward():
+            run(made, torch.randn(2, 4))
+        assert not session.is_uneven
+    finally:
+        dist.destroy_process_group()

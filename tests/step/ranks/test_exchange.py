@@ -1,10 +1,14 @@
 """An exchange agrees on a layout once, and anew when a rank has what does not fit."""
 
+import threading
+
+import pytest
 import torch
 
 from taiyi_fx import reductions
-from taiyi_fx.step.ranks.bucket import Offer
-from taiyi_fx.step.ranks.exchange import Exchange
+from taiyi_fx.step.ranks.bucket import Layout, Offer
+from taiyi_fx.step.ranks.exchange import Exchange, NotSent
+from taiyi_fx.step.ranks.gate import NotJoined
 from tests.step.ranks.given import on_ranks
 
 KEY = "train", 0, 0
@@ -17,7 +21,7 @@ def offers(x):
 def test_the_rank_that_records_gets_what_all_sent_and_the_others_nothing():
     def check(ranks):
         mine = offers(torch.full((2, 3), float(ranks.place)))
-        return Exchange(ranks, mine, is_needed=True).rows(mine)
+        return Exchange(ranks, "due", is_needed=True).rows(0, mine)
 
     first, *others = on_ranks(3, check)
     assert [first.state(KEY, place)[0].unique().item() for place in range(3)] == [0, 1, 2]
@@ -26,9 +30,9 @@ def test_the_rank_that_records_gets_what_all_sent_and_the_others_nothing():
 
 def test_a_layout_is_agreed_on_once():
     def check(ranks):
-        exchange = Exchange(ranks, offers(torch.ones(2, 3)), is_needed=True)
+        exchange = Exchange(ranks, "due", is_needed=True)
         for _ in range(3):
-            exchange.rows(offers(torch.ones(2, 3)))
+            exchange.rows(0, offers(torch.ones(2, 3)))
         return ranks.collectives
 
     assert on_ranks(2, check) == [["objects", "tensor", "tensor", "tensor"]] * 2
@@ -36,9 +40,10 @@ def test_a_layout_is_agreed_on_once():
 
 def test_what_does_not_fit_on_one_rank_is_exchanged_all_the_same():
     def check(ranks):
-        exchange = Exchange(ranks, offers(torch.ones(2, 3)), is_needed=True)
+        exchange = Exchange(ranks, "due", is_needed=True)
+        exchange.rows(0, offers(torch.ones(2, 3)))
         mine = offers(torch.full((5 if ranks.place else 2, 3), 7.0))
-        return exchange.rows(mine), exchange.rows(mine), ranks.collectives
+        return exchange.rows(0, mine), exchange.rows(0, mine), ranks.collectives
 
     (once, again, _), (*_, of_second) = on_ranks(2, check)
     for rows in (once, again):
@@ -48,26 +53,26 @@ def test_what_does_not_fit_on_one_rank_is_exchanged_all_the_same():
 
 def test_room_that_was_needed_before_is_kept():
     def check(ranks):
-        exchange = Exchange(ranks, offers(torch.ones(9, 3)), is_needed=True)
-        exchange.rows({("train", 1, 0): Offer((torch.ones(()),))})  # has no place yet
-        exchange.rows(offers(torch.ones(9, 3)))
+        exchange = Exchange(ranks, "due", is_needed=True)
+        exchange.rows(0, {("train", 1, 0): Offer((torch.ones(()),))})  # has no place yet
+        exchange.rows(0, offers(torch.ones(9, 3)))
         return ranks.collectives
 
-    assert on_ranks(2, check) == [["objects", "tensor", "objects", "tensor", "tensor"]] * 2
+    assert on_ranks(2, check) == [["objects", "tensor", "objects", "tensor"]] * 2
 
 
 def test_nothing_is_sent_where_no_rank_has_anything_to_exchange():
     def check(ranks):
-        exchange = Exchange(ranks, {}, is_needed=False)
-        return exchange.rows({}), ranks.collectives
+        exchange = Exchange(ranks, "due", is_needed=False)
+        return exchange.rows(0, {}), ranks.collectives
 
-    assert on_ranks(2, check) == [(None, ["objects"])] * 2
+    assert on_ranks(2, check) == [(None, [])] * 2
 
 
 def test_one_rank_that_needs_it_is_enough():
     def check(ranks):
         mine = offers(torch.ones(2, 3)) if ranks.place == 1 else {}
-        return Exchange(ranks, mine, is_needed=ranks.place == 1).rows(mine)
+        return Exchange(ranks, "due", is_needed=ranks.place == 1).rows(0, mine)
 
     rows, _ = on_ranks(2, check)
     assert rows.present[KEY].tolist() == [False, True]
@@ -77,8 +82,67 @@ def test_a_statistic_of_as_many_parts_as_no_other_rank_has_counts_as_failed():
     def check(ranks):
         x = torch.ones(())
         mine = {KEY: Offer((x,) if ranks.place == 0 else (x, x))}
-        return Exchange(ranks, mine, is_needed=True).rows(mine)
+        return Exchange(ranks, "due", is_needed=True).rows(0, mine)
 
     rows, _ = on_ranks(2, check)
     assert rows.present[KEY].tolist() == [True, False]
     assert rows.failed[KEY].tolist() == [False, True]
+
+
+def test_a_rank_that_cannot_pack_costs_the_step_alone(monkeypatch):
+    packed, broken = Layout.packed, threading.Event()
+
+    def failing(layout, offers):
+        if broken.is_set() and offers[KEY].state[0][0, 0] == 1:
+            raise MemoryError("no room")
+        return packed(layout, offers)
+
+    monkeypatch.setattr(Layout, "packed", failing)
+
+    def check(ranks):
+        exchange = Exchange(ranks, "due", is_needed=True)
+        mine, seen = offers(torch.full((2, 3), float(ranks.place))), []
+        for step in range(3):
+            ranks.meet()
+            broken.set() if step == 1 else broken.clear()
+            ranks.meet()
+            try:
+                seen.append(exchange.rows(step, mine) is not None)
+            except NotSent as why:
+                seen.append(str(why))
+        return seen
+
+    first, second = on_ranks(2, check)
+    why = "rank 1 could not send it: MemoryError: no room"
+    assert (first, second) == ([True, why, True], [False, why, False])
+
+
+def test_a_rank_with_nothing_to_send_is_not_waited_for():
+    def check(ranks):
+        exchange = Exchange(ranks, "due", is_needed=True)
+        if ranks.place == 1:
+            return exchange.fail(3, "ValueError: broken")
+        with pytest.raises(NotSent) as caught:
+            exchange.rows(3, offers(torch.ones(2, 3)))
+        return str(caught.value)
+
+    assert on_ranks(2, check) == ["rank 1 could not send it: ValueError: broken", None]
+
+
+@pytest.mark.parametrize(
+    ("of_others", "why"),
+    [
+        (("due", 4), "track was called for step 3 on rank 0 and step 4 on the ranks [1, 2]"),
+        (("else", 3), "at step 3 other quantities are due on rank 0 than on the ranks [1, 2]"),
+    ],
+)
+def test_ranks_at_other_steps_exchange_nothing_and_are_told(of_others, why):
+    def check(ranks):
+        due, step = of_others if ranks.place else ("due", 3)
+        with pytest.raises(NotJoined) as caught:
+            Exchange(ranks, due, is_needed=True).rows(step, offers(torch.ones(2, 3)))
+        return str(caught.value), ranks.collectives
+
+    for told, collectives in on_ranks(3, check):
+        assert told.startswith(why)
+        assert collectives == []

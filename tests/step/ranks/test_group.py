@@ -56,7 +56,8 @@ def of_a_data_group_with_strangers(rank, ranks):
 
 def of_gathering(rank, ranks):
     joined = form("auto", None, "cfg")
-    rows = joined.gather(torch.tensor([rank, 10 * rank], dtype=torch.uint8))
+    mine = torch.tensor([rank, 10 * rank], dtype=torch.uint8)
+    rows = joined.gather(mine, mine.new_empty(ranks, 2))
     return joined.gather_objects({"rank": rank}), rows, joined.device_types
 
 
@@ -126,7 +127,7 @@ def test_without_a_process_group_there_is_nobody_to_join():
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_the_first_place_records_and_places_that_bring_rows_count(place):
-    ranks = Ranks(None, (3, 5), place, frozenset([1]))
+    ranks = Ranks(None, (3, 5), place, frozenset([1]), None)
     assert ranks.is_writer == (place == 0)
     assert ranks.brings_rows == (place == 1)
 

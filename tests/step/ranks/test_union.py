@@ -22,7 +22,7 @@ class Given:
         every = [(s.module, r) for s in self.subscriptions for r in s.readings.values()]
         self.numbers = {of: i for i, of in enumerate(dict.fromkeys(every))}
         modules = dict(self.model.named_modules())
-        self.ranks = Ranks(None, (4, 6, 9), 0, frozenset(bringing))
+        self.ranks = Ranks(None, (4, 6, 9), 0, frozenset(bringing), None)
         scale = Scale() if scale is None else scale
         table = self.model.monitor._table
         self.statistics = Statistics(modules, table, scale, self.ranks.members)
