@@ -108,7 +108,7 @@ class Exchange:
             raise NotSent(why)
         return decision
 
-    def _decision(self, answers: list[Any]) -> tuple[Status, str]:
+    def _decision(self, answers: list[Any]) -> tuple[str, str]:
         every = dict(
             zip(self._ranks.members, (_Answer(*answer) for answer in answers), strict=True)
         )

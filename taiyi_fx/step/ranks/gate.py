@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from torch.distributed.distributed_c10d import PrefixStore
+from torch import distributed as dist
 
 Decide = Callable[[list[Any]], Any]
 
@@ -41,7 +41,7 @@ class Gate:
     def __init__(self, store: Any, name: str, members: Sequence[int], rank: int) -> None:
         # By a connection of its own, so that torch's requests don't wait for ours; not before 2.8.
         own = getattr(store, "clone", lambda: store)()
-        self._store = PrefixStore(name, own)
+        self._store = dist.distributed_c10d.PrefixStore(name, own)
         self._members = members
         self._rank = rank
         self._patience = min(PATIENCE, store.timeout / 2)
