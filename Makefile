@@ -37,7 +37,7 @@ test-all: test
 	$(MAKE) zoo OPTIONS=--short
 
 ranks: .venv/installed
-	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_compiled.py
+	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py
 
 docs: .venv/installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs

@@ -1,9 +1,13 @@
-"""Ways of training a compiled model on several ranks, each with the plain and the watched one."""
+"""Ways of training a model on several ranks, each with the plain and the watched one.
+
+Each training has steps with equal shares of the rows, with unequal ones, and of several micro-batches.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -68,10 +72,21 @@ def stack() -> Stack:
     return Stack().double()
 
 
-def samples() -> Tensor:
-    """Three steps of eight samples."""
+UNEQUAL = {1: [8], 2: [5, 3], 4: [3, 1, 2, 2]}
+"""The rows of eight that each of so many ranks sees."""
+
+Shares = Sequence[Tensor]
+"""The rows of a micro-batch by rank."""
+
+
+def steps(ranks: int) -> list[list[Shares]]:
+    """The micro-batches of each step, in shares of ranks that the rows are split over."""
     g = torch.Generator().manual_seed(1)
-    return torch.randn(3, 8, 5, 8, generator=g, dtype=torch.float64)
+    x = torch.randn(7, 8, 5, 8, generator=g, dtype=torch.float64)
+    equal, unequal = [8 // ranks] * ranks, UNEQUAL[ranks]
+    sizes = [[equal], [unequal], [equal, equal], [equal], [unequal, equal]]
+    rows = iter(x)
+    return [[next(rows).split(of_one) for of_one in of_step] for of_step in sizes]
 
 
 Prepare = Callable[[nn.Module, DeviceMesh], Callable[[Tensor], Any]]
@@ -79,7 +94,7 @@ Prepare = Callable[[nn.Module, DeviceMesh], Callable[[Tensor], Any]]
 
 @dataclass(frozen=True)
 class Way:
-    """How a model is spread over ranks and compiled.
+    """How a model is spread over ranks, and compiled or not.
 
     Attributes:
         prepare: Makes of a model, and the mesh of data by tensor parallel ranks, what is called.
@@ -126,33 +141,60 @@ def went(way: Way, rank: int, ranks: int) -> Went:
     return Went("", found, same, dict(model.monitor.missing))
 
 
-def alone() -> Recorded:
-    """What one process reads that sees all rows, in eager mode."""
+def alone(ranks: int) -> Recorded:
+    """What one process reads that sees the rows of so many ranks, in eager mode."""
     model = taiyi_fx.instrument(stack(), CFG)
-    train(model, model, list(samples()), model.monitor.track)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, batches in enumerate(steps(ranks)):
+        optimizer.zero_grad()
+        for shares in batches:
+            sizes = [len(share) for share in shares]
+            losses = map(loss_of, model(torch.cat([*shares])).split(sizes))
+            (sum(losses) / ranks).backward()
+        model.monitor.track(step)
+        optimizer.step()
     return recorded(model.monitor)
 
 
-def rows(mesh: DeviceMesh) -> list[Tensor]:
+def loss_of(y: Tensor) -> Tensor:
+    return (y**2 * torch.arange(3.0)).mean()
+
+
+def rows(mesh: DeviceMesh) -> list[list[Tensor]]:
+    """Of each step, this rank's share of each micro-batch."""
     data = mesh["data"]
-    return [x.chunk(data.size())[data.get_local_rank()] for x in samples()]
+    of_all = steps(data.size())
+    return [[shares[data.get_local_rank()] for shares in batches] for batches in of_all]
 
 
 def train(
     model: nn.Module,
     run: Callable[[Tensor], Any],
-    data: list[Tensor],
+    data: list[list[Tensor]],
     track: Callable[[int], None] = lambda step: None,
 ) -> None:
     torch.compiler.reset()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step, x in enumerate(data):
+    for step, batches in enumerate(data):
         optimizer.zero_grad()
-        y = run(x)
-        y = y.full_tensor() if isinstance(y, DTensor) else y
-        (y**2 * torch.arange(3.0)).mean().backward()
+        for i, x in enumerate(batches, 1):
+            with synchronized(run, i == len(batches)):
+                y = run(x)
+                loss_of(y.full_tensor() if isinstance(y, DTensor) else y).backward()
         track(step)
         optimizer.step()
+
+
+@contextmanager
+def synchronized(run: Any, is_last: bool) -> Iterator[None]:
+    """Leaves gradients alone before the last micro-batch, where the wrapper can."""
+    if isinstance(run, DistributedDataParallel) and not is_last:
+        with run.no_sync():
+            yield
+        return
+    if isinstance(run, FSDPModule):
+        run.set_requires_gradient_sync(is_last)
+    yield
 
 
 def local(x: Tensor) -> Tensor:
@@ -185,6 +227,27 @@ def fsdp_by_block(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]
 def fsdp_blocks_compiled(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
     """As torchtitan does it."""
     compile_blocks(model)
+    shard_blocks(model, mesh)
+    return model
+
+
+def fsdp_eager(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
+    shard_blocks(model, mesh)
+    return model
+
+
+def ddp_eager(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
+    return DistributedDataParallel(model)
+
+
+def tensor_parallel_eager(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
+    parallelize_blocks(model, mesh)
+    average_gradients(model, mesh)
+    return model
+
+
+def fsdp_and_tensor_parallel_eager(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
+    parallelize_blocks(model, mesh)
     shard_blocks(model, mesh)
     return model
 
@@ -260,6 +323,8 @@ WAYS = {
     **{
         prepare.__name__: Way(prepare)
         for prepare in (
+            ddp_eager,
+            fsdp_eager,
             fsdp_whole,
             fsdp_by_block,
             fsdp_blocks_compiled,
@@ -271,6 +336,8 @@ WAYS = {
     **{
         prepare.__name__: Way(prepare, is_tensor_parallel=True)
         for prepare in (
+            tensor_parallel_eager,
+            fsdp_and_tensor_parallel_eager,
             tensor_parallel,
             tensor_parallel_blocks_compiled,
             fsdp_and_tensor_parallel,
