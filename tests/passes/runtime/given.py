@@ -41,7 +41,7 @@ def due(*names):
 
 def run(made, x):
     """A forward of the model in its session, as the instrumented object begins it."""
-    return made.installation.session(made.root, (x,), {})
+    return made.session(made.root, (x,), {})
 
 
 def found(made, name, call=0, mode="train"):
