@@ -8,7 +8,7 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.ir import Plan
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.verify_probes import verify_probes
 from taiyi_fx.passes.runtime.install import Installation
 from taiyi_fx.passes.runtime.session import Session

@@ -13,7 +13,7 @@ from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTarget
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.override import ForwardOverride, entry_of
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.dispatch import Dispatcher
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph

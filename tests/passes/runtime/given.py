@@ -47,5 +47,6 @@ def run(made, x):
 def found(made, name, call=0, mode="train"):
     """What was read of a call, by port."""
     made.table.board.measure()
+    made.table.board.held.settle()
     slots = made.table.at(mode, name, call)
     return {r.site.port: None if s.state is None else float(s.state[0]) for r, s in slots.items()}
