@@ -178,14 +178,15 @@ class _Forward:
     def __get__(self, face: Any, owner: type | None = None) -> Any:
         if face is None:
             return self.__wrapped__
-        installation = type(face)._instrumentation.compiled.installation
+        compiled = type(face)._instrumentation.compiled
+        installation, session = compiled.installation, compiled.session
         held = forward_of_class(installation.root)
 
         def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # One that is the model's own of now is read, as a call of the model is.
             is_own = held == forward_of_class(installation.root)
             called = installation.dispatchers[""] if is_own else held
-            return installation.session(called, args, kwargs)
+            return session(called, args, kwargs)
 
         made = functools.wraps(self.__wrapped__)(with_own_code(forward, type(installation.root)))
         return types.MethodType(made, face)
@@ -257,8 +258,7 @@ class _Face:
 
 def face_of(made: Instrumentation) -> InstrumentedModule:
     """The instrumented object of a model."""
-    model, installation = made.model, made.compiled.installation
-    session = installation.session
+    model, session = made.model, made.compiled.session
 
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         return session(model.__call__, args, kwargs)
@@ -278,7 +278,7 @@ def face_of(made: Instrumentation) -> InstrumentedModule:
     face.__dict__ = model.__dict__
     for name, value in slots_of(model):
         object.__setattr__(face, name, value)
-    weakref.finalize(face, installation.close).atexit = False
+    weakref.finalize(face, made.compiled.installation.close).atexit = False
     return face
 
 

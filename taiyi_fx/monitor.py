@@ -77,6 +77,7 @@ class Monitor:
         self._modules = dict(compiled.root.named_modules())
         self._table = compiled.table
         self._installation = compiled.installation
+        self._session = compiled.session
         self._strict = strict
         self._due = DueTable(config.subscriptions, self._modules)
         modes: tuple[Mode, ...] = ("train",)
@@ -96,7 +97,7 @@ class Monitor:
         self._writers.add(writers)
         if groups[0] is not None:
             self._table.join()
-        self._installation.session.on_many_untracked = _warn_of_untracked
+        self._session.on_many_untracked = _warn_of_untracked
         weakref.finalize(self, self._writers.close).atexit = False  # as _close_all does it better
         _MONITORS.add(self)
         if writers:
@@ -286,7 +287,7 @@ class Monitor:
         For a training that calls parts of the model, or other methods than its forward, as that of
         a GAN or of a variational autoencoder does. A call of the instrumented model needs none.
         """
-        with self._installation.session.reading():
+        with self._session.reading():
             yield
 
     def start_at(self, step: int) -> None:
@@ -309,7 +310,7 @@ class Monitor:
     def pause(self) -> None:
         """Reads and records nothing until `resume`; the model runs its own forward."""
         self._paused = True
-        self._installation.session.on_many_untracked = None
+        self._session.on_many_untracked = None
         self._installation.set_due(frozenset())
         self._table.clear()
 
@@ -321,7 +322,7 @@ class Monitor:
 
     def close(self) -> None:
         """Ends monitoring, with its writers: the model runs its own forward. Records stay."""
-        is_told = self._installation.session.untracked >= MANY_UNTRACKED
+        is_told = self._session.untracked >= MANY_UNTRACKED
         if not (self._is_formed or is_told) and self._table.states():
             warn("forwards were read, but track was never called: nothing of them is recorded")
         self.pause()
@@ -349,7 +350,7 @@ class Monitor:
 
     def _track(self, due: DueWork, step: int, scale: Scale) -> None:
         failures: dict[Series, str] = {}
-        with self._installation.session.ending_step() as unread:
+        with self._session.ending_step() as unread:
             try:
                 if due.asked or self._queue.logged:
                     failures = self._collect(due, step, scale, unread)
@@ -416,8 +417,7 @@ class Monitor:
             )
 
     def _warn_of_threads(self) -> None:
-        session = self._installation.session
-        if session.threads.has_beside:
+        if self._session.threads.has_beside:
             self._warn_once(
                 "threads",
                 "forwards of the instrumented model ran in another thread than the one that calls "
@@ -425,7 +425,7 @@ class Monitor:
                 "beside training call the model that instrument was given, or the instrumented one "
                 "under torch.no_grad()",
             )
-        if session.has_unread:
+        if self._session.has_unread:
             self._warn_once(
                 "evaluation in threads",
                 "a call of the instrumented model was not read, as one in another thread was under "
@@ -440,7 +440,7 @@ class Monitor:
     def _form(self) -> None:
         """Agrees with other ranks, if there are any, on who is joined."""
         self._is_formed = True
-        self._installation.session.on_many_untracked = None
+        self._session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
         ended = UNEVEN if self._installation.session.is_uneven else None
         ranks = form(*self._groups, repr(every), ended)

@@ -58,7 +58,7 @@ class Outliner:
 
     def __call__(self) -> Outline:
         """The outline: the same object until a run shows a new data flow."""
-        flow = self._compiled.installation.session.flow
+        flow = self._compiled.session.flow
         if self._made is None or self._made[0] is not flow:
             self._made = flow, outline(self._compiled, self._subscriptions, flow)
         return self._made[1]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from torch import nn
 
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Event, NonFiniteSite, Series
 from taiyi_fx.step.background import BackgroundWorker, Job
 from taiyi_fx.step.due import DueWork

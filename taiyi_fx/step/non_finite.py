@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Mode, Port
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import NonFiniteSite, Record, Series
 from taiyi_fx.step.transfer import Outcome
 from taiyi_fx.step.work import Work

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import CALL_PORTS, Reading, States
-from taiyi_fx.passes.probes.held import Alike, Measured
-from taiyi_fx.passes.probes.slots import Slot, SlotTable, in_tensors
+from taiyi_fx.passes.probes.measured import Alike, Measured
+from taiyi_fx.passes.probes.slots import Slot, in_tensors
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Series
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import columns_of_many, group_of

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Reading, capabilities
 from taiyi_fx.passes.probes.dtensor import is_spread
-from taiyi_fx.passes.probes.slots import Slot, SlotTable
+from taiyi_fx.passes.probes.slots import Slot
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
 from taiyi_fx.step.work import Statistic, Work
@@ -148,6 +149,6 @@ class Statistics:
             raise slot.failure
         if slot.found is None:
             why = _CALL_NOT_SEEN if slot.module.endswith("()") else _NOT_CALLED
-            note = slot.note or slot.board.held.why_nothing(slot)
+            note = slot.note or self._table.board.held.why_nothing(slot)
             raise ReadingUnavailable(note or why, seen=note is not None)
         return Statistic(slot.reading, slot.found, self.scale.factor(slot.reading))

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import Mode, Numbers, Reading, State
-from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
+from taiyi_fx.passes.probes.slots import in_tensors
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Series
 
 Asked = tuple[Subscription, bool]

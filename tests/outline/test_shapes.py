@@ -106,7 +106,7 @@ def test_no_edge_of_any_model_has_a_shape_that_did_not_pass(case):
 def all_drawn(model, x):
     """All boxes in order of execution, before any are left out or put together."""
     made = model._instrumentation.compiled
-    flow = made.installation.session.flow
+    flow = made.session.flow
     if x is not None:
         capture = model.capture
         flow = observe(made.root, capture.python.keys(), (x,), {}, capture.graphs)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.probes.held import Measured
+from taiyi_fx.passes.probes.measured import Measured
 
 NORMS = ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm"]
 

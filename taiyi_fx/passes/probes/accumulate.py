@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import Numbers, State, fast_path
 from taiyi_fx.passes.probes.dtensor import at_call, is_spread, ranks_of, stand_in
+from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.structure import is_dressed
 
-if TYPE_CHECKING:
-    from taiyi_fx.passes.probes.slots import Slot
-
-SlotGroup = tuple[Any, tuple["Slot", ...]]
+SlotGroup = tuple[Any, tuple[Slot, ...]]
 """One reduction, of a tensor or a pair, and every slot that it serves."""
 
 CLOCK = itertools.count()
@@ -84,9 +82,3 @@ def _plain(x: Tensor) -> Tensor:
         return x
     with torch._C.DisableTorchFunctionSubclass():
         return x.as_subclass(Tensor)
-
-
-def without_frames(error: Exception) -> Exception:
-    """The error without its traceback, which would keep the tensors of its frames alive."""
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)

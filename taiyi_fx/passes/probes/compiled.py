@@ -11,10 +11,10 @@ from torch._guards import TracingContext
 from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import Pick
+from taiyi_fx.passes.probes.board import BOARDS, Board
 from taiyi_fx.passes.probes.compiling import CHECKPOINT, body_under_way
 from taiyi_fx.passes.probes.eager_taps import PARAMETER
 from taiyi_fx.passes.probes.in_graph import apart, leave, merged, one_of, read, read_within, watch
-from taiyi_fx.passes.probes.slots import BOARDS, Board
 from taiyi_fx.passes.probes.traces import TRACES, Trace
 from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
 
@@ -68,7 +68,7 @@ class CompiledProbes:
                 setattr(board, name, [])
             getattr(board, name).append((reader, read(x, trace, reader)))
         elif where == CHECKPOINT:
-            name, _ = _carrier_at(trace, x.device, self.room)
+            name, _ = _carrier_at(board.key, trace, x.device, self.room)
             read_within(x, getattr(board, name), trace, reader)
         else:
             _note(trace, reader, f"compiled code hands nothing out of {where}")
@@ -92,10 +92,10 @@ class CompiledProbes:
         alias = y
         if aliasing != "shared":
             alias = alias_of(y) if aliasing == "given" else apart(y)
-        name, index = _carrier_at(trace, y.device, self.room)
+        name, index = _carrier_at(board.key, trace, y.device, self.room)
         is_within = bool(where)
         tickets = [watch(alias, x, getattr(board, name), index, trace, reader, is_within)]
-        for name, other in _other_carriers(trace, reader, index):
+        for name, other in _other_carriers(board.key, trace, reader, index):
             tickets.append(watch(alias, x, getattr(board, name), other, trace, reader, is_within))
         if not where:
             name = f"{trace}_tickets"
@@ -123,13 +123,13 @@ def end_forward(board: Board) -> None:
         return
     parts = getattr(board, f"{trace}_parts") or []
     tickets = getattr(board, f"{trace}_tickets") or []
-    carriers = [getattr(board, name) for name in _carriers(trace)]
+    carriers = [getattr(board, name) for name in _carriers(board.key, trace)]
     # One graph may hold several parts of the model, each of which ends by itself.
     earlier = _left_earlier(trace)
     before_it = getattr(board, earlier) if earlier else []
     left = [*before_it, *leave(parts, carriers, trace, len(before_it))]
     setattr(board, f"{trace}_parts", None)
-    place = _place_left(trace)
+    place = _place_left(board.key, trace)
     if board.is_within:
         before = getattr(board, place)
         if before is not None:
@@ -160,24 +160,25 @@ def _trace_begun(board: str) -> str:
 
 
 @torch.compiler.assume_constant_result
-def _carrier_at(trace: str, device: torch.device, room: int) -> tuple[str, int]:
+def _carrier_at(board: str, trace: str, device: torch.device, room: int) -> tuple[str, int]:
     found = TRACES[trace]
     index = found.carrier_at(device, room)
-    return _put(found, index), index
+    return _put(board, found, index), index
 
 
 @torch.compiler.assume_constant_result
-def _other_carriers(trace: str, reader: str, index: int) -> tuple[tuple[str, int], ...]:
+def _other_carriers(board: str, trace: str, reader: str, index: int) -> tuple[tuple[str, int], ...]:
     """The carriers of a reader's states that found no room in that one."""
     found = TRACES[trace]
     rooms = (room.tensor for entry, room in found.rooms.items() if entry.reader == reader)
-    return tuple((_put(found, other), other) for other in dict.fromkeys(rooms) if other != index)
+    others = [other for other in dict.fromkeys(rooms) if other != index]
+    return tuple((_put(board, found, other), other) for other in others)
 
 
 @torch.compiler.assume_constant_result
-def _carriers(trace: str) -> tuple[str, ...]:
+def _carriers(board: str, trace: str) -> tuple[str, ...]:
     found = TRACES[trace]
-    return tuple(_put(found, index) for index in range(len(found.carriers)))
+    return tuple(_put(board, found, index) for index in range(len(found.carriers)))
 
 
 @torch.compiler.assume_constant_result
@@ -189,11 +190,11 @@ def _left_earlier(trace: str) -> str:
 
 
 @torch.compiler.assume_constant_result
-def _place_left(trace: str) -> str:
-    found = TRACES[trace]
-    place = found.place_left()
-    if not hasattr(found.board, place):
-        setattr(found.board, place, None)
+def _place_left(board: str, trace: str) -> str:
+    found = BOARDS[board]
+    place = found.place_left(TRACES[trace])
+    if not hasattr(found, place):
+        setattr(found, place, None)
     return place
 
 
@@ -203,17 +204,17 @@ def _note(trace: str, reader: str, why: str) -> bool:
     return True
 
 
-def _put(trace: Trace, index: int) -> str:
+def _put(board: str, trace: Trace, index: int) -> str:
     name = trace.carrier(index)
-    if not hasattr(trace.board, name):
-        trace.put_carrier(index)
+    if not hasattr(BOARDS[board], name):
+        BOARDS[board].put_carrier(trace, index)
     return name
 
 
 def _trace(board: Board, *, is_within: bool) -> Trace:
     under_way = TracingContext.get()
     if board.making is None or board.making[0]() is not under_way:
-        trace = Trace(board, is_within)
+        trace = Trace(board.held, is_within)
         board.traces.append(trace)
         board.making = weakref.ref(under_way), trace
         for name in ("parts", "tickets", "ticket"):

@@ -12,21 +12,24 @@ the vectors as they are, and no slot is looked at.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
-from taiyi_fx.passes.ir import States, capabilities, fast_path
+from taiyi_fx.passes.ir import fast_path
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
+from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
+from taiyi_fx.passes.probes.slots import Slot
 
-if TYPE_CHECKING:
-    from taiyi_fx.passes.probes.eager_taps import GradientHook
-    from taiyi_fx.passes.probes.slots import Slot
+Tapping = Callable[..., Any]
+"""Hands on a value, given what the call was given too, with its gradient read."""
 
 SMALL = 4096
 """So many elements a tensor has at most that is held."""
@@ -40,63 +43,6 @@ _LARGEST = 4 * SMALL
 """So many bytes may what a tensor is a view of have."""
 _NONE = -1
 """The number of no backward pass."""
-
-
-class Alike(NamedTuple):
-    """Some of the tensors that are held, which are measured by one call.
-
-    Attributes:
-        reduction: Measures them.
-        places: Where they stand among all.
-        slots: What each is folded into.
-        shapes: Of each, when that was first arranged so, where it is known.
-    """
-
-    reduction: Any
-    places: list[int]
-    slots: list[tuple[Slot, ...]]
-    shapes: list[torch.Size | None]
-
-
-class Measured(NamedTuple):
-    """Statistics of several tensors that are in no slot yet.
-
-    Attributes:
-        of: What was measured.
-        states: Their statistics.
-    """
-
-    of: Alike
-    states: States
-
-    def fold(self) -> None:
-        """Folds them into their slots."""
-        states = zip(*self.states, strict=True)
-        for state, slots, shape in zip(states, self.of.slots, self.of.shapes, strict=True):
-            try:
-                for slot in slots:
-                    slot.fold(state, shape)
-            except Exception as error:  # noqa: BLE001 - ends no training run; told at `track`
-                fail(slots, error)
-
-
-class Arrangement(NamedTuple):
-    """Which of the tensors that are held are measured by one call.
-
-    Attributes:
-        groups: What each is to be folded into.
-        shapes: Of each, if it depends on them.
-        alike: Those that are measured together.
-    """
-
-    groups: list[tuple[SlotGroup, ...]]
-    shapes: list[torch.Size] | None
-    alike: list[Alike]
-
-    def fits(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> bool:
-        """Whether other tensors are arranged in the same way."""
-        is_same = groups == self.groups
-        return is_same and (self.shapes is None or [x.shape for x in tensors] == self.shapes)
 
 
 class Held:
@@ -267,23 +213,122 @@ class Held:
     def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[Alike]:
         last = self._arranged.get(len(groups))
         if last is None or not last.fits(tensors, groups):
-            last = self._arranged[len(groups)] = _arranged([x.shape for x in tensors], groups)
+            last = self._arranged[len(groups)] = arrange([x.shape for x in tensors], groups)
         return last.alike
 
 
-def _arranged(shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]) -> Arrangement:
-    found: dict[Any, Alike] = {}
-    is_of_any_shapes = True
-    for i, (shape, its_groups) in enumerate(zip(shapes, groups, strict=True)):
-        for reduction, slots in its_groups:
-            is_of_any = capabilities(reduction).is_over_elements
-            is_of_any_shapes &= is_of_any
-            key = id(reduction), None if is_of_any else shape
-            alike = found.setdefault(key, Alike(reduction, [], [], []))
-            alike.places.append(i)
-            alike.slots.append(slots)
-            alike.shapes.append(shape)
-    return Arrangement(groups, None if is_of_any_shapes else shapes, list(found.values()))
+class GradientHook:
+    """Reads gradients of outputs of nodes of autograd's graph.
+
+    A gradient is that of all uses of the tensor together, up to where it is changed in place, and
+    the graph stays as it is.
+
+    Args:
+        groups: What gradients are folded into.
+        room: Where small ones may wait, if nobody else is given them, as a sum's node would hand
+            them on.
+
+    Attributes:
+        version: The one in which gradients arrive, once one has.
+        gradients: Those that came and are not measured yet.
+    """
+
+    def __init__(self, groups: tuple[SlotGroup, ...], room: Held | None = None) -> None:
+        self.groups = groups
+        self.version = UNKNOWN
+        self.gradients: list[Tensor] = []
+        self._fold = functools.partial(fold_gradient, groups)
+        self._room = room
+        self._take = self._fold if self._room is None else self._let_wait
+
+    @functools.cached_property
+    def _hooks(self) -> Tensor:
+        """A tensor that has the hooks."""
+        return with_hook(self._take)
+
+    def at(self, node: Node, output: int, *, is_inside: bool) -> None:
+        """Reads the gradient of an output of a node.
+
+        Args:
+            node: What made the tensor.
+            output: Which of its outputs it is.
+            is_inside: Whether nobody else hangs hooks on the tensor; those would come first.
+        """
+        if isinstance(node, BackwardCFunction):  # which may write into what it is given
+            node.register_prehook(functools.partial(give_one_of, output, self._fold))
+        elif is_inside and not output:
+            # What `Tensor.register_hook` ends with, for a sixth of its time: the node gets the
+            # hooks of a tensor, here of one that is kept for this.
+            node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
+        else:
+            node.register_prehook(functools.partial(give_one_of, output, self._take))
+
+    def quick(self, careful: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
+        """What hangs on a tensor that nobody else hangs hooks on, in less time.
+
+        Args:
+            careful: Reads the gradient of what is not as usual.
+            may_be_view: Whether a view is as usual.
+        """
+        room, gradients = self._room, self.gradients
+        if room is None:
+            return careful
+        hung, holding = room.hung, with_hook(gradients.append)
+
+        def tapped(value: Any, given: Any = None) -> Any:
+            if (
+                self.version is not UNKNOWN
+                and type(value) is Tensor
+                and value.numel() <= SMALL
+                and value.dtype is torch.float32
+                and value.is_cpu
+                and (may_be_view or not value._is_view())
+                and len(hung) < MOST
+            ):
+                node = value.grad_fn
+                if node is not None and not value.output_nr:
+                    node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
+                    room.latest = node
+                    room.hooks[self] = gradients
+                    hung.append(None)
+                    return value
+            return careful(value, given)
+
+        return tapped
+
+    def _let_wait(self, g: Tensor) -> None:
+        if is_batch(g, self.groups):
+            return
+        assert self._room is not None
+        try:
+            is_held = self._room.takes_gradient(g, self.groups)
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            fail_all(self.groups, error)
+            return
+        if is_held:
+            self.version = g._version
+        else:
+            fold(g, self.groups)
+
+
+def give_one_of(
+    output: int, take: Callable[[Tensor], None], gradients: tuple[Tensor | None, ...]
+) -> None:
+    """Gives the gradient of one output of a node, where there is one."""
+    g = gradients[output]
+    if g is not None:
+        take(g)
+
+
+def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+    """Folds a gradient into slots, as it comes."""
+    if not is_batch(g, groups):
+        fold(g, groups)
+
+
+def are_held(groups: Iterable[SlotGroup]) -> bool:
+    """Whether all these reductions measure many tensors at once, so that small ones may wait."""
+    return all(fast_path(reduction, "measure_many") for reduction, _ in groups)
 
 
 def _has_batch(tensors: list[Tensor]) -> bool:
@@ -304,8 +349,3 @@ def with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
     owner = torch.empty(0)
     owner._backward_hooks = {0: hook}
     return owner
-
-
-def are_held(groups: Iterable[SlotGroup]) -> bool:
-    """Whether all these reductions measure many tensors at once, so that small ones may wait."""
-    return all(fast_path(reduction, "measure_many") for reduction, _ in groups)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from types import MethodType
 from typing import Any
 
@@ -11,20 +11,19 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold, leave
+from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
 from taiyi_fx.passes.probes.dtensor import is_spread, whole
 from taiyi_fx.passes.probes.eager_taps import (
     NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
-    GradientHook,
     Way,
     WithInput,
     as_given,
     expects_gradient,
-    held_by,
     tap,
 )
-from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held
+from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, GradientHook, Held, are_held
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.traces import Reader
 from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
@@ -38,30 +37,39 @@ class Probe:
 
     Values are read on the spot, gradients when autograd comes to them.
 
+    Args:
+        name: Its name in generated code.
+        slots: What it folds into.
+        board: What these have in common.
+        is_fresh: Whether what passes was just made and is shared with nothing before it.
+
     Attributes:
         value_slots: By what is picked from the value, the slots to fold it into.
         gradient_slots: The same for the gradient.
         pair_slots: The same by what is picked from the call's input, which they read together
             with the gradient of the output.
-        is_fresh: Whether what passes was just made and is shared with nothing before it.
         taps_output: Whether the gradient of a call's output is read.
         stays: Whether nothing can change what passes before the graph ends.
         is_inside: Whether only what hangs no hooks on it gets to see what passes.
     """
 
-    def __init__(self, name: str, slots: Iterable[Slot], *, is_fresh: bool = False) -> None:
+    def __init__(
+        self, name: str, slots: Iterable[Slot], board: Board, *, is_fresh: bool = False
+    ) -> None:
         # torch.fx names a called object in the generated code by these two.
         self.__name__ = name
         self.__module__ = "taiyi_fx"
         self.slots = tuple(dict.fromkeys(slots))
+        self.board = board
         self.is_fresh = is_fresh
-        self.value_slots = _grouped(self.slots, VALUE_PORTS)
-        self.gradient_slots = _grouped(self.slots, ("input_grad", "output_grad"))
-        self.pair_slots = _grouped(self.slots, ("pair",))
+        self.value_slots = self._grouped(VALUE_PORTS)
+        self.gradient_slots = self._grouped(("input_grad", "output_grad"))
+        self.pair_slots = self._grouped(("pair",))
         self._gradient_hooks = tuple(
-            (pick, GradientHook(groups, may_wait=is_fresh)) for pick, groups in self.gradient_slots
+            (pick, GradientHook(groups, self._room(groups) if is_fresh else None))
+            for pick, groups in self.gradient_slots
         )
-        self._values = tuple((pick, g, held_by(g)) for pick, g in self.value_slots)
+        self._values = tuple((pick, g, self._room(g)) for pick, g in self.value_slots)
         self.stays = self.is_inside = False
         self.taps_output = any(s.reading.site.port in ("output_grad", "pair") for s in self.slots)
 
@@ -114,7 +122,7 @@ class Probe:
     ) -> Any:
         groups = hook.groups
         if self.taps_output and not self.is_fresh:
-            tensor = as_given(tensor, groups)
+            tensor = as_given(tensor, self.board.given)
         made = undressed(tensor) if self.taps_output and is_dressed(tensor) else tensor
         node = made.grad_fn if torch.is_grad_enabled() else None
         if node is None and not expects_gradient(tensor, groups):
@@ -130,7 +138,8 @@ class Probe:
         if self.taps_output and node is not None and not (may_leave or tensor._backward_hooks):
             hook.at(node, made.output_nr, is_inside=self.is_inside)
             return value
-        return tap(value, tensor, groups, self._way(value, tensor, given))
+        way = self._way(value, tensor, given)
+        return tap(value, tensor, groups, way, self.board.given)
 
     def _way(self, value: Any, tensor: Tensor, given: Any) -> Way:
         if value is not tensor and not stands_in(value, tensor):
@@ -180,9 +189,24 @@ class Probe:
             for pick, groups in picks
         )
 
+    def _grouped(self, ports: tuple[Port, ...]) -> Picks:
+        picks: dict[Pick, dict[Any, list[Slot]]] = {}
+        for slot in self.slots:
+            site = slot.reading.site
+            if site.port in ports:
+                groups = picks.setdefault(site.pick, {})
+                groups.setdefault(self.board.one_of(slot.reading.reduction), []).append(slot)
+        return tuple(
+            (pick, tuple((r, tuple(s)) for r, s in groups.items()))
+            for pick, groups in picks.items()
+        )
+
+    def _room(self, groups: tuple[SlotGroup, ...]) -> Held | None:
+        """Holds small tensors until they are folded, if all reductions measure many at once."""
+        return self.board.held if are_held(groups) else None
+
     def _reader(self, groups: tuple[SlotGroup, ...]) -> str:
-        board = self.slots[0].board
-        return board.readers.setdefault(groups, Reader(groups)).key
+        return self.board.readers.setdefault(groups, Reader(groups)).key
 
 
 def _holding(
@@ -229,15 +253,3 @@ def _named(probe: Probe, function: Callable[..., Any]) -> Callable[..., Any]:
 def _picked(value: Any, pick: Pick) -> Tensor | None:
     # A structure's walk is spared for what nearly always passes.
     return value if pick is None and type(value) is Tensor else find_tensor(value, pick)
-
-
-def _grouped(slots: Sequence[Slot], ports: tuple[Port, ...]) -> Picks:
-    picks: dict[Pick, dict[Any, list[Slot]]] = {}
-    for slot in slots:
-        site = slot.reading.site
-        if site.port in ports:
-            groups = picks.setdefault(site.pick, {})
-            groups.setdefault(slot.board.one_of(slot.reading.reduction), []).append(slot)
-    return tuple(
-        (pick, tuple((r, tuple(s)) for r, s in groups.items())) for pick, groups in picks.items()
-    )

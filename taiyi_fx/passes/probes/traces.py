@@ -19,14 +19,15 @@ import itertools
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.probes.accumulate import CLOCK, SlotGroup, fail, leave, without_frames
-from taiyi_fx.passes.probes.held import NOT_REACHED, Alike, Measured
+from taiyi_fx.passes.probes.accumulate import CLOCK, SlotGroup, fail, leave
+from taiyi_fx.passes.probes.held import NOT_REACHED, Held
+from taiyi_fx.passes.probes.measured import Alike, Measured
 from taiyi_fx.passes.probes.packing import (
     Kind,
     Room,
@@ -37,9 +38,7 @@ from taiyi_fx.passes.probes.packing import (
     unpack,
     wide,
 )
-
-if TYPE_CHECKING:
-    from taiyi_fx.passes.probes.slots import Board, Slot
+from taiyi_fx.passes.probes.slots import Slot, without_frames
 
 _BROKEN = (
     "the code around the model was compiled with it, in several pieces: compile the model itself, "
@@ -101,7 +100,7 @@ class Trace:
     """One graph that the compiler made.
 
     Attributes:
-        board: What it belongs to.
+        held: Takes what it brings, as vectors, until slots are looked at.
         is_within: Whether the code around the model is compiled with it.
         key: The text that its code has for it.
         kinds: Of each state, once it was measured.
@@ -115,9 +114,10 @@ class Trace:
         lost: What could not be handed over.
         arrived: The gradients of each carrier that are still to be unpacked.
         ends: How many parts of the model ended in it: one, where it has the whole of a forward.
+        place: The name on the board of what a forward leaves.
     """
 
-    board: Board
+    held: Held
     is_within: bool
     key: str = field(default_factory=lambda: f"trace{next(_KEYS)}")
     kinds: dict[Entry, tuple[Kind, ...]] = field(default_factory=dict)
@@ -137,17 +137,6 @@ class Trace:
         self.place = f"{self.key}_left"
         self._of_carriers: dict[int, _Arrangement] = {}
         self._of_values: tuple[dict[Entry, Room], _Arrangement] | None = None
-
-    def place_left(self) -> str:
-        """Chooses, once all is known of it, where on the board a forward leaves what it reads.
-
-        Graphs that leave the same have one place, where the code around the model is compiled with
-        it: there the second forward of a step finds what the first one left.
-        """
-        if self.is_within:
-            alike = (t for t in self.board.traces if t.is_within and t.values == self.values)
-            self.place = next(alike).place
-        return self.place
 
     def refuse(self, entry: Entry, error: Exception) -> None:
         """Keeps why a reduction cannot be taken."""
@@ -229,30 +218,12 @@ class Trace:
             index, start = self.add_carrier(device, size_of(kinds)), 1
         self.rooms[entry] = Room(index, start, kinds)
 
-    def put_carriers(self) -> None:
-        """Puts carriers onto the board, others than before: each forward has its own."""
-        for index in range(len(self.carriers)):
-            self.put_carrier(index)
-
-    def put_carrier(self, index: int) -> None:
-        """Puts one of them there."""
+    def new_carrier(self, index: int) -> Tensor:
+        """A carrier for one more forward."""
         size, device = self.carriers[index]
         carrier = torch.zeros(size, dtype=wide(device), device=device, requires_grad=True)
         carrier._backward_hooks = {0: self.arrived[index].append}  # what `register_hook` ends with
-        setattr(self.board, self.carrier(index), carrier)
-
-    def take(self) -> bool:
-        """Takes what a forward left, to be unpacked later; whether one did."""
-        found = vars(self.board)
-        parts, left = found.get(f"{self.key}_parts"), found.get(self.place)
-        if parts is None and left is None:
-            return False
-        for name in (self.place, f"{self.key}_parts", f"{self.key}_tickets", f"{self.key}_ticket"):
-            found[name] = None
-        self.board.left.append((self, parts, left))
-        if not self.is_within:
-            self.put_carriers()
-        return True
+        return carrier
 
     def unpack(self, parts: list[Part] | None, left: list[Tensor] | None) -> None:
         """Folds what a forward left."""
@@ -302,7 +273,7 @@ class Trace:
         vectors = [Vector(x) for x in tensors]
         for alike, tensor, columns in arrangement.together:
             states = tuple(vectors[tensor].column(dtype, at) for dtype, at in columns)
-            self.board.held.measured.append(Measured(alike, states))
+            self.held.measured.append(Measured(alike, states))
         for entry, room in arrangement.alone.items():
             try:
                 is_packed = room.start is not None

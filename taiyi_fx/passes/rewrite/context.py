@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from taiyi_fx.passes.ir import Due, Mode
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 
 
 @dataclass(frozen=True)

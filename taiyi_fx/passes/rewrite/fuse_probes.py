@@ -119,8 +119,8 @@ def _fuse(graph: fx.Graph, first: fx.Node, second: fx.Node, *, is_new: bool) -> 
         sole_use &= first.meta.get("mark") is second.meta.get("mark")
     moved = [slot for slot in later.slots if _may_move(slot, sole_use)]
     kept = [slot for slot in later.slots if slot not in moved]
-    set_slots(graph, first, earlier.__name__, (*earlier.slots, *moved))
-    set_slots(graph, second, later.__name__, kept)
+    set_slots(graph, first, earlier.__name__, (*earlier.slots, *moved), earlier.board)
+    set_slots(graph, second, later.__name__, kept, later.board)
 
 
 def _may_move(slot: Slot, sole_use: bool) -> bool:

@@ -10,9 +10,11 @@ from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.marks import enter, is_mark, leave, pack, part_of, unpack
 from taiyi_fx.passes.ir import Port
+from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.edited import Edited, is_edit
 from taiyi_fx.passes.probes.probe import Probe
-from taiyi_fx.passes.probes.slots import Slot, SlotTable
+from taiyi_fx.passes.probes.slots import Slot
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.fresh import is_fresh
 
@@ -72,14 +74,15 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
         made, slots = before_edit(slots)
         with graph.inserting_before(mark):
             if made:
-                own = Probe(f"{name}.made", made, is_fresh=mark.meta.get("is_fresh", False))
+                is_own = mark.meta.get("is_fresh", False)
+                own = Probe(f"{name}.made", made, table.board, is_fresh=is_own)
                 probe = graph.call_function(own, (value, *given))
                 probe.meta["is_fresh"] = own.is_fresh
                 value = probe
             value = graph.call_function(edited, (value, *given))
         mark.meta["is_fresh"] = edited.leaves_fresh
     mark.args = (value, *given)
-    set_slots(graph, mark, name, slots)
+    set_slots(graph, mark, name, slots, table.board)
 
 
 def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
@@ -97,13 +100,15 @@ def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edit
     return Edited(module, changes, is_fresh=is_fresh) if changes else None
 
 
-def set_slots(graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot]) -> None:
+def set_slots(
+    graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot], board: Board
+) -> None:
     """Makes a mark or probe the probe of these slots; without any, erases it.
 
     Only a probe that taps a gradient stays in the path of the value.
     """
     if slots:
-        node.target = Probe(name, slots, is_fresh=node.meta.get("is_fresh", False))
+        node.target = Probe(name, slots, board, is_fresh=node.meta.get("is_fresh", False))
         if node.target.taps_gradients:
             return
     _bypass(graph, node)

@@ -20,7 +20,7 @@ def specialize(graph: fx.Graph, context: Context) -> fx.Graph:
         if is_probe(node):
             probe = node.target
             kept = [slot for slot in probe.slots if (slot.module, slot.reading) in context.due]
-            set_slots(graph, node, probe.__name__, kept)
+            set_slots(graph, node, probe.__name__, kept, probe.board)
     is_known = _known(graph, context.part)
     for node in graph.nodes:
         if is_probe(node):

@@ -8,9 +8,10 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.ir import Plan
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.verify_probes import verify_probes
 from taiyi_fx.passes.runtime.install import Installation
+from taiyi_fx.passes.runtime.session import Session
 from taiyi_fx.passes.runtime.shown_graph import ShownGraph
 
 
@@ -22,6 +23,7 @@ class Instrumented:
         root: The model.
         table: The slots that its probes fold into.
         installation: Puts probes on the model's forwards and takes them off.
+        session: Surrounds each forward of the instrumented model.
         capture: What became graphs, and what stayed Python and why.
         shown: The graph of the forward in the model's mode, to look at, run and edit.
         parts: The same for each part that a graph stands in for, by name.
@@ -31,6 +33,7 @@ class Instrumented:
     root: nn.Module
     table: SlotTable
     installation: Installation
+    session: Session
     capture: Capture
     shown: ShownGraph
     parts: dict[str, fx.Graph]
@@ -59,6 +62,5 @@ def build(
         if dispatcher.graphs
     }
     findings = verify_probes(model, probed, plan, capture.python)
-    return Instrumented(
-        model, table, installation, capture, ShownGraph(installation), probed, findings
-    )
+    session, shown = Session(installation, capture.python.keys()), ShownGraph(installation)
+    return Instrumented(model, table, installation, session, capture, shown, probed, findings)

@@ -10,8 +10,8 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import end_forward
-from taiyi_fx.passes.probes.slots import Board
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph

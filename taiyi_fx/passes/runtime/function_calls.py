@@ -15,7 +15,7 @@ from torch.utils import checkpoint
 from taiyi_fx.passes.capture.function_sites import Function, operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
 

@@ -11,7 +11,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.observer import Observer
 from taiyi_fx.passes.ir import Mode
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.changes import called_modules
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import Wrap, emit

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -12,17 +13,19 @@ from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTarget
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
 from taiyi_fx.passes.override import ForwardOverride, entry_of
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.dispatch import Dispatcher
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.probed_graph import own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
-from taiyi_fx.passes.runtime.session import INSTALLATIONS, Session
 
 # In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"
 _KEYS = itertools.count()
+
+INSTALLATIONS: weakref.WeakValueDictionary[str, Installation] = weakref.WeakValueDictionary()
+"""By the texts that compiled code has for them."""
 
 
 class Installation:
@@ -30,8 +33,9 @@ class Installation:
 
     Attributes:
         root: The model.
+        table: The slots that its probes fold into.
         run: What a forward is read as.
-        session: What surrounds each forward of the instrumented model.
+        key: The text that compiled code has for it.
         dispatchers: By name, the modules that are overridden when they have to be; the root first.
         overrides: What is put into place while a forward runs, for what is due now.
         is_always: Whether some are needed in every forward, whatever is due.
@@ -72,7 +76,6 @@ class Installation:
         self._compiled: list[ForwardOverride] = [self.dispatchers[""]]
         self._is_put = self._stays = False
         self.overrides: list[ForwardOverride] = []
-        self.session = Session(self, capture.python.keys())
         INSTALLATIONS[self.key] = self
         self._choose()
 
@@ -213,23 +216,26 @@ class Installation:
         for calls in self._counters:
             calls.count = 0
 
-    def meet_compiled_parts(self) -> None:
+    def meet_compiled_parts(self) -> bool:
         """Gives parts that are compiled one by one frames of their own, of whatever class.
 
         Such parts run the same code in the plain model, where torch.compile takes one for the
         other. Here each has statistics of its own, and is compiled for itself.
+
+        Returns:
+            True if there are any.
         """
         modules = set(self._modules.values())
         compiled = [m for m in _compiled_parts(self.root) if m in modules]
         if not compiled:
-            return
+            return False
         every = {override.module: override for override in self.dispatchers.values()}
         self._frames = [
             Dispatcher(m, self.run, self.table.board) for m in compiled if m not in every
         ]
         self._compiled += [*self._frames, *(every[m] for m in compiled if m in every)]
         self._choose()
-        self.session.is_observing = False  # what is compiled cannot be followed
+        return True
 
     def end_step(self) -> None:
         """Forgets what was read, if anything was, and counts calls from the first again."""

@@ -13,7 +13,7 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.observer import Flow, Observer
 from taiyi_fx.passes.override import ForwardOverride
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.passes.runtime.run import Run

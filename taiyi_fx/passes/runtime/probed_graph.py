@@ -14,7 +14,7 @@ from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
 from taiyi_fx.passes.probes.compiling import body_under_way
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
 from taiyi_fx.passes.rewrite.pipeline import build_due, probe_graph

@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -21,10 +20,8 @@ from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.runtime.install import INSTALLATIONS, Installation
 from taiyi_fx.passes.runtime.step_threads import StepThreads
-
-if TYPE_CHECKING:
-    from taiyi_fx.passes.runtime.install import Installation
 
 Forward = Callable[..., Any]
 
@@ -35,8 +32,6 @@ _PATIENCE = 5.0
 
 MANY_UNTRACKED = 100
 """So many training forwards without a first `track` are told of."""
-
-INSTALLATIONS: weakref.WeakValueDictionary[str, Installation] = weakref.WeakValueDictionary()
 
 
 class Session:
@@ -236,7 +231,8 @@ class Session:
         sys.setrecursionlimit(limit + self.frames)
         if not self.has_begun:
             self.has_begun = True
-            self.installation.meet_compiled_parts()
+            if self.installation.meet_compiled_parts():
+                self.is_observing = False  # what is compiled cannot be followed
         self.installation.put(needs_parts=needs_parts)
         self.installation.count_anew()
         if mode is not None:

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Mode
-from taiyi_fx.passes.probes.slots import SlotTable, in_tensors
+from taiyi_fx.passes.probes.slots import in_tensors
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.records.record import Series
 from taiyi_fx.step.ranks.bucket import Key, Offer
 from taiyi_fx.step.ranks.exchange import Exchange, NotSent

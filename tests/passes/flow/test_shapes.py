@@ -33,7 +33,7 @@ def instrumented(model, cfg=None, **options):
 
 
 def flow_of(model):
-    return model._instrumentation.compiled.installation.session.flow
+    return model._instrumentation.compiled.session.flow
 
 
 def both(make, *args, cfg=None, **kwargs):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from taiyi_fx.passes.probes.accumulate import fail, fold, leave, without_frames
+from taiyi_fx.passes.probes.accumulate import fail, fold, leave
 from taiyi_fx.reductions import AbsMax, Norm
 from tests.passes.probes.given import group_of, slot_of
 
@@ -55,18 +55,3 @@ def test_a_reason_is_left_where_nothing_may_come():
     slot = slot_of()
     leave((group_of(slot),), "nothing came")
     assert slot.note == "nothing came"
-
-
-def test_an_error_without_frames_keeps_no_tensor_alive():
-    import weakref
-
-    def raised():
-        big = torch.ones(10)
-        try:
-            raise ValueError(big.shape)
-        except ValueError as error:
-            return without_frames(error), weakref.ref(big)
-
-    error, gone = raised()
-    assert gone() is None
-    assert error.__context__ is None

@@ -4,18 +4,17 @@ import pytest
 import torch
 from torch import nn
 
+from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import CompiledProbes, end_forward
 from taiyi_fx.passes.probes.compiling import take_operations
 from taiyi_fx.passes.probes.probe import Probe
-from taiyi_fx.passes.probes.slots import Board
 from tests.passes.probes.given import slot_of
 
 
-def compiled(*slots):
+def compiled(board, *slots):
     """A function with one probe of these slots, compiled as it stands."""
     take_operations()
-    board = slots[0].board
-    steps = Probe("fc.output", slots, is_fresh=True).steps()
+    steps = Probe("fc.output", slots, board, is_fresh=True).steps()
     gradients = sum(slot.reading.site.port.endswith("grad") for slot in slots)
     probes = CompiledProbes(board, gradients)
 
@@ -31,10 +30,11 @@ def test_values_and_gradients_are_read_and_nothing_else_is_another():
     board = Board()
     value, gradient = slot_of("output", board=board), slot_of("output_grad", board=board)
     x = torch.tensor([1.5, 2.0], requires_grad=True)
-    y = compiled(value, gradient)(x)
+    y = compiled(board, value, gradient)(x)
     y.sum().backward()
     board.take_left()
     board.measure()
+    board.held.settle()
     assert torch.equal(y, 6 * x)
     assert torch.equal(x.grad, torch.full((2,), 6.0))
     assert value.state[0] == 5
@@ -42,25 +42,26 @@ def test_values_and_gradients_are_read_and_nothing_else_is_another():
 
 
 def test_where_no_gradient_can_come_the_reason_is_left():
-    slot = slot_of("output_grad")
-    steps = Probe("fc.output", [slot]).steps()
-    probes, weight = CompiledProbes(slot.board, 1), nn.Parameter(torch.ones(1))
+    board = Board()
+    slot = slot_of("output_grad", board=board)
+    steps = Probe("fc.output", [slot], board).steps()
+    probes, weight = CompiledProbes(board, 1), nn.Parameter(torch.ones(1))
 
     def run(x):
         probes(weight, steps)
-        end_forward(slot.board)
+        end_forward(board)
         return x * 2
 
     take_operations()
     torch.compile(run, backend="aot_eager", fullgraph=True)(torch.ones(1))
-    slot.board.take_left()
-    slot.board.measure()
+    board.take_left()
+    board.measure()
     assert "is a parameter itself" in slot.note
 
 
 def test_steps_are_constants():
     slot = slot_of("output")
-    (step,) = Probe("fc.output", [slot]).steps()
+    (step,) = Probe("fc.output", [slot], Board()).steps()
     what, place, pick, reader = step
     assert (what, place, pick) == ("value", "given", None)
     assert isinstance(reader, str)

@@ -8,11 +8,10 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.ir import Reading, Site
 from taiyi_fx.passes.probes import accumulate
 from taiyi_fx.passes.probes.held import MOST, Held, are_held
-from taiyi_fx.passes.probes.slots import Board, Slot
 from taiyi_fx.reductions import AbsMax, Norm
+from tests.passes.probes.given import group_of, slot_of
 
 CFG = {"Linear": ["InputSndNorm", "OutputGradSndNorm"]}
 
@@ -175,8 +174,8 @@ def test_a_hook_on_the_output_comes_first():
 
 
 def test_what_was_changed_in_place_while_it_waited_is_told():
-    slot = Slot("layer", Reading(Site("input"), Norm()))
-    room, x = slot.board.held, torch.ones(3)
+    slot = slot_of("input")
+    room, x = Held(), torch.ones(3)
     assert room.takes(x, ((Norm(), (slot,)),))
     x.add_(1)
     room.measure()
@@ -190,9 +189,8 @@ def test_what_cannot_be_measured_together_is_measured_alone():
             raise ArithmeticError("not together")
 
     reduction = Refuses()
-    board = Board()
-    slots = [Slot(f"{i}", Reading(Site("input"), reduction), board) for i in range(2)]
-    room = board.held
+    slots = [slot_of("input", reduction) for _ in range(2)]
+    room = Held()
     for i, slot in enumerate(slots):
         assert room.takes(torch.full((4,), float(i)), ((reduction, (slot,)),))
     room.measure()
@@ -214,12 +212,11 @@ def test_what_cannot_be_measured_together_is_measured_alone():
     ids=["large", "float64", "bfloat16", "meta", "parameter", "negative", "view", "sparse"],
 )
 def test_what_does_not_wait(x):
-    slot = Slot("layer", Reading(Site("input"), Norm()))
-    assert not slot.board.held.takes(x, ((Norm(), (slot,)),))
+    assert not Held().takes(x, (group_of(slot_of("input")),))
 
 
 def test_only_what_measures_many_waits():
-    slot = Slot("layer", Reading(Site("input"), AbsMax()))
+    slot = slot_of("input", AbsMax())
     assert not are_held([(AbsMax(), (slot,))])
     assert are_held([(Norm(), (slot,))])
 
@@ -231,7 +228,7 @@ def test_a_measure_of_ones_own_is_what_counts():
         def measure(self, x):
             return (2 * super().measure(x)[0],)
 
-    slot = Slot("layer", Reading(Site("input"), Doubled()))
+    slot = slot_of("input", Doubled())
     groups = ((slot.reading.reduction, (slot,)),)
     assert not are_held(groups)
     accumulate.fold(torch.ones(4), groups)

@@ -13,7 +13,7 @@ def test_a_value_is_read_into_a_vector_and_left():
     left = leave([(reader.key, part)], [], trace.key, 0)
     assert left[0].tolist() == [5]
     trace.unpack(None, left)
-    trace.board.held.settle()
+    trace.held.settle()
     assert slot.state[0] == 5
     assert merged(left, left, trace.key)[0].tolist() == [50**0.5]
 
@@ -23,8 +23,7 @@ def test_a_gradient_is_read_by_a_hook_and_the_graph_stays_as_it_is():
     index = trace.carrier_at(CPU, 1)
     (entry,) = reader.entries()
     trace.give_room(entry, index)
-    trace.put_carriers()
-    carrier = getattr(trace.board, trace.carrier(index))
+    carrier = trace.new_carrier(index)
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     node = y.grad_fn
@@ -37,9 +36,7 @@ def test_a_gradient_is_read_by_a_hook_and_the_graph_stays_as_it_is():
 
 def test_several_tickets_leave_as_one():
     trace, _, _ = begun(Norm())
-    trace.carrier_at(CPU, 1)
-    trace.put_carriers()
-    carrier = getattr(trace.board, trace.carrier(0))
+    carrier = trace.new_carrier(trace.carrier_at(CPU, 1))
     a, b = torch.zeros(()), torch.zeros(())
     assert one_of([a, b], [carrier], trace.key) == 0
     assert one_of([a], [carrier], trace.key) is a

@@ -4,14 +4,16 @@ import pytest
 import torch
 
 from taiyi_fx.passes.ir import Reading, Site
+from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.reductions import Norm
 
 
 def tap(*ports):
-    slots = [Slot("m", Reading(Site(port), Norm())) for port in ports]
-    return Probe("m.output", slots), slots
+    board = Board()
+    slots = [Slot("m", Reading(Site(port), Norm()), board.touched) for port in ports]
+    return Probe("m.output", slots, board), slots
 
 
 def test_a_gradient_probe_returns_the_value_and_folds_its_gradient():

@@ -1,70 +1,35 @@
-"""Slots: what a step keeps of each reading."""
+"""Slots: what a step keeps of one reading of one call."""
+
+import weakref
 
 import torch
 
-from taiyi_fx.passes.ir import Reading, Site, Target
-from taiyi_fx.passes.probes.accumulate import fold
-from taiyi_fx.passes.probes.slots import SlotTable, in_tensors, stacked, where
+from taiyi_fx.passes.ir import Reading, Site
+from taiyi_fx.passes.probes.slots import Slot, in_tensors, stacked, where, without_frames
 from taiyi_fx.reductions import Norm
-from tests.passes.probes.given import group_of
-
-READING = Reading(Site("output"), Norm())
 
 
-def table_and_slot():
-    table = SlotTable({"fc": Target("fc", frozenset({READING}))})
-    return table, table.at("train", "fc", 0)[READING]
-
-
-def folded(slot, *values):
-    for value in values:
-        fold(torch.tensor([float(value)]), (group_of(slot),))
-
-
-def test_each_call_and_mode_has_slots_of_its_own_made_once():
-    table, slot = table_and_slot()
-    assert table.at("train", "fc", 0)[READING] is slot
-    version = table.version
-    assert table.at("train", "fc", 1)[READING] is not slot
-    assert table.at("eval", "fc", 0)[READING] is not slot
-    assert table.version == version + 2
-    assert (table.calls("train", "fc"), table.calls("eval", "fc")) == (2, 1)
-
-
-def test_a_step_that_is_cleared_is_forgotten():
-    table, slot = table_and_slot()
-    folded(slot, 3)
-    assert [(s, in_tensors(state)[0].item()) for s, state in table.states()] == [(slot, 3)]
-    table.clear()
-    assert table.states() == []
+def test_a_slot_is_touched_by_what_is_left_in_it_and_merges_that():
+    touched = {}
+    slot, other = (Slot("fc", Reading(Site("output"), Norm()), touched) for _ in range(2))
     assert slot.state is None
-
-
-def test_a_forward_that_failed_is_taken_back_to_what_was_before():
-    table, slot = table_and_slot()
-    folded(slot, 3)
-    table.begin_forward()
-    folded(slot, 4)
+    slot.fold((3.0,), torch.Size([2]))
+    slot.fold((4.0,), torch.Size([5]))
     assert slot.state[0] == 5
-    table.restore()
+    assert slot.shape == (2,)
+    other.leave("nothing came")
+    assert touched == {slot.key: slot, other.key: other}
+
+
+def test_what_failed_once_stays_so_until_the_step_is_over():
+    slot = Slot("fc", Reading(Site("output"), Norm()), {})
+    slot.fail(ValueError("mine"))
+    slot.fold((3.0,))
+    assert slot.state is None
+    assert str(slot.failure) == "mine"
+    slot.clear()
+    slot.fold((3.0,))
     assert slot.state[0] == 3
-
-
-def test_slots_made_later_are_joined_too():
-    table, slot = table_and_slot()
-    table.join()
-    assert slot.is_joined
-    assert table.at("train", "fc", 1)[READING].is_joined
-
-
-def test_a_hook_on_what_outlives_the_step_is_removed_with_it():
-    table, slot = table_and_slot()
-    weight = torch.ones(1, requires_grad=True)
-    slot.handles.append(weight.register_hook(lambda g: g))
-    folded(slot, 1)
-    table.clear()
-    assert not weight._backward_hooks
-    assert slot.handles == []
 
 
 def test_numbers_of_python_become_tensors_of_their_kinds():
@@ -85,3 +50,16 @@ def test_one_state_or_the_other_as_the_device_decides():
     a, b = (torch.tensor(1),), (torch.tensor(2),)
     assert where(torch.tensor(True), a, b) == a
     assert where(torch.tensor(False), a, b) == b
+
+
+def test_an_error_without_frames_keeps_no_tensor_alive():
+    def raised():
+        big = torch.ones(10)
+        try:
+            raise ValueError(big.shape)
+        except ValueError as error:
+            return without_frames(error), weakref.ref(big)
+
+    error, gone = raised()
+    assert gone() is None
+    assert error.__context__ is None

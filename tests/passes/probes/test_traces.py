@@ -2,8 +2,8 @@
 
 import torch
 
+from taiyi_fx.passes.probes.held import Held
 from taiyi_fx.passes.probes.packing import kinds_of
-from taiyi_fx.passes.probes.slots import Board
 from taiyi_fx.passes.probes.traces import Reader, Trace
 from taiyi_fx.reductions import Norm, SquareSum
 from tests.passes.probes.given import group_of, slot_of
@@ -13,10 +13,8 @@ CPU = torch.device("cpu")
 
 def begun(*reductions):
     """A trace with one reader of each reduction, whose state's kind is known."""
-    board = Board()
-    trace = Trace(board, False)
-    board.traces.append(trace)
-    slots = [slot_of(reduction=reduction, board=board) for reduction in reductions]
+    trace = Trace(Held(), False)
+    slots = [slot_of(reduction=reduction) for reduction in reductions]
     readers = [Reader((group_of(slot),)) for slot in slots]
     for reader, slot in zip(readers, slots, strict=True):
         state = slot.reading.reduction.measure(torch.ones(1))
@@ -38,7 +36,7 @@ def test_values_leave_as_one_vector_and_land_in_their_slots():
     left = left_of(trace, readers, slots, torch.tensor([3.0, 4.0]))
     assert len(left) == 1
     trace.unpack(None, left)
-    trace.board.held.settle()
+    trace.held.settle()
     assert slots[0].state[0] == 5
     assert float(slots[1].state[-1]) == 25
 
@@ -47,7 +45,7 @@ def test_two_forwards_are_merged_where_they_lie():
     trace, readers, slots = begun(Norm())
     left = [left_of(trace, readers, slots, torch.tensor([value])) for value in (3.0, 4.0)]
     trace.unpack(None, trace.merged(*left))
-    trace.board.held.settle()
+    trace.held.settle()
     assert slots[0].state[0] == 5
 
 
@@ -59,12 +57,11 @@ def test_the_gradient_of_a_carrier_is_unpacked_by_its_rooms():
         (entry,) = reader.entries()
         trace.give_room(entry, index)
         trace.reached[entry] = None
-    trace.put_carriers()
-    carrier = getattr(trace.board, trace.carrier(index))
+    carrier = trace.new_carrier(index)
     assert carrier.shape == (3,)
     carrier.backward(torch.tensor([1.0, 3.0, 4.0], dtype=torch.float64))
     trace.unpack_gradients()
-    trace.board.held.settle()
+    trace.held.settle()
     assert [slot.state[0].item() for slot in slots] == [3, 4]
 
 
@@ -82,15 +79,3 @@ def test_what_was_refused_is_told_at_its_slots():
     trace.refuse(readers[0].entries()[0], ValueError("mine"))
     trace.unpack(None, [])
     assert str(slots[0].failure) == "mine"
-
-
-def test_a_trace_goes_with_its_board():
-    import gc
-    import weakref
-
-    trace, _, _ = begun(Norm())
-    gone = weakref.ref(trace)
-    trace.put_carriers()
-    del trace, _
-    gc.collect()
-    assert gone() is None

@@ -5,7 +5,7 @@ import torch
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Change, Reading, Site, Target
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import emit
 from taiyi_fx.passes.rewrite.insert_probes import is_probe

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from torch import nn
 
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 
 

@@ -14,6 +14,7 @@ def test_an_output_that_is_the_next_modules_input_is_read_once():
     assert probes(graph)["0.output"] == ["0.output", "0.output_grad", "1.input", "1.input_grad"]
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     ran(graph, model, torch.randn(2, 4)).sum().backward()
+    table.board.held.settle()
     first, second = table.at("train", "0", 0), table.at("train", "1", 0)
     assert all(slot.state is not None for slot in {**first, **second}.values())
     outputs = [s.state for r, s in first.items() if r.site.port == "output"]

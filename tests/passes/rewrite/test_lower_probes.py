@@ -7,7 +7,7 @@ from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Reading, Site, Target
 from taiyi_fx.passes.probes.compiled import end_forward
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import emit
 from taiyi_fx.passes.rewrite.insert_probes import insert_probes, is_probe
@@ -47,6 +47,7 @@ def test_what_equal_reductions_read_lands_in_the_slots_of_each():
     table.board.take_left()  # as at the end of each forward
     run(x).sum().backward()
     table.board.measure()
+    table.board.held.settle()
     for reading, slot in table.at("train", "0", 0).items():
         (norm,) = slot.state
         if reading.site.port == "input":
@@ -60,6 +61,7 @@ def test_what_forwards_leave_without_python_between_them_is_merged_where_it_lies
     for _ in range(3):
         run(x).sum().backward()
     table.board.measure()
+    table.board.held.settle()
     (norm,) = next(
         slot.state for r, slot in table.at("train", "0", 0).items() if r.site.port == "input"
     )
@@ -72,6 +74,7 @@ def test_what_is_given_up_is_not_to_be_found():
     run(torch.randn(3, 4)).sum().backward()
     table.drop()
     table.board.measure()
+    table.board.held.settle()
     assert all(slot.state is None for slot in table.at("train", "0", 0).values())
 
 

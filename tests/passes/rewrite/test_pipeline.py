@@ -5,7 +5,7 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.pipeline import NOT_LEFT_BY, PROBE, run_pass, run_passes
 from tests.passes.rewrite.given import plan

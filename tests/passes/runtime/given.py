@@ -41,11 +41,12 @@ def due(*names):
 
 def run(made, x):
     """A forward of the model in its session, as the instrumented object begins it."""
-    return made.installation.session(made.root, (x,), {})
+    return made.session(made.root, (x,), {})
 
 
 def found(made, name, call=0, mode="train"):
     """What was read of a call, by port."""
     made.table.board.measure()
+    made.table.board.held.settle()
     slots = made.table.at(mode, name, call)
     return {r.site.port: None if s.state is None else float(s.state[0]) for r, s in slots.items()}

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from taiyi_fx.passes.ir import Change, Site, Target
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.run import Calls, Run
 from tests.passes.runtime.given import due, plan_of
@@ -35,6 +35,7 @@ def calls_of(module, sites, plan):
 
 
 def norms(table, site):
+    table.board.held.settle()
     slots = table.at("train", site, 0)
     return {r.site.port: None if s.state is None else float(s.state[0]) for r, s in slots.items()}
 

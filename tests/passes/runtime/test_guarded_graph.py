@@ -6,7 +6,7 @@ from torch import nn
 
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.trace import trace
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.run import Run
 

@@ -29,7 +29,7 @@ def looking():
 def test_only_what_is_due_is_overridden_and_only_while_a_forward_runs():
     model, seen = looking()
     made, x = compiled(model, "fc", "head"), torch.randn(2, 4)
-    made.installation.session.is_observing = False
+    made.session.is_observing = False
     run(made, x)
     made.installation.set_due(due("fc"))
     run(made, x)

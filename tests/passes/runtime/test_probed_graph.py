@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from taiyi_fx.passes.probes.slots import SlotTable
+from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import forward_of, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
 from tests.passes.runtime.given import due, plan_of
@@ -16,6 +16,7 @@ def call_of(layer):
 
 
 def norm_of(table, call):
+    table.board.held.settle()
     slots = table.at("train", "fc", call)
     return next(float(s.state[0]) for r, s in slots.items() if r.site.port == "output")
 
@@ -51,6 +52,7 @@ def test_each_call_of_a_forward_has_slots_of_its_own_and_a_failed_one_none():
     assert norm_of(table, 1) == pytest.approx(layer(2 * x).norm().item())
     graph.undo("train")
     assert calls.count == 1
+    table.board.held.settle()
     assert table.at("train", "fc", 1).popitem()[1].state is None
 
 

@@ -52,7 +52,7 @@ def test_a_part_that_is_called_by_itself_is_read_as_a_forward():
     made.installation.set_due(due("fc"))
     made.root.fc(x)
     assert not made.table.states()
-    with made.installation.session.reading():
+    with made.session.reading():
         made.root.fc(x)
     assert found(made, "fc")["output"] == pytest.approx(made.root.fc(x).norm().item())
 
@@ -60,9 +60,9 @@ def test_a_part_that_is_called_by_itself_is_read_as_a_forward():
 def test_the_first_read_forward_shows_what_flows():
     made = compiled(nn.Sequential(Python()), "0.fc")
     made.installation.set_due(due("0.fc"))
-    assert made.installation.session.flow is None
+    assert made.session.flow is None
     run(made, torch.randn(2, 4))
-    flow = made.installation.session.flow
+    flow = made.session.flow
     assert flow.problem is None
     assert flow.shapes["0.fc", 0].outputs == ((2, 4),)
 

@@ -1,0 +1,96 @@
+"""The table of slots of a model: one for each reading of each call, over its steps."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
+from taiyi_fx.passes.probes.board import Board
+from taiyi_fx.passes.probes.slots import Slot
+
+
+class SlotTable:
+    """All slots of an instrumented model, by mode, module and call.
+
+    Attributes:
+        plan: The targets, whose readings get slots at each of their calls.
+        board: What its slots have in common.
+        version: Another number whenever there are more calls than before.
+        before: What the step had brought before the forward that is under way, or the last.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
+        self.board = Board()
+        self._touched = self.board.touched
+        self._is_joined = False
+        self.version = 0
+        self.before: list[tuple[Slot, State | Numbers]] = []
+
+    def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
+        """The slots of one call, made when first asked for."""
+        key = mode, module, call
+        if key not in self._slots:
+            readings = self.plan[module].at(*CALL_PORTS)
+            self.version += 1
+            self._slots[key] = {
+                r: Slot(module, r, self._touched, is_joined=self._is_joined) for r in readings
+            }
+        return self._slots[key]
+
+    def join(self) -> None:
+        """What is read becomes one with what other ranks read."""
+        self._is_joined = True
+        for slot in self._every():
+            slot.is_joined = True
+
+    def calls(self, mode: Mode, module: str) -> int:
+        """How many calls of the module in one forward have been seen so far."""
+        return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
+
+    def measure(self) -> None:
+        """Folds all that has come and waits; what the step has brought is lost where that fails."""
+        try:
+            self.board.measure()
+        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            self.board.drop()
+            for slot in self._every():
+                slot.fail(error)
+
+    def states(self) -> list[tuple[Slot, State | Numbers]]:
+        """What the step has brought so far."""
+        self.measure()
+        self.board.held.settle()
+        return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
+
+    def begin_forward(self) -> None:
+        """Keeps what the step has brought before one more forward."""
+        self.before = self.states()
+
+    def restore(self) -> None:
+        """Takes the step back to what it had brought before the forward."""
+        self.board.held.let_go()
+        self.board.drop_left()
+        for slot in self._touched.values():
+            slot.found = slot.failure = None
+        for slot, state in self.before:
+            slot.found = state
+
+    def clear(self) -> None:
+        """Forgets the step everywhere."""
+        self.before = []
+        self.board.drop()
+        for slot in self._touched.values():
+            slot.clear()
+        self._touched.clear()
+
+    def drop(self) -> None:
+        """Gives up all memory: what is folded next may be elsewhere."""
+        self.board.drop()
+        for slot in self._every():
+            slot.found = None
+
+    def _every(self) -> Iterator[Slot]:
+        return (slot for slots in self._slots.values() for slot in slots.values())
