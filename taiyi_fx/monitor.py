@@ -376,7 +376,7 @@ class Monitor:
         if step not in self._announced:
             unread = unread or _NOT_ANNOUNCED
         join = self._collector.join
-        if join is not None and self._installation.session.is_uneven:
+        if join is not None and self._session.is_uneven:
             join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
         logged = [*self._queue.logged]
         here = self._recorded_here(logged)
@@ -442,7 +442,7 @@ class Monitor:
         self._is_formed = True
         self._session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
-        ended = UNEVEN if self._installation.session.is_uneven else None
+        ended = UNEVEN if self._session.is_uneven else None
         ranks = form(*self._groups, repr(every), ended)
         if ranks is not None and ranks.is_writer and self._groups[1] is None:
             _warn_of_tensor_parallel(self._root)

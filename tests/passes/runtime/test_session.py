@@ -71,7 +71,7 @@ def test_the_first_read_forward_shows_what_flows():
 def test_a_step_within_join_is_one_that_ranks_may_end_one_by_one(throws):
     made = compiled(Python(), "fc")
     made.installation.set_due(due("fc"))
-    session = made.installation.session
+    session = made.session
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
         ddp = DistributedDataParallel(made.root)
