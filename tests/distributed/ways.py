@@ -307,16 +307,24 @@ def fsdp_and_tensor_parallel_blocks_compiled(
 
 
 def ddp_whole(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
-    return compiled(DistributedDataParallel(model))
+    return compiled(with_lasting_buckets(model))
 
 
 def ddp_of_compiled(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
-    return DistributedDataParallel(torch.compile(model, backend=BACKEND))
+    return with_lasting_buckets(torch.compile(model, backend=BACKEND))
 
 
 def ddp_blocks_compiled(model: nn.Module, mesh: DeviceMesh) -> Callable[[Tensor], Any]:
     compile_blocks(model)
-    return DistributedDataParallel(model)
+    return with_lasting_buckets(model)
+
+
+def with_lasting_buckets(model: Any) -> DistributedDataParallel:
+    """One that does not order its buckets by when gradients come, which more than two ranks see.
+
+    Of a compiled graph's gradients that is as good as random: one input more changes it.
+    """
+    return DistributedDataParallel(model, find_unused_parameters=True)
 
 
 WAYS = {

@@ -82,8 +82,7 @@ def test_a_step_within_join_is_one_that_ranks_may_end_one_by_one(throws):
             with session.ending_step():
                 assert session.is_uneven == (not throws)
         assert not session.is_uneven
-        with ddp._inside_ddp_forward():
-            run(made, torch.randn(2, 4))
+        run(made, torch.randn(2, 4))  # outside of the wrapper
         assert not session.is_uneven
     finally:
         dist.destroy_process_group()
