@@ -6,6 +6,9 @@ and epochs as differences, which are nearly all equal and compress to almost not
 values as bytes. That takes half the room of an index by which SQL would find them. The rows stay,
 for SQL; whatever changes one of them empties the columns, and numbers are read from rows again.
 
+Each row of the columns ends in a checksum of all that is in it, so that a changed bit of a closed
+run is told and not shown as a number.
+
 Columns are made for a million rows at a time, so that neither making nor reading them needs the
 memory of a whole run. Rows after the last columns, as of a run that goes on, are read as rows.
 """
@@ -54,7 +57,11 @@ _ROW = [
     ("value", np.float64),
 ]
 
-_COLUMNS = "first, last, series, numbers, kind, places, value"
+_COLUMNS = "first, last, series, numbers, first_step, last_step, kind, places, value"
+
+_SEALED = " crc32"
+"""The end of a kind whose values end in a checksum; those of earlier versions have none."""
+_SEAL = 4
 
 
 class Columns(NamedTuple):
@@ -120,7 +127,7 @@ def _pack(db: sqlite3.Connection, begin: int, last: int) -> None:
     db.executemany(
         "INSERT INTO packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
-            (begin + 1, last, series, *_cells(part, whole.get(series)))
+            _sealed(begin + 1, last, series, *_cells(part, whole.get(series)))
             for series, part in zip(every.tolist(), np.split(table, first[1:]), strict=False)
         ),
     )
@@ -153,6 +160,35 @@ def _cells(part: NDArray[Any], whole: list[int] | None) -> tuple[Any, ...]:
         zlib.compress(_little(np.concatenate(places), np.int64), 1),
         values,
     )
+
+
+def _sealed(*cells: Any) -> tuple[Any, ...]:
+    """The cells of a row with a checksum of all of them behind its values."""
+    *others, kind, places, value = cells
+    kind += _SEALED
+    return *others, kind, places, value + _checksum(*others, kind, places, value)
+
+
+def _opened(*cells: Any) -> tuple[str, bytes]:
+    """The kind of the values in a row and their bytes, once its checksum was compared.
+
+    Raises:
+        ValueError: The row was changed.
+    """
+    *others, kind, places, value = cells
+    if not kind.endswith(_SEALED):
+        return kind, value
+    value, seal = value[:-_SEAL], value[-_SEAL:]
+    if seal != _checksum(*others, kind, places, value):
+        first, last, series, *_ = others
+        raise ValueError(f"the checksum of series {series} in the rows {first} to {last} is wrong")
+    return kind.removesuffix(_SEALED), value
+
+
+def _checksum(*cells: Any) -> bytes:
+    *numbers, places, value = cells
+    found = zlib.crc32(value, zlib.crc32(places, zlib.crc32(repr(numbers).encode())))
+    return found.to_bytes(_SEAL, "little")
 
 
 def _value_cells(values: NDArray[np.float64], whole: list[int] | None) -> tuple[str, bytes]:
@@ -222,14 +258,14 @@ def _in_order(every: list[Columns], after: int) -> Points:
     )
 
 
-def _columns(
-    first: int, last: int, series: int, numbers: int, kind: str, places: bytes, value: bytes
-) -> Columns:
+def _columns(*cells: Any) -> Columns:
     """The columns that one row of the table has.
 
     Raises:
         ValueError: They are damaged.
     """
+    first, last, series, numbers, *_, places, _ = cells
+    kind, value = _opened(*cells)
     if not 0 < numbers <= last - first + 1 <= ROWS:
         raise ValueError(f"columns of {numbers} numbers in the rows {first} to {last}")
     size = 3 * 8 * numbers

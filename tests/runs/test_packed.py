@@ -147,3 +147,53 @@ def test_damaged_columns_are_told_with_the_file(tmp_path, column, cell):
     ):
         run.series("a", "q")
     assert str(tmp_path) in str(raised.value)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    written(Store, folder, [numbers(step, [step / 3, 1.0]) for step in range(20)])
+    return folder
+
+
+def changed(closed, folder, change):
+    """A copy of a closed run of which one row of columns was changed."""
+    (folder / "run.sqlite").write_bytes((closed / "run.sqlite").read_bytes())
+    with closing(sqlite3.connect(folder / "run.sqlite")) as db, db:
+        columns = ("numbers", "first_step", "last_step", "kind", "places", "value")
+        row = db.execute(f"SELECT {', '.join(columns)} FROM packed WHERE series = 1").fetchone()
+        for name, value in change(dict(zip(columns, row, strict=True))).items():
+            db.execute(f"UPDATE packed SET {name} = ? WHERE series = 1", (value,))
+    return folder
+
+
+@pytest.mark.parametrize("bit", range(0, 8 * 164, 61))
+def test_a_changed_bit_is_told(bit, closed, tmp_path):
+    def change(cells):
+        value = bytearray(cells["value"])
+        assert len(value) == 8 * 20 + 4
+        value[bit // 8] ^= 1 << bit % 8
+        return {"value": bytes(value)}
+
+    with (
+        taiyi_fx.open_run(changed(closed, tmp_path, change)) as run,
+        pytest.raises(ValueError, match=r"run\.sqlite.*the checksum of series 1 in the rows 1 to"),
+    ):
+        run.to_numpy()
+
+
+@pytest.mark.parametrize("name", ["first_step", "last_step"])
+def test_a_changed_cell_is_told(name, closed, tmp_path):
+    with (
+        taiyi_fx.open_run(changed(closed, tmp_path, lambda cells: {name: cells[name] + 1})) as run,
+        pytest.raises(ValueError, match="checksum"),
+    ):
+        run.series("a", "q")
+
+
+def test_columns_of_earlier_versions_without_a_checksum_are_read(closed, tmp_path):
+    def change(cells):
+        return {"kind": "real", "value": cells["value"][:-4]}
+
+    with taiyi_fx.open_run(changed(closed, tmp_path, change)) as run:
+        assert run.series("a", "q").values.tolist() == [step / 3 for step in range(20)]
