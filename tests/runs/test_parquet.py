@@ -26,5 +26,5 @@ def test_a_damaged_head_is_told(head, text, tmp_path):
 def test_sessions_stand_under_the_word_of_the_first_schema(tmp_path):
     written(Parquet, tmp_path, [numbers(0, [1.0])])
     head = json.loads((tmp_path / "run.json").read_text())
-    assert head["version"] == 2
+    assert head["version"] == 3
     assert [session["start_step"] for session in head["lives"]] == [0]
