@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -253,13 +254,18 @@ def read_part(part: Path, **options: Any) -> Any:  # pyarrow's own
     """A part as a table.
 
     Raises:
+        OSError: It cannot be read.
         ValueError: It is damaged.
     """
     try:
         return pyarrow("pyarrow.parquet").read_table(part, **options)
     except FileNotFoundError:
         raise
-    except (pyarrow("pyarrow").ArrowException, OSError) as error:
+    except OSError as error:
+        if error.errno:
+            raise OSError(error.errno, os.strerror(error.errno), str(part)) from error
+        raise damaged(part, error) from error
+    except pyarrow("pyarrow").ArrowException as error:
         raise damaged(part, error) from error
 
 

@@ -1,8 +1,9 @@
-"""Runs whose process is killed at any of its calls: they are read as a prefix, and resumed."""
+"""Runs whose process is killed at any of its calls, or whose calls fail: read, and resumed."""
 
+import errno
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pyarrow.parquet
 import pytest
@@ -11,7 +12,7 @@ import torch
 import taiyi_fx
 from taiyi_fx.records.record import Event, Record
 from taiyi_fx.writers import Batch, EpochEnd, Parquet
-from tests.writers.calls import calls_of, killed_at, needs_tracing
+from tests.writers.calls import calls_of, failed_at, killed_at, needs_tracing
 from tests.writers.runs import FORMATS, numbers, opened
 
 pytestmark = needs_tracing
@@ -158,3 +159,87 @@ def test_a_kill_during_a_first_session_leaves_a_prefix_that_can_be_resumed(kind,
         killed_at(lambda folder=folder: session(kind, folder, FIRST), call)
         goes_on(kind, folder, check_begun(kind, folder))
         shutil.rmtree(folder)
+
+
+def flushed(folder, start=0):
+    """A writer with a flush behind it, and another one that waits."""
+    writer = opened(Parquet, folder, start)
+    for step in range(start, start + 4):
+        writer.write(numbers(step, [float(step)], **beside(step)))
+        if step == start + 1:
+            writer.flush()
+    writer.write(Batch(0, ended=EpochEnd(0, EPOCH, ())))
+    return writer
+
+
+def beside(step):
+    tensor = Record(step, "a", "t", torch.full((2,), float(step)))
+    return {"records": [tensor], "events": [Event(step, "warning", "a", str(step))]}
+
+
+def found_in(folder):
+    """The steps of numbers, tensors and events, the epochs of numbers, and the epochs that ended."""
+    with taiyi_fx.open_run(folder) as run:
+        table = run.to_numpy()
+        tensors = run.tensors("a", "t") if run.spans() else {}
+        events = [event.step for event in run.events]
+        epochs = [epoch.number for epoch in run.epochs]
+        return table["step"].tolist(), list(tensors), events, set(table["epoch"].tolist()), epochs
+
+
+BEFORE = ([0, 1], [0, 1], [0, 1], {0}, [])
+AFTER = ([0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3], {EPOCH}, [EPOCH])
+
+
+@amounts
+@pytest.mark.parametrize("way", ["flush", "close"])
+def test_a_flush_of_parquet_counts_at_once_or_not_at_all(way, few, tmp_path):
+    def ended(folder):
+        return lambda: getattr(flushed(folder), way)()
+
+    seen = []
+    for call in calls_after_the_first(ended, few, tmp_path):
+        folder = tmp_path / str(call)
+        killed_at(ended(folder), call)
+        seen.append(found_in(folder))
+        start = len(seen[-1][0])
+        flushed(folder, start).close()
+        steps, tensors, events, epochs, ends = found_in(folder)
+        assert steps == tensors == events == list(range(start + 4))
+        assert (epochs, ends[-1]) == ({EPOCH}, EPOCH)
+    happened = seen.index(AFTER)
+    assert seen == [BEFORE] * happened + [AFTER] * (len(seen) - happened)
+    assert 0 < happened < len(seen) - 1
+
+
+@amounts
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_a_call_that_fails_in_parquet_loses_and_doubles_nothing(error, few, tmp_path):
+    def ended(folder):
+        def action():
+            writer = flushed(folder)
+            for _ in range(3):
+                with suppress(OSError):
+                    writer.flush()
+                assert found_in(folder) in (BEFORE, AFTER)
+            writer.write(numbers(4, [4.0], epoch=EPOCH + 1, **beside(4)))
+            writer.close()
+
+        return action
+
+    for call in calls_after_the_first(
+        lambda folder: lambda: flushed(folder).flush(), few, tmp_path
+    ):
+        folder = tmp_path / str(call)
+        failed_at(ended(folder), call, error)
+        steps, tensors, events, epochs, ends = found_in(folder)
+        assert steps == tensors == events == [0, 1, 2, 3, 4]
+        assert (epochs, ends) == ({EPOCH, EPOCH + 1}, [EPOCH])
+        assert not list(folder.glob("*.tmp"))
+
+
+def calls_after_the_first(action, few, tmp_path):
+    """Calls of an action that is given a folder, from the first flush in it on."""
+    begins = calls_of(lambda: flushed(tmp_path / "begun"))
+    ends = calls_of(action(tmp_path / "counted"))
+    return [begins + call for call in chosen(ends - begins, few)]
