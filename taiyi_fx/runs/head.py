@@ -21,6 +21,7 @@ Runs before version 3 have no list: all parts of their folder count.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,7 @@ def read_head(folder: Path) -> Head:
     """
     file = folder / PARQUET
     with reading(file):
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(_text_of(file))
         if not isinstance(found, dict) or not isinstance(found.get("version"), int):
             raise ValueError(f"{str(file)!r} is no run of taiyi_fx")
         if found["version"] > PARQUET_VERSION:
@@ -140,6 +141,16 @@ def temporary(file: Path) -> Path:
 def files_of_parts(folder: Path, kind: str) -> list[Path]:
     """The files that have names of parts of one kind, whether they count or not."""
     return sorted(folder.glob(f"{kind}-*.parquet"))
+
+
+def _text_of(file: Path) -> str:
+    while True:
+        try:
+            return file.read_text(encoding="utf-8")
+        except OSError as error:
+            # On a network's file system: it was replaced after it was opened.
+            if error.errno != errno.ESTALE:
+                raise
 
 
 def _head(found: Mapping[str, Any], folder: Path) -> Head:

@@ -310,6 +310,7 @@ class Parquet:
         file = self._folder / PARQUET
         replacing = _Written.of(head)
         _prepare(file, replacing.write)
+        _sync_folder(self._folder)  # the names of parts, before there is what lists them
         self._own_head()
         self._replacing = replacing  # an interrupt may come before it is known to be there
         try:

@@ -1,8 +1,10 @@
 """Reading runs in Parquet."""
 
+import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -116,3 +118,17 @@ def sliced_steps(run):
             return [step for part in run.source.slices() for step in part.step.tolist()]
         except Changed:
             pass
+
+
+def test_a_head_that_is_replaced_on_a_network_while_it_is_read_is_read_again(tmp_path, monkeypatch):
+    written(Parquet, tmp_path, [numbers(0, [1.0])])
+    fails = iter([errno.ESTALE, errno.ESTALE])
+    read = Path.read_text
+
+    def read_text(self, **options):
+        for number in fails:
+            raise OSError(number, "Stale file handle")
+        return read(self, **options)
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert steps_of(tmp_path) == [0]
