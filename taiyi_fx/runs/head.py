@@ -38,21 +38,21 @@ KINDS = ("points", "tensors", "events")
 class Cut(NamedTuple):
     """The rows that count no longer: those from a step on, in parts below a number."""
 
-    number: int = 0
-    step: int = 0
+    number: int
+    step: int
 
 
 class Renumbering(NamedTuple):
     """Another number for the rows of an epoch, in parts from a first one to below an end."""
 
-    first: int = 0
-    end: int = 0
-    epoch: int = 0
-    number: int = 0
+    first: int
+    end: int
+    epoch: int
+    number: int
 
 
-NO_CUT = Cut()
-NO_RENUMBERING = Renumbering()
+NO_CUT = Cut(0, 0)
+NO_RENUMBERING = Renumbering(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _text_of(file: Path) -> str:
 
 def _head(found: Mapping[str, Any], folder: Path) -> Head:
     rows = (found[SESSIONS], found["series"], found["epochs"])
-    cut = checked(Cut(*found.get("cut", ())))
+    cut = checked(Cut(*found.get("cut", NO_CUT)))
     if found["version"] < PARQUET_VERSION:
         parts = {kind: _numbers_of_files(folder, kind) for kind in KINDS}
         used = [*(n for numbers in parts.values() for n in numbers), *(x[3] for x in rows[2])]

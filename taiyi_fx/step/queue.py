@@ -15,7 +15,7 @@ from taiyi_fx.writers.protocol import Batch, EpochEnd
 from taiyi_fx.writers.writer_group import WriterGroup
 
 _KEPT_NUMBERS = 5_000_000
-"""The largest number of values held in memory: some 200 MB."""
+"""The largest number of values held in memory: some 250 MB."""
 
 _SHOWN = 10
 """The largest number of reasons in one warning."""
