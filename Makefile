@@ -9,6 +9,7 @@
 #   make gpu               where there is a GPU: tests what needs one, and measures what watching costs
 #   make ranks             tests several ranks, compiled ones too; a part of make test-all
 #   make storage           measures what storing costs
+#   make soak              trains 20,000 steps beside a reader: memory, files, threads, time a step
 #   make costs             measures each quantity and writes the documentation's page of it
 #   make report-benchmark  measures a page of 12 million numbers
 #   make pages             writes the pages of the documentation that are made of the code
@@ -18,7 +19,7 @@ BIN := .venv/bin
 PYTEST = OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all docs zoo zoo-libraries overhead gpu ranks storage costs report-benchmark pages pictures clean
+.PHONY: demo test test-all docs zoo zoo-libraries overhead gpu ranks storage soak costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -68,6 +69,10 @@ gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),.venv/installed)
 
 storage: .venv/bench-installed
 	$(BIN)/python -m benchmarks.storage $(OPTIONS)
+
+# Five minutes; fails where something grows that must not, or a record is missing.
+soak: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak $(OPTIONS)
 
 costs: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quantity_costs --to docs/reference/costs.md $(OPTIONS)

@@ -69,7 +69,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             model, before probes; what they make runs at each call, in training and evaluation,
             whatever is due.
         epoch_statistics: What `Monitor.tick_epoch` summarises from: ``"exact"`` keeps an epoch's
-            numbers for quantiles, ``"streaming"`` only folds them.
+            numbers for quantiles, up to five million; ``"streaming"`` only folds them.
         process_group: The ranks whose readings are joined, of which the first one records.
             ``"auto"`` is the default group, if torch.distributed is initialised at the first
             `Monitor.track`; ``None`` is each rank for itself. Of them, those are joined that have

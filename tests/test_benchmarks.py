@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import diagram, quantity_costs, scaling, storage, zoo, zoo_install
+from benchmarks import diagram, quantity_costs, scaling, soak, storage, zoo, zoo_install
 from benchmarks import report as long_report
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
@@ -25,6 +25,8 @@ from benchmarks.zoo_check import check_case
 from benchmarks.zoo_models import libraries
 from benchmarks.zoo_models.case import Case
 from taiyi_fx.config.check import check
+from taiyi_fx.writers import Store
+from tests.writers.runs import numbers, written
 
 DOCS = Path(__file__).parent.parent / "docs"
 EAGER = ["plain again", "hooks by hand", "full backward hooks", "taiyi_fx"]
@@ -188,6 +190,38 @@ def test_what_is_not_installed_is_left_out_and_told(monkeypatch, capsys):
     monkeypatch.setattr(storage.importlib.util, "find_spec", lambda name: None)
     assert not storage._is_there("wandb")
     assert "wandb is left out: it is not installed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("options", [[], ["--parquet"]])
+def test_a_short_soak_fails_at_nothing(capsys, options):
+    assert soak.main(["--steps", "200", "--every", "0.5", *options]) == 0
+    output = capsys.readouterr().out
+    assert "72,000 numbers, " in output
+    assert " reads of three curves" in output
+    assert output.endswith("nothing failed\n")
+
+
+def test_a_soak_tells_what_grows():
+    first = soak.Sample(10, 100_000_000, 1000, 12, 1)
+    full = soak.Sample(50, 150_000_000, 1_001_000, 12, 1)
+    after = full._replace(step=90, memory=160_000_000)
+    assert soak.growth([first, full, after, after]) == []
+    (text,) = soak.growth([first, full, after, after._replace(files=15)])
+    assert text == "15 files are open, 12 were at first"
+    (text,) = soak.growth([first, full, after, after._replace(threads=3)])
+    assert text == "3 threads run, 1 did at first"
+    (text,) = soak.growth([first, full, after, after._replace(memory=220_000_000)])
+    assert text == "memory grew by 120 MB, of 114 MB at most"
+    leak = full._replace(memory=100_000_000)
+    (text,) = soak.growth([first, leak, leak._replace(memory=165_000_000), leak])
+    assert text == "memory grew by 65 MB with all records in it"
+
+
+def test_a_soak_tells_of_missing_numbers(tmp_path):
+    written(Store, tmp_path, [numbers(step, [1.0, 2.0]) for step in (0, 2)])
+    assert soak.holes(tmp_path) == [f"q of {name} has a hole after 2 numbers" for name in "abb"]
+    (text,) = soak.missing(tmp_path, {("a", "q")}, 3)
+    assert text.endswith("of ('a', 'q'), not 3 numbers")
 
 
 def test_diagrams_are_timed_stage_by_stage():

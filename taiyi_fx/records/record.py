@@ -116,7 +116,7 @@ class Records(Sequence[Record]):
     """A table of records, in the order in which they were made.
 
     A step's numbers stay together as they come, and become records one at a time, as they are
-    looked at: some 35 bytes a number, where a record takes six times as many.
+    looked at: some 50 bytes a number, where a record takes over 200.
 
     Attributes:
         dropped: The number of old records dropped to keep the table within its bound.

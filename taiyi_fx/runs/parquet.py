@@ -1,20 +1,18 @@
 """Runs kept as parts of Parquet, read back.
 
-The head, ``run.json``, has the sessions, the series and the epochs; numbers, tensors and events
-stand in parts, a file for each flush, which are read in the order of their names.
-
-A session that resumes a run drops later steps from the parts one by one, which takes a while and
-may be cut short. So the head first says from which step on rows count no longer, and in which
-parts. A head is replaced as a whole: a reader sees the run before the cut, or after it.
+Which parts count, the head says (`head.py`). A reader beside a writer asks it again once it has
+read: where parts were rewritten meanwhile, it reads them again.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +24,16 @@ from taiyi_fx.runs.damage import (
     checked_session,
     damaged,
     names_the_file,
-    numbered,
     reading,
 )
+from taiyi_fx.runs.head import Head, part_of, read_head, temporary
 from taiyi_fx.runs.schema import (
-    CUT,
     OUTLINE,
-    PARQUET,
-    SESSIONS,
-    VERSION,
     Session,
     StoredSeries,
     as_array,
     as_shape,
     from_text,
-    newer,
 )
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merge_spans
 
@@ -70,12 +63,12 @@ class ParquetSource:
     @names_the_file
     def sessions(self) -> list[Session]:
         """The sessions that wrote the run, in their order."""
-        return [checked_session(Session(**x)) for x in read_head(self._folder)[SESSIONS]]
+        return [checked_session(Session(**x)) for x in read_head(self._folder).sessions]
 
     @names_the_file
     def series(self) -> list[StoredSeries]:
         """All series, by their ids."""
-        rows = read_head(self._folder)["series"]
+        rows = read_head(self._folder).series
         return [checked(StoredSeries(*row)) for row in rows]
 
     @names_the_file
@@ -90,19 +83,24 @@ class ParquetSource:
         """All numbers, or those after an earlier slice's mark, slice by slice.
 
         Raises:
-            Changed: The part at the mark is gone, or another one.
+            Changed: The part at the mark is gone, or another one; or a session has resumed the run.
         """
         names = ["series", "step", "value"]
-        if mark and mark != _mark(self._folder / mark[0]):
+        if mark and mark != self._mark(mark[0]):
             raise Changed
         with reading(self.place):
-            cut = cut_of(read_head(self._folder))
-        for part in parts(self._folder, "points"):
-            if not mark or part.name > mark[0]:
-                ends = _mark(part)
-                table = self._part(part, "points", names, cut.of(part))
+            head = read_head(self._folder)
+        numbers = [n for n in head.parts["points"] if not mark or n > mark[0]]
+        try:
+            for number in numbers:
+                ends = self._mark(number)
+                table = self._part(head, "points", number, names)
                 series, step, value = (table.column(name).to_numpy() for name in names)
                 yield Slice(series, step, value, ends)
+        except FileNotFoundError:
+            self._refuse_resumed(head)
+            raise
+        self._refuse_resumed(head)
 
     @names_the_file
     def curve(self, series: int) -> Curve:
@@ -160,7 +158,7 @@ class ParquetSource:
     @names_the_file
     def epochs(self) -> list[EpochSpan]:
         """The epochs that ended."""
-        return [checked(EpochSpan(*row[:3])) for row in read_head(self._folder)["epochs"]]
+        return [checked(EpochSpan(*row[:3])) for row in read_head(self._folder).epochs]
 
     @names_the_file
     def outline(self) -> Outline | None:
@@ -175,15 +173,30 @@ class ParquetSource:
         """Does nothing: no file is held open."""
 
     def _read(self, kind: str, names: list[str], filters: Filters = ()) -> Any:  # pyarrow's own
-        cut = cut_of(read_head(self._folder))
-        none = schema(kind).empty_table().select(names)
-        every = parts(self._folder, kind)
-        found = [self._part(part, kind, names, [*filters, *cut.of(part)]) for part in every]
-        return pyarrow("pyarrow").concat_tables([none, *found])
+        while True:
+            head = read_head(self._folder)
+            none = schema(kind).empty_table().select(names)
+            try:
+                found = [self._part(head, kind, n, names, filters) for n in head.parts[kind]]
+            except FileNotFoundError:
+                if read_head(self._folder).continues(head):
+                    raise
+            else:
+                if read_head(self._folder).continues(head):
+                    return pyarrow("pyarrow").concat_tables([none, *found])
 
-    def _part(self, part: Path, kind: str, names: list[str], filters: Filters = ()) -> Any:
-        """Columns of a part, once they are of their types and have no gaps."""
-        table = read_part(part, columns=names, filters=list(filters) or None)
+    def _part(
+        self, head: Head, kind: str, number: int, names: list[str], filters: Filters = ()
+    ) -> Any:  # pyarrow's own
+        """Columns of a part as they count, once they are of their types and have no gaps."""
+        is_cut = number < head.cut.number
+        filters = [*filters, ("step", "<", head.cut.step)] if is_cut else list(filters)
+        try:
+            part, table = self._found(kind, number, names, filters)
+        except FileNotFoundError:
+            if is_cut:  # none of its rows counted
+                return schema(kind).empty_table().select(names)
+            raise
         for name in names:
             known = schema(kind).field(name)
             if name not in table.column_names or table.schema.field(name).type != known.type:
@@ -192,101 +205,68 @@ class ParquetSource:
                 )
             if table.column(name).null_count and name != "integer":
                 raise ValueError(f"{str(part)!r} is damaged: the column {name} has gaps")
-        return table
+        return renumbered(table, head, number)
+
+    def _found(
+        self, kind: str, number: int, names: list[str], filters: Filters
+    ) -> tuple[Path, Any]:
+        """A part and what was read of it, under its name or, until it takes that, another."""
+        part = part_of(self._folder, kind, number)
+        with suppress(FileNotFoundError):
+            return part, read_part(part, columns=names, filters=filters or None)
+        with suppress(FileNotFoundError):
+            other = temporary(part)
+            return other, read_part(other, columns=names, filters=filters or None)
+        return part, read_part(part, columns=names, filters=filters or None)  # taken meanwhile
+
+    def _refuse_resumed(self, head: Head) -> None:
+        """Raises if another session has begun, which may have dropped steps."""
+        with reading(self.place):
+            if read_head(self._folder).writer != head.writer:
+                raise Changed
+
+    def _mark(self, number: int) -> tuple[Any, ...]:
+        """A mark that changes when a part is written anew; empty where there is no such part."""
+        part = part_of(self._folder, "points", number)
+        for file in (part, temporary(part), part):
+            with suppress(FileNotFoundError):
+                found = file.stat()
+                return number, found.st_mtime_ns, found.st_size, found.st_ino
+        return ()
 
 
 Filters = Sequence[tuple[str, str, Any]]
 """Conditions on rows, as pyarrow takes them."""
 
 
-class Cut(NamedTuple):
-    """The rows that count no longer: those from a step on, in parts below a number."""
-
-    number: int
-    step: int
-
-    def of(self, part: Path) -> Filters:
-        """The rows of a part that count."""
-        return [("step", "<", self.step)] if part_number(part) < self.number else []
-
-
-def cut_of(head: Mapping[str, Any]) -> Cut:
-    """The cut that a session began; one of no part where it was done.
-
-    Raises:
-        TypeError: It is no pair of numbers.
-    """
-    return checked(Cut(*head.get(CUT, (0, 0))))
-
-
-def part_number(part: Path) -> int:
-    """The number of a part, by its name.
-
-    Raises:
-        ValueError: It has none.
-    """
-    number = part.stem.rpartition("-")[2]
-    if not (number.isascii() and number.isdigit()):
-        raise ValueError(f"{str(part)!r} is no part of a run: its name has no number")
-    return int(number)
-
-
-def read_head(folder: Path) -> dict[str, Any]:
-    """The head of a run in Parquet: its sessions, series and epochs.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged, or of a newer taiyi_fx.
-    """
-    file = folder / PARQUET
-    with reading(file):
-        head = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(head, dict) or not isinstance(head.get("version"), int):
-        raise ValueError(f"{str(file)!r} is no run of taiyi_fx")
-    if head["version"] > VERSION:
-        raise ValueError(newer(file, head["version"]))
-    for part in (SESSIONS, "series", "epochs"):
-        if not isinstance(head.get(part), list):
-            raise ValueError(f"{str(file)!r} is damaged: it has no {part}")
-    return head
-
-
-def stored_series(head: Mapping[str, Any]) -> Sequence[StoredSeries]:
-    """All series of a run that is to be added to.
-
-    Raises:
-        TypeError: A part of one is of another type.
-        ValueError: Ids are missing, or two series are one.
-    """
-    return numbered([checked(StoredSeries(*row)) for row in head["series"]])
+def renumbered(table: Any, head: Head, number: int) -> Any:  # pyarrow's own
+    """The rows of a part with the epochs that its run's head says they have."""
+    first, end, expected, to = head.renumbering
+    if "epoch" not in table.column_names or not first <= number < end:
+        return table
+    epoch = table.column("epoch").to_numpy()
+    at = table.schema.get_field_index("epoch")
+    changed = pyarrow("pyarrow").array(np.where(epoch == expected, to, epoch))
+    return table.set_column(at, "epoch", changed)
 
 
 def read_part(part: Path, **options: Any) -> Any:  # pyarrow's own
     """A part as a table.
 
     Raises:
+        OSError: It cannot be read.
         ValueError: It is damaged.
     """
     try:
         return pyarrow("pyarrow.parquet").read_table(part, **options)
     except FileNotFoundError:
         raise
-    except (pyarrow("pyarrow").ArrowException, OSError) as error:
+    except OSError as error:
+        if error.errno:
+            raise OSError(error.errno, os.strerror(error.errno), str(part)) from error
         raise damaged(part, error) from error
-
-
-def parts(folder: Path, kind: str) -> list[Path]:
-    """The parts of one kind: ``"points"``, ``"tensors"`` or ``"events"``."""
-    return sorted(folder.glob(f"{kind}-*.parquet"))
-
-
-def _mark(part: Path) -> tuple[Any, ...]:
-    """A mark that changes when a part is written anew; empty where there is no such part."""
-    try:
-        found = part.stat()
-    except FileNotFoundError:
-        return ()
-    return part.name, found.st_mtime_ns, found.st_size, found.st_ino
+    except pyarrow("pyarrow").ArrowException as error:
+        raise damaged(part, error) from error
 
 
 def schema(kind: str) -> Any:  # pyarrow's own

@@ -23,17 +23,14 @@ PARQUET = "run.json"
 SESSIONS = "lives"
 """The key of the sessions in that file: the word of schema 1, so that runs of it stay readable."""
 
-CUT = "cut"
-"""The key of the cut in that file, while a session that resumes the run drops later steps."""
-
-WRITER = "writer"
-"""The key of a token in that file, which each writer has its own of."""
-
 OUTLINE = "outline.json"
 """The file beside them with the outline of the model."""
 
 VERSION = 2
-"""The version of the schema, which every file states. Version 1 had no ``health`` of series."""
+"""The version of the schema in SQLite, which every file states. Version 1 had no ``health``."""
+
+PARQUET_VERSION = 3
+"""The version of the schema in Parquet. Version 2 had no list of the parts that count."""
 
 APPLICATION = 0x54414959
 """The application id of a run's SQLite file."""
@@ -128,11 +125,11 @@ class StoredSeries(NamedTuple):
         return SeriesName(self.name, from_text(self.quantity), cast("Mode", self.mode))
 
 
-def newer(file: Path, version: int) -> str:
+def newer(file: Path, version: int, known: int = VERSION) -> str:
     """The message about a file whose schema is newer than this version."""
     return (
         f"{str(file)!r} was written by a newer taiyi_fx (schema {version}, this one reads up to "
-        f"{VERSION}): pip install --upgrade taiyi-fx"
+        f"{known}): pip install --upgrade taiyi-fx"
     )
 
 

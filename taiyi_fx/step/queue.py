@@ -15,7 +15,7 @@ from taiyi_fx.writers.protocol import Batch, EpochEnd
 from taiyi_fx.writers.writer_group import WriterGroup
 
 _KEPT_NUMBERS = 5_000_000
-"""The largest number of values held in memory: some 200 MB."""
+"""The largest number of values held in memory: some 250 MB."""
 
 _SHOWN = 10
 """The largest number of reasons in one warning."""
@@ -108,6 +108,11 @@ class StepQueue:
         """Closes an epoch, for the writers too; returns the summary of each scalar series."""
         self._finish()
         expected = self._epochs.next
+        if self._epochs.has_left_quantiles:
+            warn(
+                "more than five million numbers belong to this epoch: its summaries have no "
+                "quartiles. End epochs more often, or ask for epoch_statistics='streaming'"
+            )
         closed = self._epochs.close(epoch)
         if self._writers:
             ended = EpochEnd(expected, self._epochs.next - 1, closed)

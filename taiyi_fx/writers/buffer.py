@@ -101,7 +101,7 @@ Item = StepNumbers | StepTensor | StepEvent | EpochEnded
 
 
 class Transaction(NamedTuple):
-    """Items that are committed at once; the end of an epoch is a transaction of its own.
+    """Items that are committed at once; the end of an epoch is the last of its transaction.
 
     Attributes:
         number: Its place among the transactions. One that comes again after an interrupt has the
@@ -258,12 +258,12 @@ class Buffer:
         self._size = sum(item.size for item in self._waiting.items)
 
     def _next_items(self) -> list[Item]:
-        """The oldest items up to a size, one at least; the end of an epoch comes alone."""
+        """The oldest items up to a size, one at least, or to the end of an epoch."""
         items = self._waiting.items
         count = size = 0
         for item in items:
             size += item.size
-            if count and (size > SLICE or isinstance(item, EpochEnded)):
+            if count and size > SLICE:
                 break
             count += 1
             if isinstance(item, EpochEnded):

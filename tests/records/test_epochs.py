@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.records import epochs as epochs_file
 from taiyi_fx.records.epochs import Epochs
 from taiyi_fx.records.record import Record
 
@@ -43,6 +44,51 @@ def test_streaming_statistics_are_the_same_without_quantiles(values):
     assert (found.min, found.max) == (min(values), max(values))
     assert (found.lower_quartile, found.median, found.upper_quartile) == (None, None, None)
     assert_same_spread(found.std, values)
+
+
+@given(st.lists(NUMBERS, min_size=1, max_size=8))
+def test_statistics_are_the_same_however_values_come(parts):
+    epochs = Epochs("streaming")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(epochs_file, "_WAITING", 5)
+        for step, value in enumerate(value for part in parts for value in part):
+            epochs.add(Record(step, "fc", "InputMean", value))
+        (summary,) = epochs.close(None)
+    values = [value for part in parts for value in part]
+    assert summary.count == len(values)
+    assert summary.mean == pytest.approx(np.mean(values), rel=1e-9, abs=1e-9)
+    assert (summary.min, summary.max) == (min(values), max(values))
+    assert_same_spread(summary.std, values)
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("waiting", [1, 5, 100])
+def test_what_is_not_finite_stays_so(value, waiting, monkeypatch):
+    monkeypatch.setattr(epochs_file, "_WAITING", waiting)
+    values = [1.0] * 6 + [value] + [2.0] * 6
+    found = closed(values, "streaming")
+    np.testing.assert_equal(
+        [found.mean, found.std, found.min, found.max],
+        [value, math.nan, min(1.0, value), max(2.0, value)] if value == value else [value] * 4,
+    )
+
+
+def test_an_epoch_that_never_ends_is_kept_in_bounds(monkeypatch):
+    monkeypatch.setattr(epochs_file, "_EXACT", 10)
+    monkeypatch.setattr(epochs_file, "_WAITING", 4)
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 2)), {"0": ["WeightNorm"]})
+    monitor = model.monitor
+    for step in range(20):
+        monitor.log("loss", float(step))
+        monitor.track(step)
+        assert len(monitor._queue._epochs._state.blocks) <= 11
+    with pytest.warns(taiyi_fx.MonitorWarning, match="more than five million numbers belong to"):
+        summary = monitor.tick_epoch()[-1]
+    assert (summary.count, summary.mean, summary.min, summary.max) == (20, 9.5, 0.0, 19.0)
+    assert summary.median is None
+    monitor.log("loss", 1.0)
+    monitor.track(20)
+    assert monitor.tick_epoch()[-1].median == 1.0
 
 
 def assert_same_spread(std, values):

@@ -13,7 +13,7 @@ import taiyi_fx
 from taiyi_fx.records.record import Event, Record
 from taiyi_fx.runs import sqlite
 from taiyi_fx.writers import Batch, EpochEnd, Parquet, Store
-from tests.writers.runs import numbers, opened
+from tests.writers.runs import as_version_2, numbers, opened
 
 CELLS = [
     None, -1, 2**62, 1.5, "", "x", "[[", "[" * 2000, "{}", '[{"a": 1}]', '"text"', "null", b"\xff\xfe", b"",
@@ -279,12 +279,21 @@ def test_any_json_is_resumed_or_named(name, whole, tmp_path):
 
 @pytest.mark.parametrize("number", ["x", "²", ""])
 def test_a_part_without_a_number_is_named(number, whole, tmp_path):
-    folder = shutil.copytree(whole[Parquet], tmp_path / "run")
+    folder = as_version_2(shutil.copytree(whole[Parquet], tmp_path / "run"))
     (part,) = folder.glob("points-*")
     part.rename(folder / f"points-{number}.parquet")
     with pytest.raises(ValueError, match=r"points-.*parquet' is no part of a run"):
         opened(Parquet, folder, start_step=1)
     resume_or_named(Parquet, folder)
+
+
+def test_a_part_that_is_missing_is_named(whole, tmp_path):
+    folder = shutil.copytree(whole[Parquet], tmp_path / "run")
+    (folder / "tensors-00000000.parquet").unlink()
+    with pytest.raises(FileNotFoundError, match=r"tensors-00000000.parquet"):
+        taiyi_fx.open_run(folder).tensors("b", "t")
+    with pytest.raises(FileNotFoundError, match=r"tensors-00000000.parquet' is missing"):
+        opened(Parquet, folder, start_step=2)
 
 
 def test_a_trigger_is_never_run(whole, tmp_path):

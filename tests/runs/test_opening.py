@@ -52,8 +52,8 @@ def test_a_newer_schema_is_told(tmp_path):
     written(FORMATS[1], tmp_path / "p", [])
     head = tmp_path / "p" / "run.json"
     head.write_text(json.dumps({**json.loads(head.read_text()), "version": 7}))
-    for kind, folder in zip(FORMATS, ("s", "p"), strict=True):
-        text = r"newer taiyi_fx \(schema 7, this one reads up to 2\): pip install --upgrade"
+    for kind, folder, known in zip(FORMATS, ("s", "p"), (2, 3), strict=True):
+        text = rf"newer taiyi_fx \(schema 7, this one reads up to {known}\): pip install --upgrade"
         with pytest.raises(ValueError, match=text):
             taiyi_fx.open_run(tmp_path / folder)
         with pytest.raises(ValueError, match=text):

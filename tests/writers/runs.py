@@ -1,5 +1,7 @@
 """Runs to write and to read back."""
 
+import json
+
 import torch
 from torch import nn
 
@@ -33,6 +35,16 @@ def written(kind, path, batches, start_step=0, **options):
         writer.flush()
     writer.close()
     return path
+
+
+def as_version_2(folder):
+    """A run in Parquet as it was before its head listed the parts."""
+    file = folder / "run.json"
+    head = json.loads(file.read_text())
+    for key in ("parts", "next", "cut", "renumbering"):
+        del head[key]
+    file.write_text(json.dumps({**head, "version": 2}))
+    return folder
 
 
 def numbers(step, values, epoch=0, mode: Mode = "train", quantity="q", **rest):

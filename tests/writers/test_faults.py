@@ -289,17 +289,17 @@ def test_a_closed_run_in_wal_mode_is_read_where_nothing_can_be_written(open_fold
     assert as_nobody(read) == "[2.0]"
 
 
-def reader(folder):
-    """A process that reads a run from its beginning to step 299."""
+def reader(folder, last):
+    """A process that reads a run from its beginning to a last step."""
     # Made before the run: SQLite must not meet a connection of the parent's.
     child = os.fork()
     if child:
         return child
     seen = -1
-    while seen < 299:
+    while seen < last:
         try:
             with taiyi_fx.open_run(folder) as run:
-                while seen < 299:
+                while seen < last:
                     steps = run.series("j", "q").steps.tolist() if run.modules else []
                     if len(steps) <= seen or steps != list(range(len(steps))):
                         os._exit(1)
@@ -309,10 +309,11 @@ def reader(folder):
     os._exit(0)
 
 
-def test_two_readers_see_whole_steps_during_writing(tmp_path):
-    readers = [reader(tmp_path) for _ in range(2)]
-    writer = opened(Store, tmp_path)
-    for step in range(300):
+@pytest.mark.parametrize(("kind", "steps"), [(Store, 300), (Parquet, 40)])
+def test_two_readers_see_whole_steps_during_writing(kind, steps, tmp_path):
+    readers = [reader(tmp_path, steps - 1) for _ in range(2)]
+    writer = opened(kind, tmp_path)
+    for step in range(steps):
         writer.write(numbers(step, [float(step)] * 10))
         writer.flush()
     assert [os.waitpid(child, 0)[1] for child in readers] == [0, 0]
