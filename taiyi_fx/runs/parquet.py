@@ -258,7 +258,8 @@ def read_part(part: Path, **options: Any) -> Any:  # pyarrow's own
         ValueError: It is damaged.
     """
     try:
-        return pyarrow("pyarrow.parquet").read_table(part, **options)
+        read = pyarrow("pyarrow.parquet").read_table
+        return read(part, page_checksum_verification=True, **options)
     except FileNotFoundError:
         raise
     except OSError as error:

@@ -331,6 +331,7 @@ class Parquet:
         options = {
             "use_dictionary": [name for name in table.column_names if name not in plain],
             "write_statistics": [name for name in table.column_names if name in _SOUGHT],
+            "write_page_checksum": True,
         }
         self._parquet.write_table(table, sink, **options)
 

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 import taiyi_fx
@@ -132,3 +133,29 @@ def test_a_head_that_is_replaced_on_a_network_while_it_is_read_is_read_again(tmp
 
     monkeypatch.setattr(Path, "read_text", read_text)
     assert steps_of(tmp_path) == [0]
+
+
+def test_a_changed_byte_of_a_column_is_told_or_changes_no_number(tmp_path):
+    whole = tmp_path / "whole"
+    written(Parquet, whole, [numbers(step, [step / 7]) for step in range(40)])
+    part = max(whole.glob("points-*.parquet"), key=lambda file: file.stat().st_size)
+    data, expected = part.read_bytes(), curve_of(whole)
+    shutil.copytree(whole, tmp_path / "changed")
+    columns = pq.read_metadata(part).row_group(0)
+    told = 0
+    for column in map(columns.column, range(columns.num_columns)):
+        first = column.dictionary_page_offset or column.data_page_offset
+        for place in range(first, first + column.total_compressed_size, 7):
+            changed = bytearray(data)
+            changed[place] ^= 0x10
+            (tmp_path / "changed" / part.name).write_bytes(changed)
+            try:
+                assert curve_of(tmp_path / "changed") == expected
+            except (ValueError, OSError, LookupError):
+                told += 1
+    assert told > 50
+
+
+def curve_of(folder):
+    with taiyi_fx.open_run(folder) as run:
+        return [x.tolist() for x in run.series("a", "q")]
