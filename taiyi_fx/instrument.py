@@ -166,7 +166,7 @@ def _instrument(
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
     made = apply_passes(captured, model, passes)
     if not captured.is_whole:
-        warn(f"passes see graphs alone, and of this model there is {captured}")
+        warn(f"passes apply to graphs only, and this model became {captured}")
     return made
 
 
