@@ -735,7 +735,7 @@ def test_what_is_wrong_in_a_configuration_is_said_with_everything_else():
         taiyi_fx.instrument(Whole(), cfg)
     first, second, *rest = caught.value.problems
     assert first == (
-        "cfg['fc'][0]: an edit stands by itself in the list: it has no schedule and no options"
+        "cfg['fc'][0]: an edit is an entry of its own: it takes no schedule and no options"
     )
     assert "InputNorm" in second
     assert rest == [
@@ -748,7 +748,7 @@ def test_what_is_wrong_in_a_configuration_is_said_with_everything_else():
 
 def test_what_a_class_matches_and_cannot_be_edited_is_said():
     model = nn.Sequential(nn.ReLU(), nn.ReLU(inplace=True))
-    with pytest.warns(taiyi_fx.MonitorWarning, match="'1': it is not edited: it changes its input"):
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'1': is not edited: it changes its input"):
         taiyi_fx.instrument(model, {nn.ReLU: [edit(grad=half, at="input")]})
 
 
