@@ -32,7 +32,7 @@ class ForwardOverride:
         self._kind = type(self)
         self._kinds: dict[str, type[ForwardOverride]] = {}
 
-    def plain(self) -> Callable[..., Any]:
+    def original_forward(self) -> Callable[..., Any]:
         """The forward that would run without this one at this moment.
 
         It is returned, not called, so that it takes no frame of Python's stack.
@@ -45,7 +45,7 @@ class ForwardOverride:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward."""
-        return self.plain()(*args, **kwargs)
+        return self.original_forward()(*args, **kwargs)
 
     def put(self) -> None:
         """Puts it over the present entry, unless that wraps this one and so calls it."""

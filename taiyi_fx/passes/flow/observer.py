@@ -236,4 +236,4 @@ class ObservedForward(ForwardOverride):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed."""
-        return self.observer.around(self.name, self.plain(), args, kwargs)
+        return self.observer.around(self.name, self.original_forward(), args, kwargs)

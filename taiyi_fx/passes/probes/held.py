@@ -264,7 +264,7 @@ class GradientHook:
         else:
             node.register_prehook(functools.partial(give_one_of, output, self._take))
 
-    def quick(self, general: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
+    def fast_path(self, general: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
         """A faster way to read the gradient of a tensor that nothing else puts hooks on.
 
         Args:

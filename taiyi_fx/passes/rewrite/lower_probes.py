@@ -19,7 +19,7 @@ def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     if not context.is_compiled:
         for node in graph.nodes:
             if is_probe(node):
-                node.target = node.target.quick()
+                node.target = node.target.fast_path()
         return graph
     take_operations()
     gradients = sum(reading.site.port in GRADIENT_PORTS for _, reading in context.due)

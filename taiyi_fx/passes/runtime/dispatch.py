@@ -44,9 +44,9 @@ class Dispatcher(ForwardOverride):
         self.own_call: ProbedGraph | None = None
         self.functions: FunctionCalls | None = None
 
-    def plain(self) -> Forward:
+    def original_forward(self) -> Forward:
         """The forward that would run without this one, with readings of its calls of functions."""
-        forward, functions, run = super().plain(), self.functions, self.run
+        forward, functions, run = super().original_forward(), self.functions, self.run
         if functions is None or not functions.are_watched():
             return forward
         if torch.compiler.is_compiling():
@@ -63,7 +63,7 @@ class Dispatcher(ForwardOverride):
         run, board = self.run, self.board
         mode = run.mode_here() if run.is_here else None
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
-            return self.plain()(*args, **kwargs)
+            return self.original_forward()(*args, **kwargs)
         if mode is None or board.is_open or not torch.compiler.is_compiling():
             return self._read(mode, args, kwargs)
         board.is_open = True
@@ -79,7 +79,7 @@ class Dispatcher(ForwardOverride):
         if self.before_python is not None and graph not in self.graphs:
             self.before_python()
         if graph is None:
-            return self.plain()(*args, **kwargs)
+            return self.original_forward()(*args, **kwargs)
         function = graph.function(mode)
         if mode is None or torch.compiler.is_compiling():
             return function(self.module, *args, **kwargs)

@@ -88,7 +88,9 @@ class Installation:
             made.graphs.append(GuardedGraph(graph, self.root, self.table, self.run, calls))
         if is_target:
             counter = self._calls[name]
-            made.own_call = own_call(name, module, made.plain, self.table, self.run, counter)
+            made.own_call = own_call(
+                name, module, made.original_forward, self.table, self.run, counter
+            )
             made.sites |= {name}
         made.functions = self._functions_of(name, capture)
         made.sites |= made.functions.sites if made.functions else frozenset()

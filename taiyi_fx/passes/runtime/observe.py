@@ -67,4 +67,4 @@ class _FollowedGraph(ForwardOverride):
                 made = self.observer.unless_failed(graph.followed, self.observer, marked)
                 if made is not None:
                     return made(self.module, *args, **kwargs)
-        return self.plain()(*args, **kwargs)
+        return self.original_forward()(*args, **kwargs)
