@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""Where subcommands are added."""
+"""The parser's collection of subcommands."""
 
 
 def command(
