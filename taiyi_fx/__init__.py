@@ -91,7 +91,7 @@ __all__ = [
     "weight_grad",
 ]
 
-# What the imports above say, for when a name is first used: importing torch takes a second, and
+# The same as the imports above, at the first use of a name: importing torch takes a second, and
 # the command line and reading runs need none.
 _HOMES = {
     "Quantities": "quantities.catalogue",
@@ -145,7 +145,7 @@ _WITHOUT_TORCH = frozenset(("pictures.report", "records.grid", "records.record",
 
 
 def __getattr__(name: str) -> Any:
-    """A public name or a module of the package, imported when first asked for."""
+    """A public name or a module of the package, imported at first use."""
     home = _HOMES.get(name)
     if home is None:
         full_name = f"{__name__}.{name}"

@@ -1,4 +1,4 @@
-"""Files that are there complete or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def atomic_write(file: Path) -> Iterator[Path]:
 
     Raises:
         FileNotFoundError: There is no folder for it.
-        OSError: The file cannot be replaced, or is there and is no regular file: a folder, or a
+        OSError: The file cannot be replaced, or exists and is not a regular file: a folder, or a
             device, which would be lost.
     """
     check_place(file)
@@ -28,13 +28,13 @@ def atomic_write(file: Path) -> Iterator[Path]:
 
 
 def check_place(file: Path) -> None:
-    """Raises where `atomic_write` would: to be called before a file is made at length.
+    """Raises where `atomic_write` would; call it before work that takes long.
 
     Raises:
         FileNotFoundError: There is no folder for it.
-        OSError: There is something else than a regular file.
+        OSError: The path is not a regular file.
     """
     if not file.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} to write {file.name} in")
+        raise FileNotFoundError(f"there is no folder {str(file.parent)!r} for {file.name}")
     if file.exists() and not file.is_file():
-        raise OSError(f"{str(file)!r} is there and is no regular file: give another name")
+        raise OSError(f"{str(file)!r} exists and is not a regular file: give another name")

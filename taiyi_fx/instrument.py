@@ -48,10 +48,10 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     """Compiles monitoring into a model.
 
     The result is a second face of the same model: the same modules, parameters, buffers and
-    attributes, whichever of both they are changed through. Called, it computes exactly what the
-    model computes, and is read; ``model(x)`` goes on as plain. There are no module hooks, and
-    nothing stands in the model but while such a call runs. When the result is gone, or its monitor
-    closed, that ends.
+    attributes, through whichever of the two they are changed. A call of it computes exactly what
+    the model computes, and is read; ``model(x)`` stays plain. There are no module hooks, and the
+    model is changed only while such a call runs. Monitoring ends when the result is deleted or its
+    monitor closed.
 
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
@@ -62,24 +62,24 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             quantity on a schedule; and what `edit` returns.
         start_step: The step of the first forward.
         record_eval: Record forwards in evaluation mode too, apart from training.
-        strict: Raise what goes wrong in a quantity during training instead of warning once.
+        strict: Raise errors of quantities during training instead of warning once.
         capture: ``"whole"`` insists that the model's forward becomes one graph.
         passes: Functions of a graph and the module that its nodes name parts of, each of which
-            returns the graph to go on with. They are applied in order, once to each graph of the
-            model, before probes; what they make runs at each call, in training and evaluation,
-            whatever is due.
-        epoch_statistics: What `Monitor.tick_epoch` summarises from: ``"exact"`` keeps an epoch's
-            numbers for quantiles, up to five million; ``"streaming"`` only folds them.
+            returns the graph to use. They are applied in order, once to each graph of the model,
+            before probes; their graphs run at each call, in training and evaluation, even if
+            nothing is due.
+        epoch_statistics: The data for `Monitor.tick_epoch`: ``"exact"`` keeps an epoch's numbers
+            for quantiles, up to five million; ``"streaming"`` only folds them.
         process_group: The ranks whose readings are joined, of which the first one records.
             ``"auto"`` is the default group, if torch.distributed is initialised at the first
-            `Monitor.track`; ``None`` is each rank for itself. Of them, those are joined that have
-            the same configuration, so that each stage of a pipeline records its own.
+            `Monitor.track`; with ``None`` each rank records alone. Only ranks with the same
+            configuration are joined, so that each stage of a pipeline records its own.
         data_group: Those of them that the data are split over, where others see the same batch,
             as with tensor parallelism; by default all.
-        run: A folder to keep all records in, for `open_run`: made if it is not there. With
-            ``start_step`` above 0 a run that is there is resumed, and what it has of that step and
-            later ones dropped.
-        writers: Where records go, besides. Copies of the instrumented model, by pickle or
+        run: A folder to keep all records in, for `open_run`; created if missing. With
+            ``start_step`` above 0 an existing run is resumed: its data at that step and later
+            are dropped.
+        writers: Further places for the records. Copies of the instrumented model, by pickle or
             ``copy``, have neither run nor writers.
 
     Raises:
@@ -166,7 +166,7 @@ def _instrument(
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
     made = apply_passes(captured, model, passes)
     if not captured.is_whole:
-        warn(f"passes see graphs alone, and of this model there is {captured}")
+        warn(f"passes apply to graphs only, and this model became {captured}")
     return made
 
 

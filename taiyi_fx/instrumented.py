@@ -1,4 +1,4 @@
-"""The instrumented object: a second face of a model, which is read when it is called."""
+"""The instrumented object: a second face of a model, whose calls are read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `instrument`, but for run and writers."""
+    """The options of `instrument`, without run and writers."""
 
     record_eval: bool
     strict: bool
@@ -64,11 +64,11 @@ class Instrumentation:
         return self.compiled.root
 
     def arguments(self) -> tuple[Cfg, dict[str, Any]]:
-        """The configuration and the options to go on with from here."""
+        """The configuration and the options for another instance that continues from here."""
         return self.cfg, {**vars(self.options), "start_step": self.monitor.next_step}
 
     def again(self, model: nn.Module) -> InstrumentedModule:
-        """Another model, instrumented in the same way, to go on from here."""
+        """Another model, instrumented in the same way, that continues from here."""
         made = self.make(model, *self.arguments())
         made._instrumentation.compiled.shown.take_edits(self.compiled.shown)
         return made
@@ -87,7 +87,7 @@ class _Ours:
     def __get__(self, face: Any, owner: type | None = None) -> Any:
         if face is None:
             return self
-        for kept in ("_modules", "_parameters", "_buffers"):  # torch looks there last
+        for kept in ("_modules", "_parameters", "_buffers"):  # torch looks here last
             if self._name in vars(face).get(kept, {}):
                 return vars(face)[kept][self._name]
         return self._get(face)
@@ -96,8 +96,8 @@ class _Ours:
 class InstrumentedModule(fx.GraphModule):
     """An instrumented model: a graph module that is an instance of the model's class as well.
 
-    It shares the model's namespace: what is set on one is there on the other. Names of the model's
-    own come before these, which `taiyi_fx.monitor_of`, `graph_of` and `capture_of` give always.
+    It shares the model's namespace: attributes set on one are set on the other. The model's own
+    names come before these; `taiyi_fx.monitor_of`, `graph_of` and `capture_of` always work.
 
     Attributes:
         monitor: Schedules and records.
@@ -140,9 +140,9 @@ class InstrumentedModule(fx.GraphModule):
 
     @_Ours
     def recompile(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Has the graph as it is now run at each call from here on, with its probes.
+        """Takes over the graph as it is now: it runs at each call from here on, with its probes.
 
-        Where the model's code asks whether it trains, this is for the mode that it is in.
+        Where the model's code depends on its mode, this is for the present mode.
 
         Raises:
             TypeError: The model is not one graph.
@@ -167,9 +167,9 @@ for _name in vars(fx.GraphModule).keys() - {*dir(nn.Module), *vars(InstrumentedM
 
 
 class _Forward:
-    """The forward of an instrumented object, which holds the model's of when it was asked for.
+    """The forward of an instrumented object: the model's at the time of the attribute access.
 
-    Who puts another forward around it so calls the same one that he would of the model's.
+    So a wrapper put around it calls the same forward as one put around the model's.
     """
 
     def __init__(self, forward: Any) -> None:
@@ -183,7 +183,7 @@ class _Forward:
         held = forward_of_class(installation.root)
 
         def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            # One that is the model's own of now is read, as a call of the model is.
+            # If it is still the model's present forward, the call is read like one of the model.
             is_own = held == forward_of_class(installation.root)
             called = installation.dispatchers[""] if is_own else held
             return session(called, args, kwargs)
@@ -198,14 +198,14 @@ class _Face:
     _instrumentation: Instrumentation
 
     def __init_subclass__(cls) -> None:
-        """Keeps the model's class from taking note of an instrumented one as another model."""
+        """Does nothing, so that the model's class does not register this as another model."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """A plain model, for a method that makes another of its own: ``type(self)(...)``."""
+        """A plain model, for a method that makes another instance: ``type(self)(...)``."""
         return type(cls._instrumentation.model)(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's call, read."""
+        """Calls the model, and reads the call."""
         compiled = self._compiled_call_impl
         if compiled is not None:
             return compiled(*args, **kwargs)
@@ -274,7 +274,7 @@ def face_of(made: Instrumentation) -> InstrumentedModule:
         "__doc__": kind.__doc__,
     }
     face = object.__new__(_class_of_face(kind, body))
-    # One namespace for both: what is set on one is there on the other.
+    # One namespace for both: an attribute set on one is set on the other.
     face.__dict__ = model.__dict__
     for name, value in slots_of(model):
         object.__setattr__(face, name, value)

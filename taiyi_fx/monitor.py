@@ -53,10 +53,10 @@ class Monitor:
         missing: The reason for each value that was missing when last due, by module and quantity.
         epochs: Summaries of all scalar series, from each `tick_epoch`.
         non_finite: The first sites of steps that brought a NaN or an Inf, where
-            ``NonFinite`` or its siblings are asked for: of each such step the first value in
+            ``NonFinite`` or its siblings are configured: of each such step the first value in
             order of execution, then the first gradient in order of backward. The first is warned
-            of, once a run. Gradients that overflow under a scaler are among them, and no fault:
-            ``is_overflow`` says so.
+            of, once a run. Gradients that overflow under a scaler are included, although they are
+            no fault: ``is_overflow`` says so.
     """
 
     def __init__(
@@ -113,8 +113,8 @@ class Monitor:
     def outline(self) -> Outline:
         """The model as boxes within boxes, with its readings.
 
-        What flows between forwards that stayed Python, and the shapes of what flows, are in it
-        once a forward has been read.
+        The data flow between forwards that stayed Python, and all shapes, are in it once a forward
+        has been read.
         """
         return self._outline()
 
@@ -130,7 +130,7 @@ class Monitor:
 
     @property
     def info(self) -> RunInfo:
-        """The facts about the run that writers are given."""
+        """The facts about the run, as writers get them."""
         rank = dist.get_rank() if dist.is_initialized() else 0
         config, start = self.subscriptions, self._start_step
         return run_info(self._root, self._modules, config, start, rank, self._outline)
@@ -150,16 +150,17 @@ class Monitor:
 
         Call it once for each optimizer step, after backward: before ``optimizer.step()`` and
         before gradients are cleared. Several forwards and backwards before it are one step.
-        Eigenvalues and singular values are computed beside the training, by one thread; their
-        records belong to this step, and are there when `records` is looked at.
+        Eigenvalues and singular values are computed in the background, by one thread; their
+        records belong to this step, and `records` waits for them.
 
         Args:
-            step: The step's number. What its forward read was fixed by the ``track`` before,
-                for that step + 1, or by `at`.
+            step: The step's number. Its readings were chosen by the ``track`` before, for that
+                step + 1, or by `at`.
             grad_scale: The factor that the loss was multiplied with. Gradients of inputs and
-                outputs are divided by it. A number says that parameter gradients still carry
-                it too; given the scaler itself, that is looked up (``unscale_`` takes it out), and
-                gradients alone that are not finite are not warned of: it leaves such a step out.
+                outputs are divided by it. With a number, parameter gradients are divided too;
+                with the scaler itself, only if they still carry it (``unscale_`` takes it out),
+                and gradients alone that are not finite are not warned of: the scaler skips such
+                a step.
                 With several optimizers, call ``track`` before the first ``unscale_`` or after all.
         """
         if self._paused:
@@ -203,9 +204,10 @@ class Monitor:
                 model is in.
 
         Raises:
-            TypeError: The value is no number, the step no whole one, or the name no text.
+            TypeError: The value is not a number, the step is not a whole number, or the name is not
+                a string.
             ValueError: The value has more than one element or more than 64 bits, the name is one
-                of the quantities asked of the model itself, or the mode is none.
+                of the model's own quantities, or there is no such mode.
         """
         if self._paused:
             return
@@ -229,7 +231,7 @@ class Monitor:
             epoch: Its number, by default one more than the last.
         """
         epoch = None if epoch is None else whole("epoch", epoch)
-        _ = self.records  # all that belongs to the epoch is there
+        _ = self.records  # waits for all that belongs to the epoch
         closed = self._queue.close_epoch(epoch)
         self.epochs += closed
         return closed
@@ -238,8 +240,8 @@ class Monitor:
         """Sends all records from here on to a writer as well.
 
         Raises:
-            TypeError: It is no writer.
-            Exception: What the writer raises when it is opened.
+            TypeError: It is not a writer.
+            Exception: Any that the writer raises when it is opened.
         """
         self._writers.add([writer])
         self._open_alone()
@@ -250,7 +252,7 @@ class Monitor:
         self._queue.write_pending(at_once=True)
 
     def explain(self, module: str, quantity: str) -> str:
-        """Says why a series has no value, when it is next due, and when it last had one.
+        """A text: why a series has no value, when it last had one, and when it is next due.
 
         Args:
             module: The module's name, ``"fc@1"`` for its second call.
@@ -268,7 +270,7 @@ class Monitor:
 
     @contextmanager
     def at(self, step: int) -> Iterator[None]:
-        """Forwards in the body are read for this step instead of the one after the last."""
+        """Reads forwards in the body for this step instead of the one after the last."""
         step, before = whole("step", step), self._step
         if step != before:
             self._installation.end_step()
@@ -285,7 +287,7 @@ class Monitor:
         """Reads all calls of the model in the body as one forward.
 
         For a training that calls parts of the model, or other methods than its forward, as that of
-        a GAN or of a variational autoencoder does. A call of the instrumented model needs none.
+        a GAN or of a variational autoencoder does. Calls of the instrumented model do not need it.
         """
         with self._session.reading():
             yield
@@ -293,11 +295,11 @@ class Monitor:
     def start_at(self, step: int) -> None:
         """Makes this the next step, as after a checkpoint was loaded.
 
-        What was read since the last `track` is forgotten, and at another step than the next one
-        also what quantities keep of earlier steps. Writers that are added later begin here.
+        Readings since the last `track` are dropped, and at another step than the next one also
+        the values that quantities keep of earlier steps. Writers added later begin here.
 
         Raises:
-            ValueError: It is no step.
+            ValueError: It is not a step.
         """
         check_step("step", step)
         if step != self._step:
@@ -315,16 +317,16 @@ class Monitor:
         self._table.clear()
 
     def resume(self) -> None:
-        """Goes on after `pause`."""
+        """Reads and records again after `pause`."""
         self._paused = False
         self._table.clear()
         self._prepare(self._step)
 
     def close(self) -> None:
-        """Ends monitoring, with its writers: the model runs its own forward. Records stay."""
+        """Ends monitoring and closes the writers: the model runs its own forward. Records stay."""
         is_told = self._session.untracked >= MANY_UNTRACKED
         if not (self._is_formed or is_told) and self._table.states():
-            warn("forwards were read, but track was never called: nothing of them is recorded")
+            warn("forwards were read, but track was never called: nothing was recorded of them")
         self.pause()
         try:
             _ = self.records
@@ -333,12 +335,12 @@ class Monitor:
             self._installation.close()
             self._writers.close()
             warn_of(self._writers.pop_errors())
-        # Not after an interrupt: what it kept from being written is when the process ends.
+        # Not after an interrupt: the records that it delayed are written when the process ends.
         _MONITORS.discard(self)
 
     def clean_mem(self) -> None:
-        """Forgets all records and everything kept for quantities that span steps."""
-        _ = self.records  # what is still being computed is forgotten, too
+        """Drops all records, and all values kept for quantities that span steps."""
+        _ = self.records  # values that are still being computed are dropped, too
         self.epochs.clear()
         self._queue.clear()
         self._collector.clear()
@@ -384,12 +386,12 @@ class Monitor:
             collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
         if join is not None and join.ranks.gate.ended is not None:
-            self._tell_of_ranks(step, join.ranks.gate.ended)
+            self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures
 
-    def _tell_of_ranks(self, step: int, why: str) -> None:
+    def _warn_of_ranks(self, step: int, why: str) -> None:
         text = (
-            f"from step {step} on the ranks are not joined any longer, so that numbers of the "
+            f"from step {step} on the ranks no longer exchange statistics, so numbers of the "
             f"whole batch are missing: {why}"
         )
         if self._strict:
@@ -438,7 +440,7 @@ class Monitor:
             warn(text)
 
     def _form(self) -> None:
-        """Agrees with other ranks, if there are any, on who is joined."""
+        """Agrees with other ranks, if there are any, on the ranks to join."""
         self._is_formed = True
         self._session.on_many_untracked = None
         every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in self.subscriptions]
@@ -454,14 +456,14 @@ class Monitor:
             warn_of(self._writers.pop_errors())
 
     def _open_alone(self) -> None:
-        """Opens the writers, if it is sure that this rank is the one that records."""
+        """Opens the writers, if it is certain that this rank records."""
         may_be_joined = self._groups[0] is not None and dist.is_initialized()
         if self._is_formed or not may_be_joined:
             self._writers.open(self.info)
 
     @property
     def _writer(self) -> int | None:
-        """The rank that records, if that is another than this."""
+        """The rank that records, if it is not this one."""
         join = self._collector.join
         return None if join is None or join.ranks.is_writer else join.ranks.members[0]
 

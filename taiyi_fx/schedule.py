@@ -13,7 +13,7 @@ FORMS = '"linear(interval, offset)", "every(n)" or "at_steps(s1, s2, ...)"'
 
 @runtime_checkable
 class Schedule(Protocol):
-    """The steps at which something is due. Any hashable object with this method will do."""
+    """The steps at which something is due: any hashable object with this method."""
 
     def is_due(self, step: int) -> bool:
         """True if the step is one of them."""
@@ -89,7 +89,7 @@ def whole(name: str, number: Any) -> int:
     """A whole number as Python's own: numpy's, a tensor's, and floats without a fraction too.
 
     Raises:
-        TypeError: It is no whole number.
+        TypeError: It is not a whole number.
     """
     try:
         is_whole_float = isinstance(number, float) and number.is_integer()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 class MonitorWarning(UserWarning):
-    """Something asked for has no value, or could not be computed."""
+    """A configured quantity has no value, or could not be computed."""
 
 
 def warn(text: str) -> None:

@@ -33,6 +33,6 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path):
     os.mkfifo(pipe)
     link.symlink_to(pipe)
     for path in (pipe, link, tmp_path):
-        with pytest.raises(OSError, match="is there and is no regular file"), atomic_write(path):
+        with pytest.raises(OSError, match="exists and is not a regular file"), atomic_write(path):
             raise AssertionError
     assert pipe.is_fifo()

@@ -233,7 +233,7 @@ def test_a_gradient_that_never_came_is_said_in_compiled_code_too():
         def forward(self, x):
             return self.used(x) + self.aside(x).detach()
 
-    with pytest.warns(taiyi_fx.MonitorWarning, match="'aside': no gradient can come"):
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'aside': no gradient can reach it"):
         model = taiyi_fx.instrument(Aside(), {nn.Linear: ["OutputGradSndNorm"]})
     run = torch.compile(model, fullgraph=True, backend="aot_eager")
     run(torch.randn(2, 4)).sum().backward()

@@ -157,7 +157,7 @@ def test_a_gradient_that_cannot_come_is_said_at_instrument():
         def forward(self, x):
             return self.b(self.a(x).detach())
 
-    with pytest.warns(MonitorWarning, match="'a': no gradient can come"):
+    with pytest.warns(MonitorWarning, match="'a': no gradient can reach it"):
         taiyi_fx.instrument(Cut(), {"a": ["OutputGradSndNorm"], "b": ["OutputGradSndNorm"]})
 
 

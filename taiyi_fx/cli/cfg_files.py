@@ -28,12 +28,12 @@ _DEEPEST = 20
 
 @dataclass(frozen=True)
 class CfgFile:
-    """A configuration as it stands in a file.
+    """A configuration from a file.
 
     Attributes:
         path: The file.
         cfg: Keys to entries.
-        lines: Of keys, as far as they are known.
+        lines: The lines of keys, as far as known.
     """
 
     path: Path
@@ -61,7 +61,7 @@ def read_cfg(name: str) -> CfgFile:
     """Reads a configuration.
 
     Raises:
-        Refused: It is not there, cannot be read, or is no mapping; says where it is wrong.
+        Refused: It does not exist, cannot be read, or is not a mapping; says where it is wrong.
     """
     path = Path(name)
     readers = {".py": _python, ".yaml": _yaml, ".yml": _yaml, ".toml": _toml}
@@ -92,7 +92,7 @@ def _python(path: Path, text: str) -> CfgFile:
     except (Exception, SystemExit) as error:  # the user's own code
         raise Refused(failure_text(f"running {path}", error)) from error
     if "cfg" not in names:
-        raise Refused(f"{path}: it sets no `cfg`")
+        raise Refused(f"{path}: it does not set `cfg`")
     cfg = names["cfg"]
     lines = _lines_of_literal(text)
     # The keys of a literal are those of the configuration, in their order, unless it was changed.
@@ -129,7 +129,7 @@ def _yaml(path: Path, text: str) -> CfgFile:
 
 
 def _check_size(path: Path, root: Any) -> None:  # PyYAML is untyped
-    """Refuses aliases that come to far more than is written, and nesting that no entry has."""
+    """Refuses aliases that expand to very many values, and nesting deeper than any entry's."""
     sizes: dict[int, int] = {}
 
     def size(node: Any, depth: int) -> int:
@@ -166,7 +166,7 @@ def _of_nodes(path: Path, loader: Any, root: Any) -> CfgFile:  # PyYAML is untyp
             raise Refused(f"{path}:{line}: a key is the name of modules, not a {key_node.id}")
         key = str(key_node.value)
         if key in cfg:
-            raise Refused(f"{path}:{line}: {key!r} stands in line {lines[key]} already")
+            raise Refused(f"{path}:{line}: {key!r} is in line {lines[key]} already")
         cfg[key] = loader.construct_object(value_node, deep=True)
         lines[key] = line
     return CfgFile(path, cfg, lines)
@@ -182,7 +182,7 @@ def _toml(path: Path, text: str) -> CfgFile:
     for key, entries in cfg.items():
         if isinstance(entries, dict):
             raise Refused(
-                f"{path}: {key!r} is a table; a name with dots stands in quotes, such as "
+                f"{path}: {key!r} is a table; put a name with dots in quotes, such as "
                 f'"{key}.{next(iter(entries), "0")}" = ["InputMean"]'
             )
     return CfgFile(path, cfg, {key: line for key in cfg if (line := _line_of(key, text))})

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""Where subcommands are added."""
+"""The parser's collection of subcommands."""
 
 
 def command(
@@ -21,10 +21,10 @@ def command(
     """Adds a subcommand.
 
     Args:
-        commands: Where to.
-        name: What it is called.
-        summary: What it does, in a sentence.
-        run: Does it, and returns the exit code.
+        commands: The parser's subcommands.
+        name: Its name.
+        summary: Its description in a sentence.
+        run: Runs it, and returns the exit code.
         examples: Command lines, for the end of its help.
     """
     added = commands.add_parser(

@@ -23,12 +23,14 @@ taiyi-fx compare runs/exp1 runs/exp2 --json > parted.json || echo different
 """
 
 _FEW = 5
-"""So many series are shown one by one that differ only in the steps that they have."""
+"""The most series shown one by one that differ only in the steps that they have."""
 
 
 def add(commands: Commands) -> None:
     """Adds the subcommand."""
-    added = command(commands, "compare", "find where two runs part", _run, _EXAMPLES)
+    added = command(
+        commands, "compare", "find the first step at which two runs differ", _run, _EXAMPLES
+    )
     added.add_argument("path", metavar="RUN", help="a run's folder")
     added.add_argument("other", metavar="RUN", help="another run's folder")
     for name, what in (("rtol", "relative to the second run's value"), ("atol", "absolute")):
@@ -37,7 +39,7 @@ def add(commands: Commands) -> None:
         )
     add_selection(added)
     added.add_argument(
-        "--limit", type=whole, default=20, help="show so many series at most (default: 20)"
+        "--limit", type=whole, default=20, help="show at most this many series (default: 20)"
     )
     added.add_argument("--json", action="store_true", help="all of it as JSON")
 
@@ -66,7 +68,7 @@ class _Found(NamedTuple):
     """The result of a comparison.
 
     Attributes:
-        compared: How many series both runs have.
+        compared: The number of series that both runs have.
         differ: Those that differ, those whose values do before those that lack some, by their first
             divergence, then in the first run's order.
         only: Those that one run alone has: 0 for the first, 1 for the second.
@@ -134,8 +136,8 @@ def _told(gaps: Mapping[SeriesName, Divergence]) -> str:
 def _summary(found: _Found) -> str:
     gaps, only = len(found.gaps), len(found.only)
     if not found.differ:
-        told = f"{many(only, 'series|series')} in one run only; " if only else ""
-        return f"{told}no difference in the {found.compared:,} series of both"
+        in_one = f"{many(only, 'series|series')} in one run only; " if only else ""
+        return f"{in_one}no difference in the {found.compared:,} series of both"
     (name, first), *_ = found.differ.items()
     parts = []
     if first.is_of_values:

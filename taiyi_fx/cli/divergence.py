@@ -24,7 +24,7 @@ class Divergence(NamedTuple):
         other: The second run's.
         differing: At how many values they differ; of a series with numbers and tensors, those of
             the kind that parts first.
-        steps: How many values of that kind there are.
+        steps: The number of values of that kind.
     """
 
     step: int

@@ -15,7 +15,7 @@ taiyi-fx doctor --json
 
 def add(commands: Commands) -> None:
     """Adds the subcommand."""
-    summary = "tell what is installed, and whether it works"
+    summary = "check what is installed, and that it works"
     added = command(commands, "doctor", summary, _run, _EXAMPLES)
     added.add_argument("--json", action="store_true", help="the same as JSON")
 

@@ -22,9 +22,9 @@ class Finding(NamedTuple):
     """One item of the doctor's list.
 
     Attributes:
-        state: ``"ok"``, ``"missing"`` for what is optional and not there, or ``"broken"``.
-        what: What was looked at.
-        text: What was found, and what to do about it.
+        state: ``"ok"``, ``"missing"`` for an optional part that is not installed, or ``"broken"``.
+        what: The thing that was checked.
+        text: The finding, and what to do about it.
     """
 
     state: Literal["ok", "missing", "broken"]
@@ -52,7 +52,7 @@ EXTRAS = {
     "wandb": "records to W&B",
     "yaml": "configurations in YAML",
 }
-"""What each extra is for."""
+"""The purpose of each extra."""
 
 
 def findings() -> list[Finding]:

@@ -37,13 +37,16 @@ def add(commands: Commands) -> None:
         metavar="MODULE",
         action="append",
         default=[],
-        help="a module that is open besides; may be given several times",
+        help="one more module to open; may be given several times",
     )
     added.add_argument(
         "--only-probed", action="store_true", help="leave out boxes with nothing read in them"
     )
     added.add_argument(
-        "--direction", choices=("TB", "LR", "BT", "RL"), default="TB", help="which way data flow"
+        "--direction",
+        choices=("TB", "LR", "BT", "RL"),
+        default="TB",
+        help="the direction of the data flow",
     )
 
 

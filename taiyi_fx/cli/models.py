@@ -26,7 +26,7 @@ def add_model(command: ArgumentParser) -> None:
         metavar="NAME=VALUE",
         nargs="+",
         default=[],
-        help="what the callable is called with: Python literals, or else texts",
+        help="arguments of the callable: Python literals, anything else as text",
     )
     command.add_argument(
         "--device",
@@ -50,7 +50,8 @@ def load_model(given: Namespace) -> nn.Module:
     if isinstance(found, nn.Module):
         return found
     if not callable(found):
-        raise Refused(f"{given.model} is a {type(found).__name__}, no model and not callable")
+        kind = type(found).__name__
+        raise Refused(f"{given.model} is a {kind}, which is neither a model nor callable")
     try:
         with torch.device(given.device):
             made = found(**arguments)
@@ -83,7 +84,7 @@ def named(text: str, form: str) -> Any:
 
     Args:
         text: The name.
-        form: What to say of the form that it should have.
+        form: The expected form in words, for the error.
 
     Raises:
         Refused: It has another form, or there is no such thing; or importing it failed.

@@ -1,4 +1,4 @@
-"""Runs that a command line names, and which of their series."""
+"""Runs and series that a command line names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def opened(path: str) -> Iterator[Run]:
-    """A run to read in a ``with`` block, which does nothing else.
+    """A run to read in a ``with`` block.
 
     Raises:
         Refused: There is none, or it cannot be read.
@@ -49,7 +49,7 @@ def add_selection(command: ArgumentParser) -> None:
         action="append",
         help="not these quantities, named in the same way; may be given several times",
     )
-    command.add_argument("--mode", choices=("train", "eval"), help="only what has this mode")
+    command.add_argument("--mode", choices=("train", "eval"), help="only series of this mode")
 
 
 def selected(names: Iterable[SeriesName], given: Namespace) -> list[SeriesName]:
@@ -85,8 +85,8 @@ def _why_none(names: list[SeriesName], given: Namespace) -> str:
     modules = list(dict.fromkeys(name.module for name in names))
     quantities = list(dict.fromkeys(name.quantity for name in names))
     if given.module is not None and not any(_fits(m, [given.module]) for m in modules):
-        return f"no module fits {given.module!r}.{suggestion(given.module, modules)}"
+        return f"no module matches {given.module!r}.{suggestion(given.module, modules)}"
     for pattern in given.quantity or []:
         if not any(_is_of(quantity, [pattern]) for quantity in quantities):
-            return f"no quantity fits {pattern!r}.{suggestion(pattern, quantities)}"
-    return "no series fits all of --module, --quantity, --exclude and --mode"
+            return f"no quantity matches {pattern!r}.{suggestion(pattern, quantities)}"
+    return "no series matches all of --module, --quantity, --exclude and --mode"

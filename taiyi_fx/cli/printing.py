@@ -1,4 +1,4 @@
-"""Text for a terminal: what it cannot show, and control characters in names, are escaped."""
+"""Text for a terminal: control characters, and characters that it cannot show, are escaped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taiyi_fx.records.table import as_table
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
-    """Prints lines, by default to the standard output; what cannot be shown as its escape."""
+    """Prints lines, by default to the standard output; escapes characters it cannot show."""
     to = stream or sys.stdout
     encoding = to.encoding or "utf-8"
     shown = "\n".join(map(printable, text.split("\n")))

@@ -17,7 +17,7 @@ taiyi-fx quantities InputCovCondition
 def add(commands: Commands) -> None:
     """Adds the subcommand."""
     added = command(commands, "quantities", "list the quantities", _run, _EXAMPLES)
-    added.add_argument("name", metavar="NAME", nargs="?", help="tell all of this one")
+    added.add_argument("name", metavar="NAME", nargs="?", help="show all details of this one")
 
 
 def _run(given: Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The error of a subcommand that cannot do what was asked."""
+"""The error of a subcommand that cannot run as requested."""
 
 
 class Refused(Exception):

@@ -26,7 +26,7 @@ def self_test() -> list[str]:
     for name, expected in _expected(plain, batch).items():
         found = recorded.get(name)
         if found is None or not abs(found - expected) <= _TOLERANCE * abs(expected):
-            problems.append(f"{name} is {found}, in float64 {expected}")
+            problems.append(f"{name} is {found}, but {expected} in float64")
     return problems
 
 

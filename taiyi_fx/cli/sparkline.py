@@ -22,7 +22,7 @@ def sparkline(curve: Curve, levels: str, first: int, last: int, width: int) -> s
         levels: Characters from low to high.
         first: The first step shown.
         last: The last.
-        width: How many stretches there are at most.
+        width: The largest number of stretches.
     """
     import numpy as np
 

@@ -17,7 +17,9 @@ taiyi-fx watch runs/exp1 --port 8123 --open
 
 def add(commands: Commands) -> None:
     """Adds the subcommand."""
-    added = command(commands, "watch", "show a run in a browser as it goes on", _run, _EXAMPLES)
+    added = command(
+        commands, "watch", "show a run in a browser while it is recorded", _run, _EXAMPLES
+    )
     added.add_argument("path", metavar="RUN", help="the run's folder")
     added.add_argument(
         "--port", type=whole, default=0, help="where to listen on 127.0.0.1 (default: a free one)"

@@ -24,10 +24,10 @@ Cfg = Mapping[Any, Any]
 
 
 class ConfigError(ValueError):
-    """A configuration is wrong; the message lists everything that is.
+    """A configuration has errors; the message lists all of them.
 
     Attributes:
-        problems: One text for each, with the path into the configuration.
+        problems: A text for each error, with its path in the configuration.
     """
 
     def __init__(self, problems: Sequence[str]) -> None:
@@ -37,10 +37,10 @@ class ConfigError(ValueError):
 
 
 def check(model: nn.Module, cfg: Cfg) -> Config:
-    """The checked configuration of a model, made of what the user wrote.
+    """The checked configuration of a model.
 
     Raises:
-        ConfigError: Anything is wrong with it; everything that is, is listed.
+        ConfigError: It has errors; the message lists all of them.
         TypeError: It is not a mapping.
     """
     if not isinstance(cfg, Mapping):
@@ -67,7 +67,7 @@ def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config
 
     Raises:
         ConfigError: A function is called nowhere in the model's graphs, or a call of one
-            lacks what is asked.
+            has nothing that a quantity needs.
     """
     asked = _Collected()
     calls = {
@@ -122,7 +122,7 @@ class _Collected:
         *,
         named: bool,
     ) -> None:
-        """Adds requests for the modules that a key means; by its name a module must have all."""
+        """Adds requests for the modules of a key; a module named by it must support all."""
         for path, request in listed:
             if isinstance(request, Edit):
                 self._add_edit(modules, request, named, path)
@@ -145,15 +145,15 @@ class _Collected:
                 lacking[name] = missing
         if lacking and (named or not found):
             self.problems.append(f"{path}: the edit cannot be made: {_who(modules, lacking)}")
-        self.passed_over.update((n, f"it is not edited: it {why}") for n, why in lacking.items())
+        self.passed_over.update((n, f"is not edited: it {why}") for n, why in lacking.items())
         self.edits += found
 
     def _holders(
         self, modules: Mapping[str, nn.Module], request: Request, named: bool, path: str
     ) -> list[tuple[str, dict[str, Any]]]:
-        """The matched modules that can have the quantity, with the options of each of its values.
+        """The matched modules that support the quantity, with the options of each of its values.
 
-        Adds a problem where a module that must have it cannot.
+        Adds a problem where a module that must support it does not.
         """
         holders: list[tuple[str, dict[str, Any]]] = []
         lacking: dict[str, NotApplicable] = {}
@@ -163,7 +163,7 @@ class _Collected:
                 holders.extend((name, options) for options in every)
             except NotApplicable as missing:
                 lacking[name] = missing
-        # A class may well match modules without a weight; they are passed over while any has one.
+        # A class may match modules without a weight; they are skipped if any other has one.
         if lacking and (named or not holders or request.quantity.requires is not None):
             text = f"{path}: {request.quantity.name} is not available: {_who(modules, lacking)}"
             self.problems.append(text)

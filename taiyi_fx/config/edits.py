@@ -21,7 +21,7 @@ _GRADIENTS: dict[str, Port] = {"output": "output_grad", "input": "input_grad"}
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of a value that passes a module, of its gradient, or of both.
+    """A change of a value at a module, of its gradient, or of both.
 
     Attributes:
         value: The function of the value.
@@ -30,8 +30,8 @@ class Edit:
         tensor: The tensor there, by position or name; None is the first one found.
 
     Raises:
-        TypeError: Something else than a function or a tensor's place was given.
-        ValueError: Nothing is changed, or at no side of a module.
+        TypeError: An argument is not a function, or not a tensor's place.
+        ValueError: Neither function is given, or there is no such side of a module.
     """
 
     value: TensorFunction | None = None
@@ -54,10 +54,12 @@ class Edit:
         """The changes to make at a module.
 
         Raises:
-            NotApplicable: The module has nothing there that could be changed.
+            NotApplicable: The module has no tensor there that can be changed.
         """
         if isinstance(module, torch.jit.ScriptModule):
-            raise Unobservable("is a ScriptModule, which runs outside of Python; edit one before")
+            raise Unobservable(
+                "is a ScriptModule, which runs outside of Python; edit a module before it"
+            )
         pick = self.tensor
         if self.at == "input":
             if self.grad is not None and getattr(module, "inplace", False):
@@ -83,23 +85,23 @@ def edit(
 ) -> Edit:
     """A change of a value or gradient at a module, placed in a configuration beside quantities.
 
-    It is part of the computation, as a hook that returns something is: it is made at each call,
-    in training and evaluation, whatever is due. At one site edits are made in the order of the
+    It is part of the computation, like a hook that returns a value: it applies at each call, in
+    training and evaluation, even if nothing is due. At one site edits apply in the order of the
     configuration; the first edit of a gradient sees it first. Quantities see the value after its
-    edits and the gradient before: that of what the consumers, or the module, got. Where the loss
-    is scaled, so is the gradient that an edit sees.
+    edits and the gradient before: that of the value which the consumers, or the module, got. Where
+    the loss is scaled, so is the gradient that an edit sees.
 
     Args:
-        value: A function of the value that returns the one to go on with, in the path of autograd.
-        grad: A function of the gradient, run under no_grad, that returns the one to go on with, of
-            the same shape, dtype and device. It must not write to what it is given.
+        value: A function of the value that returns the new value, in the path of autograd.
+        grad: A function of the gradient, run under no_grad, that returns the new gradient, of the
+            same shape, dtype and device. It must not write to its argument.
         at: The module's side, ``"output"`` or ``"input"``.
         tensor: The tensor there: for inputs an argument's position or name, for outputs a
             position or key; the first one found if left out.
 
     Raises:
-        TypeError: Something else than a function or a tensor's place was given.
-        ValueError: Nothing is changed, or at no side of a module.
+        TypeError: An argument is not a function, or not a tensor's place.
+        ValueError: Neither function is given, or there is no such side of a module.
     """
     return Edit(value, grad, at, tensor)
 

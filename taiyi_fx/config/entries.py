@@ -14,12 +14,12 @@ from taiyi_fx.suggestion import suggestion
 
 
 def requests(path: str, entries: Any, problems: list[str]) -> Iterator[tuple[str, Request | Edit]]:
-    """The requests of a key's entries, each with its path; adds what is wrong to the problems.
+    """The requests of a key's entries, each with its path; adds errors to the problems.
 
     Args:
         path: The key's place in the configuration.
         entries: A list, or a single entry.
-        problems: Gets a text for each entry that is wrong.
+        problems: Gets a text for each wrong entry.
     """
     if isinstance(entries, (str, Quantity, Request, Edit)):
         entries = [entries]
@@ -42,12 +42,12 @@ def _request(entry: Any) -> Request | Edit:
     parts = [entry] if isinstance(entry, (str, Quantity)) else entry
     if not isinstance(parts, (list, tuple)) or not 1 <= len(parts) <= 3:
         raise ValueError(
-            f"{entry!r} is no entry; an entry is a name, [name, schedule] or "
+            f"{entry!r} is not an entry; an entry is a name, [name, schedule] or "
             "[name, schedule, options]"
         )
     if len(parts) == 2 and isinstance(parts[1], Mapping):
         raise ValueError(
-            f'options come third, behind a schedule: [..., "every(1)", {parts[1]!r}] is every step'
+            f'options come third, after a schedule: [..., "every(1)", {parts[1]!r}] is every step'
         )
     name, schedule, options = [*parts, *(Linear(0, 0), {})[len(parts) - 1 :]]
     quantity = _quantity(name)
@@ -62,7 +62,7 @@ def _quantity(name: Any) -> Quantity:
     if isinstance(name, Quantity):
         return name
     if isinstance(name, Edit):
-        raise ValueError("an edit stands by itself in the list: it has no schedule and no options")
+        raise ValueError("an edit is an entry of its own: it takes no schedule and no options")
     if not isinstance(name, str):
         raise ValueError(f"a quantity's name or a quantity belongs first, not {name!r}")
     found = find_quantity(name)

@@ -1,4 +1,4 @@
-"""Functions as targets: calls of one, wherever a graph shows them."""
+"""Functions as targets: their calls, wherever a graph shows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IN_PLACE = IN_PLACE_OPERATORS | {operator.setitem}
 
 
 class FunctionCall(nn.Module):
-    """Stands for the calls of a function, where a quantity asks what its module has.
+    """A stand-in module for the calls of a function, for the checks of a quantity.
 
     Attributes:
         function: The function.

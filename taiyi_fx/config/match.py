@@ -1,4 +1,4 @@
-"""The modules that a configuration's key means."""
+"""The modules that a configuration's key matches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BUILTIN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.Wrapper
 
 
 def is_function(key: Any) -> bool:
-    """True if a configuration's key is a function whose calls are meant.
+    """True if a configuration's key is a function whose calls are the target.
 
-    One of torch's or Python's; a function of the user's own is a predicate.
+    These are torch's and Python's; a function of the user's own is a predicate.
     """
     if isinstance(key, type) or not callable(key):
         return False
@@ -33,8 +33,8 @@ def is_function(key: Any) -> bool:
 def resolved(model: nn.Module, key: Any) -> Any:
     """The key itself, or the class or function that a path such as ``"torch.nn.Linear"`` names.
 
-    A module of the model of that name comes first. No text becomes a predicate: what a file holds
-    calls nothing.
+    A module of the model with that name comes first. No text becomes a predicate: a file of a
+    configuration cannot call anything.
     """
     library, _, path = key.partition(".") if isinstance(key, str) else ("", "", "")
     if library not in _LIBRARIES or not path or is_name(model, key):
@@ -47,7 +47,7 @@ def resolved(model: nn.Module, key: Any) -> Any:
 
 
 def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:
-    """The modules that a key means, by their first names; adds what is wrong to the problems."""
+    """The modules that a key matches, by their first names; adds errors to the problems."""
     modules = dict(model.named_modules())
     if isinstance(key, str):
         found = _match_text(model, modules, key)
@@ -62,7 +62,7 @@ def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[st
     else:
         try:
             found = {name: m for name, m in modules.items() if key(name, m)}
-        except Exception as error:  # noqa: BLE001 - any failure of the user's own is a wrong key
+        except Exception as error:  # noqa: BLE001 - a failure of the user's function is a wrong key
             problems.append(f"{path}: the predicate raised {type(error).__name__}: {error}")
             return {}
     if not found:

@@ -1,4 +1,4 @@
-"""Subscriptions: a checked configuration, as all later steps read it."""
+"""Subscriptions: a checked configuration, for all later steps."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Subscription:
 
     @functools.cached_property
     def absence(self) -> str:
-        """The reason for a value that is missing, where only the device knows that it is."""
+        """The reason for a missing value, where only the device knows that it is missing."""
         ports = {reading.site.port for reading in self.readings.values()}
         is_of_gradient = not ports.isdisjoint(GRADIENT_PORTS)
         return "no gradient reached it" if is_of_gradient else "the module was not called"
@@ -64,7 +64,7 @@ class Subscription:
 
     @functools.cached_property
     def non_finite_reading(self) -> Reading | None:
-        """The reading in which it counts NaN and Inf; None if it is no such count."""
+        """The reading in which it counts NaN and Inf; None if it is not such a count."""
         counts = self.quantity.health == "counts_non_finite"
         return next(iter(self.readings.values())) if counts else None
 
@@ -103,7 +103,7 @@ class Config:
             then those of calls of functions.
         of_functions: Requests for calls of functions: they have a place only once the model is
             traced.
-        passed_over: Modules that a key matches but that are left out, and why.
+        passed_over: Modules that a key matches but that are left out, with the reasons.
         edits: Changes with their modules, in the order of the configuration.
     """
 
@@ -116,7 +116,7 @@ class Config:
         """The modules and functions that a trace has to mark."""
         names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
         names.update((module, None) for module, _ in self.edits)
-        # Only a graph shows where they are to be made.
+        # Only a graph shows their calls.
         evaluation |= any(isinstance(r, Edit) for of in self.of_functions for _, r in of.requests)
         return TraceTargets(names.keys(), [of.function for of in self.of_functions], evaluation)
 

@@ -1,4 +1,4 @@
-"""The steps to an outline: draw the graphs, nest boxes in modules, group what is alike."""
+"""The steps to an outline: draw the graphs, nest boxes in modules, group equal parts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def outline(
 
     Args:
         compiled: The model.
-        subscriptions: What is read of it.
+        subscriptions: The quantities read in it.
         flow: The data flow that a run has shown of forwards that stayed Python; None without a run.
     """
     drawing = Drawing(compiled, subscriptions, flow)
@@ -48,7 +48,7 @@ class Outliner:
 
     Args:
         compiled: The model.
-        subscriptions: What is read of it.
+        subscriptions: The quantities read in it.
     """
 
     def __init__(self, compiled: Instrumented, subscriptions: Sequence[Subscription]) -> None:

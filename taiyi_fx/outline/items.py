@@ -31,7 +31,7 @@ class Mark(NamedTuple):
     """A quantity taken at a box.
 
     Attributes:
-        quantity: Its name in records; where it gives several numbers, what they begin with.
+        quantity: Its name in records; for several numbers, their common beginning.
         schedule: Its schedule as text; empty for every step.
     """
 
@@ -143,7 +143,7 @@ class Outline:
         Raises:
             LookupError: A part is missing.
             TypeError: A part is of another type.
-            ValueError: It is no outline: an item stands before the one around it, or an edge leads
+            ValueError: It is no valid outline: an item comes before its parent, or an edge leads
                 to none.
         """
         items = tuple(map(_item_from_json, data["items"]))

@@ -16,10 +16,10 @@ from taiyi_fx.passes.runtime.build import Instrumented
 
 
 class SeenShapes:
-    """The shapes of what a model's modules and nodes were given and made.
+    """The shapes of the inputs and outputs of a model's modules and nodes.
 
     Args:
-        compiled: The model, whose probes know the shapes of what they read.
+        compiled: The model, whose probes know the shapes of their readings.
         flow: The data flow that one run has shown; None without a run.
     """
 
@@ -52,7 +52,7 @@ class SeenShapes:
         return as_text(taken[0]) if len(taken) == inside.in_degree(target) == 1 else ""
 
     def _seen_at(self, node: Any, call: Any) -> tuple[Sequence[Shape], Sequence[Shape]]:
-        """The shapes that a node of the flow was given in a forward, and those it handed on."""
+        """The shapes of the inputs and outputs of a node of the flow in a forward."""
         key = (node.module, node.call) if isinstance(node, CallNode) else call
         seen = None if self._flow is None else self._flow.shapes.get(key)
         if seen is None or isinstance(node, JoinNode):

@@ -17,7 +17,7 @@ _BOXES = 60
 """The number of boxes that ``"auto"`` stays within, beside those asked for."""
 
 _SMALL = 30
-"""A model of at most so many boxes is shown whole, identical blocks too."""
+"""The most boxes of a model that is shown whole, identical blocks too."""
 
 _URGENT = 3
 """The number of flagged modules that ``"auto"`` makes visible."""
@@ -56,7 +56,7 @@ def opened(
 
     Args:
         outline: The model.
-        depth: How many levels of modules are open; ``"auto"`` opens as many items as some 60
+        depth: The number of open levels of modules; ``"auto"`` opens as many items as some 60
             boxes allow, the outer ones first, and of identical blocks the first; ``"full"`` opens
             all, folded ones too.
         expand: Names of further modules to open, with all modules around them.
@@ -225,7 +225,7 @@ def _afford(outline: Outline, children: list[list[int]], asked: set[int]) -> set
         for i in itertools.chain.from_iterable(children[parent] for parent in first):
             kind = outline.items[i].kind
             if i in modules and i not in is_open and not repeated[i]:
-                # What a fold holds is like what stands beside it.
+                # The content of a fold is like that of the item beside it.
                 waiting[i] = deep[i] + 1.5 * (kind == "fold")
 
     add({0} | asked)

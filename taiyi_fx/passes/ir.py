@@ -1,4 +1,4 @@
-"""The compiler's shared words: where a value is read, what becomes of it, and for which module."""
+"""The compiler's shared terms: sites, readings, reductions, and targets with their readings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL_PORTS: tuple[Port, ...] = VALUE_PORTS + GRADIENT_PORTS
 Mode = Literal["train", "eval"]
 State = tuple[Tensor, ...]
 Numbers = tuple[int | float, ...]
-"""A state of scalars as Python has them, where that takes less time than a tensor of each."""
+"""A state of scalars as Python's numbers, where that takes less time than a tensor of each."""
 States = tuple[Tensor | Sequence[int | float], ...]
 """Many states: each part has one more axis, the first, or is a list of Python's numbers."""
 Pick = int | str | tuple[int | None, str] | None
@@ -74,8 +74,8 @@ class Site:
     """A place at a module where a tensor can be read.
 
     Attributes:
-        port: Which side of the module.
-        pick: Which tensor there; ``None`` is the first one found. For inputs, an argument's
+        port: The side of the module.
+        pick: The tensor there; ``None`` is the first one found. For inputs, an argument's
             position and name; for outputs, a position or key. For parameters and buffers, a
             name; ``"all"`` takes every parameter that the module itself holds.
     """
@@ -89,7 +89,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Reading:
-    """A statistic of what passes a site. Equal readings of one tensor are made once."""
+    """A statistic of the tensor at a site. Equal readings of one tensor are made once."""
 
     site: Site
     reduction: Reduction | PairReduction
@@ -99,7 +99,7 @@ class Reading:
         return hash((self.site, self.reduction))
 
     def __hash__(self) -> int:
-        return self._hash  # asked for many times a step
+        return self._hash  # needed many times a step
 
     def __str__(self) -> str:
         return f"{self.site}.{type(self.reduction).__name__}"
@@ -107,9 +107,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Change:
-    """A function of the tensor that passes a site; what it returns goes on in its place.
+    """A function of the tensor at a site, whose result takes the tensor's place.
 
-    Several at one site are made in their order, which for gradients is their order going back.
+    Several at one site apply in their order, which for gradients is the order in backward.
     """
 
     site: Site
@@ -121,13 +121,13 @@ class Capabilities:
     """The capabilities that a reduction declares by attributes or properties of these names.
 
     Attributes:
-        has_fixed_shape: Whether states have one shape, whatever the number of rows; compiled code
+        has_fixed_shape: True if states have one shape, whatever the number of rows; compiled code
             cannot fold gradients of one that has not.
-        is_costly: Whether ``finish`` takes long; it is then computed beside the training.
-        is_over_elements: Whether it takes the elements of a tensor in any arrangement; of a tensor
+        is_costly: True if ``finish`` takes long; it then runs in the background.
+        is_over_elements: True if it takes the elements of a tensor in any arrangement; of a tensor
             that several ranks hold in parts each then reduces its own.
-        takes_whole: Whether it needs all of a tensor, however that is held.
-        needs_layer: Whether it has a field ``layer``, the rule of the module that it reads at.
+        takes_whole: True if it needs all of a tensor, however that is held.
+        needs_layer: True if it has a field ``layer``, the rule of the module at its site.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -166,7 +166,7 @@ class FastPaths(Protocol):
 def fast_path(reduction: Foldable, name: str) -> Callable[..., Any] | None:
     """One of the `FastPaths`, if there is one and it belongs to ``measure``.
 
-    Who derives a class and gives it a ``measure`` of its own means that one.
+    A derived class with its own ``measure`` does not inherit them.
     """
     return getattr(reduction, name) if _has_fast_path(type(reduction), name) else None
 
@@ -183,12 +183,12 @@ def has_fixed_shape(reduction: Foldable) -> bool:
 
 
 Due = frozenset[tuple[str, Reading]]
-"""Which readings are due: pairs of a module's name and a reading."""
+"""The due readings: pairs of a module's name and a reading."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A module to observe, the readings that its calls have to make, and the changes."""
+    """A module to observe, the readings to make at its calls, and the changes."""
 
     module: str
     readings: frozenset[Reading]

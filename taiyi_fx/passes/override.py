@@ -1,4 +1,4 @@
-"""A forward in a module's namespace, in place of the one of its class, while a forward is read."""
+"""A forward in a module's ``__dict__`` that overrides the one of its class while it is read."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class ForwardOverride:
     """A module's forward while it is read: an entry ``forward`` in its ``__dict__``.
 
     The model's own forward is looked up at each call, never kept, so that another class of the
-    module, or a patched one, counts at once. A copy or a pickle of a module that has one gets the
-    module's own forward.
+    module, or a patched one, takes effect at once. A copy or a pickle of a module that has one gets
+    the module's own forward.
 
     Attributes:
         module: The module.
-        below: The entry that it covers, of the user's own or another override, or None.
+        below: The entry that it covers, the user's or another override, or None.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -32,10 +32,10 @@ class ForwardOverride:
         self._kind = type(self)
         self._kinds: dict[str, type[ForwardOverride]] = {}
 
-    def plain(self) -> Callable[..., Any]:
-        """The forward that would run without this one, of now.
+    def original_forward(self) -> Callable[..., Any]:
+        """The forward that would run without this one at this moment.
 
-        Given, not called, so that it takes no frame of Python's stack.
+        It is returned, not called, so that it takes no frame of Python's stack.
         """
         if self.below is not None:
             return self.below
@@ -45,17 +45,17 @@ class ForwardOverride:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward."""
-        return self.plain()(*args, **kwargs)
+        return self.original_forward()(*args, **kwargs)
 
     def put(self) -> None:
-        """Puts it over what stands there, unless that was put around this one and leads here."""
+        """Puts it over the present entry, unless that wraps this one and so calls it."""
         below = vars(self.module).get("forward")
         if self._around is None or entry_of(self.module) is not self._around:
             self.below, self._around = below, None
             vars(self.module)["forward"] = self
 
     def take_off(self) -> None:
-        """Puts back what it covers. What somebody put around it meanwhile stays, and leads here."""
+        """Restores the entry that it covers; a wrapper put around it meanwhile stays, and runs."""
         attributes, above = vars(self.module), None
         found = attributes.get("forward")
         while isinstance(found, ForwardOverride) and found is not self:
@@ -77,7 +77,7 @@ class ForwardOverride:
 
     @property
     def __code__(self) -> CodeType:
-        # torch.compile asks a graph module's forward for it.
+        # torch.compile reads it from a graph module's forward.
         return type(self).__call__.__code__
 
     def take_own_code(self, key: str) -> None:
@@ -98,14 +98,14 @@ class ForwardOverride:
 
 
 def forward_of_class(module: nn.Module) -> Callable[..., Any]:
-    """The forward that a module has by its class, bound to it."""
+    """The forward of a module's class, bound to the module."""
     kind = type(module)
     held = next(vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c))
     return held.__get__(module, kind)
 
 
 def entry_of(module: nn.Module) -> Callable[..., Any] | None:
-    """The entry ``forward`` that a module has of the user's own, seen through ours."""
+    """The user's own entry ``forward`` in a module's ``__dict__``; our overrides are skipped."""
     found = vars(module).get("forward")
     while isinstance(found, ForwardOverride):
         found = found.below
@@ -113,7 +113,7 @@ def entry_of(module: nn.Module) -> Callable[..., Any] | None:
 
 
 def drop_copies(model: nn.Module) -> None:
-    """Has the modules of a copied model no entry ``forward`` where a copied override left one."""
+    """Deletes, in a copied model, the entries ``forward`` that copied overrides left."""
     for module in model.modules():
         found = vars(module).get("forward")
         if isinstance(found, MethodType) and found == forward_of_class(module):

@@ -1,4 +1,4 @@
-"""Values of any structure: the tensor in them found, and replaced."""
+"""Finds and replaces tensors in values of any structure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _NO_DISPATCH = getattr(Tensor, _DISPATCH)
 
 
 def is_dressed(x: Tensor) -> bool:
-    """True if a tensor is of a class that only adds to what torch does, as MONAI's MetaTensor."""
+    """True for a subclass of Tensor without ``__torch_dispatch__``, such as MONAI's MetaTensor."""
     kind = type(x)
     is_torchs = kind is Tensor or kind is Parameter
     return not is_torchs and getattr(kind, _DISPATCH) is _NO_DISPATCH
 
 
 def undressed(x: Tensor) -> Tensor:
-    """The tensor that such a one was made of, where it is a view of all of it; else itself.
+    """The plain tensor that such a tensor is a view of, if it is one of all of it; else itself.
 
-    Its node of autograd's graph stays where it is when the other is changed in place.
+    Its node of autograd's graph stays the same when the other is changed in place.
     """
     with torch._C.DisableTorchFunctionSubclass():
         base = x._base
@@ -36,12 +36,12 @@ def undressed(x: Tensor) -> Tensor:
 
 
 def alias_of(x: Tensor) -> Tensor:
-    """A view of all of a tensor, in its very strides: a change of either in place reaches both.
+    """A view of all of a tensor, with the same strides: a change of either in place reaches both.
 
     ``view_as`` would give axes of size 1 other strides, and so a convolution another memory format.
     """
     if is_dressed(x):
-        with torch._C.DisableTorchFunctionSubclass():  # an index of its class may be anything
+        with torch._C.DisableTorchFunctionSubclass():  # its class may override indexing
             alias = x[...].as_subclass(type(x))
         vars(alias).update(vars(x))
         return alias
@@ -69,14 +69,14 @@ class Call:
     kwargs: dict[str, Any]
 
     def pick(self, pick: Pick) -> Any:
-        """The argument of a name, or else at a position; None if the call has neither."""
+        """The argument of a name, or otherwise at a position; None if the call has neither."""
         position, name = pick if isinstance(pick, tuple) else (None, pick)
         if name in self.kwargs:
             return self.kwargs[str(name)]
         return self.args[position] if position is not None and position < len(self.args) else None
 
     def with_picked(self, pick: Pick, part: Any) -> Call:
-        """The same with another argument there."""
+        """A copy with another argument at the pick."""
         position, name = pick if isinstance(pick, tuple) else (None, pick)
         if name in self.kwargs:
             return Call(self.args, {**self.kwargs, str(name): part})
@@ -85,7 +85,7 @@ class Call:
 
 
 def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
-    """The same structure, with ``old`` replaced by identity wherever it stands.
+    """The same structure, with ``old`` replaced by identity wherever it occurs.
 
     Everywhere, because a module may ask whether two of its inputs are one object, as attention
     does of query, key and value.
@@ -94,7 +94,7 @@ def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
 
 
 def _replaced(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
-    """The structure, and whether it is another: compiled code cannot ask that of two tuples."""
+    """The structure, and True if it changed: compiled code cannot compare two tuples for that."""
     if value is old:
         return new, True
     is_another = False
@@ -108,7 +108,7 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
 def replace_picked(value: Any, pick: Pick, old: Tensor, new: Tensor) -> Any:
     """The same structure with ``old`` replaced where it was picked.
 
-    One that was only the first to be found is replaced everywhere.
+    Without a pick, the first tensor is replaced everywhere.
     """
     if isinstance(value, Call) and pick is not None:
         return value.with_picked(pick, replace_tensor(value.pick(pick), old, new))
@@ -137,7 +137,7 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
 
 
 def stands_in(value: Any, tensor: Tensor) -> bool:
-    """True if a tensor can be replaced in a structure that nobody else can hold and change."""
+    """True if a tensor can be replaced without changing an object that others may hold."""
     if isinstance(value, Call):
         return any(stands_in(part, tensor) for part in (*value.args, *value.kwargs.values()))
     if isinstance(value, tuple):
@@ -145,7 +145,7 @@ def stands_in(value: Any, tensor: Tensor) -> bool:
     return value is tensor
 
 
-# Asked for first: the compiler of torch 2.6 cannot say whether one of these is a dataclass.
+# Tested first: the compiler of torch 2.6 cannot test if one of these is a dataclass.
 _ATOMS = (Tensor, type(None), bool, int, float, str)
 
 
@@ -164,7 +164,7 @@ def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
-    """All tensors in a value, in order; looks into objects too, such as lists of images."""
+    """All tensors in a value, in order; also in attributes of objects, such as lists of images."""
     if isinstance(value, Tensor):
         yield value
         return
@@ -179,7 +179,7 @@ _OBJECT_DEPTH = 2
 
 
 def _is_object(value: Any) -> bool:
-    """True if a value is an object of a class that says nothing of its structure."""
+    """True if a value is an object of a class whose structure is not known."""
     if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call, *_ATOMS)):
         return False
     if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
@@ -188,7 +188,7 @@ def _is_object(value: Any) -> bool:
 
 
 def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Names and values that a module keeps outside its dictionary, in slots of its class."""
+    """Names and values that a module keeps in ``__slots__`` of its class."""
     for kind in type(module).__mro__:
         names = vars(kind).get("__slots__", ())
         for name in (names,) if isinstance(names, str) else names:
@@ -202,9 +202,9 @@ def is_computed(module: nn.Module, name: str) -> bool:
 
 
 def tensor_named(module: nn.Module, name: str) -> Any:
-    """A module's attribute, or None; a parametrization is left as it is.
+    """A module's attribute, or None; a parametrization is not evaluated.
 
-    One such as spectral normalisation would, in training, move on each time it is read.
+    Spectral normalisation, for one, changes its state in training each time it is read.
     """
     if not is_computed(module, name):
         return getattr(module, name, None)

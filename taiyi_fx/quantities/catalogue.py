@@ -111,7 +111,7 @@ class Quantities(Sequence[QuantityInfo]):
         """The quantity at a position or of a name.
 
         Raises:
-            KeyError: There is none of this name.
+            KeyError: There is no quantity of this name.
         """
         if isinstance(index, str):
             found = next((info for info in self if info.name == index), None)

@@ -20,10 +20,10 @@ from taiyi_fx.suggestion import suggestion
 
 
 class NoValue(Exception):
-    """A quantity has no value at this step, and that is as it should be; the message says why.
+    """A quantity rightly has no value at this step; the message says why.
 
     For a quantity's function to raise: there is no record, no warning, and `Monitor.explain`
-    tells the reason.
+    gives the reason.
     """
 
 
@@ -88,7 +88,7 @@ class Quantity:
         """Checks names, types and values of options.
 
         Raises:
-            ValueError: One is unknown or not of the values allowed.
+            ValueError: One is unknown, or its value is not allowed.
         """
         for name, value in options.items():
             if name not in self.options:
@@ -105,7 +105,7 @@ class Quantity:
         """The readings to make at a module, by the name of their parameter.
 
         Raises:
-            NotApplicable: The module cannot have this quantity.
+            NotApplicable: The module does not support this quantity.
         """
         lacking = self.requires(module) if self.requires else None
         if lacking:
@@ -126,7 +126,7 @@ class Quantity:
         """The options of each value that a module has: one, or one for each parameter.
 
         Raises:
-            NotApplicable: The module cannot have this quantity.
+            NotApplicable: The module does not support this quantity.
         """
         every = [dict(options)]
         if self.is_of_each_parameter and options.get("param", EACH) == EACH:
@@ -141,7 +141,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Request:
-    """A quantity with its schedule and options, as a configuration asks for it."""
+    """A quantity with its schedule and options, as an entry of a configuration."""
 
     quantity: Quantity
     schedule: Schedule
@@ -172,10 +172,10 @@ def quantity(
 
     Args:
         name: The name to use in configurations; by default the function's.
-        window: Hand over values and gradients stacked over all steps since the last emission.
+        window: Pass values and gradients stacked over all steps since the last emission.
         requires: Takes a module, returns what it lacks, or None.
-        over_all: Takes what the only source gave at each call of each module that the quantity is
-            asked of, and returns what is recorded for the model itself, the module ``""``.
+        over_all: Takes the readings of the only source at each call of each module with this
+            quantity, and returns the value for the model itself, the module ``""``.
         batched: The function acts on the reading of each call alone, as a root does: it is then
             called once for many modules, with readings stacked along leading axes (numbers come
             as vectors), and returns as many numbers.
@@ -188,7 +188,7 @@ def quantity(
 
     Raises:
         TypeError: The function's parameters and the sources' names differ, or the unit or the
-            accuracy is no text.
+            accuracy is not a string.
         ValueError: Another quantity has this name, or there is no such rule of health.
     """
     if callable(name):
@@ -247,7 +247,7 @@ def also_at(
     Args:
         made: A quantity of one place.
         elsewhere: The other places, by the name of the quantity there.
-        instead_of: The place in the words of the quantity's own documentation and formula.
+        instead_of: The place as the quantity's own documentation and formula name it.
         lasts: False where training wears it down there, as it does sizes of gradients: the rule
             ``"lasting"`` then does not hold.
     """
@@ -298,10 +298,12 @@ def _check_declaration(made: Quantity) -> None:
     for source in made.sources.values():
         if not isinstance(source, Source):
             raise TypeError(
-                f"quantity {made.name!r}: {source!r} is no reading, such as output.norm"
+                f"quantity {made.name!r}: {source!r} is not a reading, such as output.norm"
             )
     if made.batched and (made.window or made.over_all or made.looks_back):
-        raise TypeError(f"quantity {made.name!r}: batched is what is of one step and one call")
+        raise TypeError(
+            f"quantity {made.name!r}: batched=True is for quantities of one step and one call"
+        )
     _check_facts(made)
     known = _REGISTRY.get(made.name)
     if known and _origin(known) != _origin(made):
@@ -312,10 +314,10 @@ def _check_facts(made: Quantity) -> None:
     for name in ("unit", "accuracy"):
         text = getattr(made, name)
         if not isinstance(text, str):
-            raise TypeError(f"quantity {made.name!r}: {name} is a text, not {text!r}")
+            raise TypeError(f"quantity {made.name!r}: {name} is a string, not {text!r}")
     if made.health and made.health not in RULES:
         hint = suggestion(str(made.health), list(RULES))
-        raise ValueError(f"quantity {made.name!r}: no rule of health is {made.health!r}.{hint}")
+        raise ValueError(f"quantity {made.name!r}: there is no health rule {made.health!r}.{hint}")
 
 
 def _origin(made: Quantity) -> str:

@@ -56,4 +56,4 @@ RULES: Mapping[str, Rule] = {
 """The rules by name."""
 
 USUAL = Rule("")
-"""The rule of a series that has no name of one, or one that is not known here."""
+"""The rule of a series without the name of one, or with a name that is not known here."""

@@ -20,10 +20,10 @@ _SUPPORTED = "Linear, Conv, Embedding and norms of single samples, with torch's 
 
 
 def weight_gradient_of(module: nn.Module) -> WeightGradient | str:
-    """A module's rule, or why there is none."""
+    """A module's rule, or the reason why there is none."""
     kind = next((c for c in type(module).__mro__ if c.__module__.startswith("torch.nn")), None)
     if kind is None or type(module).forward is not kind.forward:
-        return f"is none of the layers whose gradient is known sample by sample ({_SUPPORTED})"
+        return f"is not a layer whose gradient is known sample by sample ({_SUPPORTED})"
     if not is_computed(module, "weight") and tensor_named(module, "weight") is None:
         return "has no weight"
     rule = _rule(module)

@@ -1,4 +1,4 @@
-"""Options of quantities: their values checked against the annotations of what takes them."""
+"""Options of quantities: checks of their values against annotations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_type(owner: str, option: inspect.Parameter, value: Any) -> None:
     """Checks a value against its option's annotation.
 
     Raises:
-        ValueError: It does not fit; says what does.
+        ValueError: It is not allowed; the message says which values are.
     """
     annotation = option.annotation
     if annotation is inspect.Parameter.empty or _matches(value, annotation):

@@ -33,15 +33,15 @@ class NotApplicable(Exception):
 
 
 class Unobservable(NotApplicable):
-    """A module's calls cannot be observed; reported even if those of other modules can."""
+    """A module whose calls cannot be observed; reported even if other modules match as well."""
 
 
 @dataclass(frozen=True)
 class Source:
     """The reading behind one argument of a quantity's function: a reduction at a place.
 
-    Call it to fix parameters of the reduction: ``input.moments(reduce="feature")``. Those left
-    open become options of the quantity.
+    Call it to fix parameters of the reduction: ``input.moments(reduce="feature")``. The others
+    become options of the quantity.
     """
 
     port: Port
@@ -84,7 +84,7 @@ class Source:
         """
         if self.port in CALL_PORTS and isinstance(module, torch.jit.ScriptModule):
             raise Unobservable(
-                "is a ScriptModule, which runs outside of Python; observe one before"
+                "is a ScriptModule, which runs outside of Python; observe a module before it"
             )
         if self.port in CALL_PORTS and has_no_forward(module):
             if next(module.children(), None) is None:
@@ -99,7 +99,7 @@ class Source:
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
         if self.port == "input_grad" and asks_of_views(module):
             raise Unobservable(
-                "asks whether a tensor is a view (`_is_view`, `_base`), and its input would be one "
+                "tests if a tensor is a view (`_is_view`, `_base`), and its input would be one "
                 "while its gradient is read: read that of the output of the module before it"
             )
         if self.port == "input_grad" and getattr(module, "inplace", False):
@@ -125,7 +125,7 @@ class Source:
 
 
 def input_pick(module: nn.Module, pick: int | str) -> Pick:
-    """The argument of a module's forward that a position or a name means, by both."""
+    """The argument of a module's forward at a position or of a name, as both."""
     parameters = inspect.signature(module.forward).parameters.values()
     names = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if isinstance(pick, int):
@@ -155,13 +155,13 @@ class Place:
 
     def __getattr__(self, name: str) -> Any:
         stock = [k for k, v in vars(Place).items() if isinstance(v, property)]
-        raise AttributeError(f"there is no reduction {name!r}; there are {', '.join(stock)}")
+        raise AttributeError(f"no reduction is named {name!r}; known are {', '.join(stock)}")
 
     def reduce(self, reduction: Callable[..., Reduction]) -> Source:
         """A source that applies a reduction of your own.
 
         Args:
-            reduction: A class that has what `taiyi_fx.Reduction` asks for, a frozen dataclass
+            reduction: A class with the methods of `taiyi_fx.Reduction`, a frozen dataclass
                 whose fields are options of the quantity; or a function that returns one.
 
         Raises:
@@ -302,7 +302,7 @@ def check_reduction(reduction: Any, protocol: type) -> None:
     """
     name = getattr(reduction, "__name__", type(reduction).__name__)
     if not callable(reduction):
-        raise TypeError(f"give the reduction's class, {name}, not one that is made of it")
+        raise TypeError(f"give the reduction's class, {name}, not an instance of it")
     methods = (
         "measure_pair" if protocol is PairReduction else "measure",
         "merge",
@@ -321,7 +321,7 @@ def has_no_forward(module: nn.Module) -> bool:
 
 
 EACH = "each"
-"""Stands for every parameter that a module itself has."""
+"""The name for every parameter that a module itself has."""
 
 input = Place("input")
 output = Place("output")

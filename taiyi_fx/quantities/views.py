@@ -1,4 +1,4 @@
-"""Modules whose forward asks whether a tensor is a view."""
+"""Modules whose forward tests if a tensor is a view."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _QUESTIONS = frozenset(("_is_view", "_base"))
 
 
 def asks_of_views(module: nn.Module) -> bool:
-    """True if the code of a module's forward, or of one of its parts', asks that.
+    """True if the code of a module's forward, or of one of its parts', tests that.
 
-    The gradient of an input is read by a view of it, which takes changes in place to all who know
-    the tensor. Only who asks such a question can tell the two apart.
+    The gradient of an input is read by a view of it, so that a change in place reaches all other
+    names of the tensor. Only such a test can distinguish the two.
     """
     return any(_asks(code) for part in module.modules() for code in _code_of(part))
 

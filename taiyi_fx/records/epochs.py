@@ -34,7 +34,7 @@ class EpochSummary:
         module: The series' module.
         quantity: The quantity's name.
         mode: Of the forwards.
-        count: How many records there were.
+        count: The number of records.
         mean: Of the values.
         std: Their unbiased standard deviation; NaN for a single one.
         min: The smallest.

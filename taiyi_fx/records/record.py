@@ -84,7 +84,7 @@ class NonFiniteSite:
         module: The module, with its call.
         place: ``"input"``, ``"output"``, or for gradients, whose order is that of backward,
             ``"output_grad"``.
-        count: How many elements are not finite there.
+        count: The number of elements that are not finite there.
         is_overflow: True for a gradient under a `torch.amp.GradScaler` in a step where no other
             value is NaN or Inf: the scaler then skips the step and lowers its scale.
     """
@@ -280,7 +280,7 @@ class Records(Sequence[Record]):
             known = {r.quantity for r in self.select(mode=mode)} - {quantity}
             hint = suggestion(quantity, sorted(known))
             why = " (there are tensors: see .tensors)" if len(selected) else ""
-            raise LookupError(f"no number of {quantity!r} in {mode}{why}.{hint}")
+            raise LookupError(f"there are no numbers of {quantity!r} in {mode}{why}.{hint}")
         modules, steps, values = zip(*found, strict=True)
         rows = {module: row for row, module in enumerate(dict.fromkeys(modules))}
         return grid(list(rows), [rows[module] for module in modules], steps, values)
@@ -301,7 +301,8 @@ class Records(Sequence[Record]):
         if not found:
             known = {r.quantity for r in self.select(module, mode=mode)} - {quantity}
             hint = suggestion(quantity, sorted(known))
-            raise LookupError(f"no tensor of {quantity!r} of {module!r} in {mode}.{hint}")
+            text = f"there are no tensors of {quantity!r} of {module!r} in {mode}.{hint}"
+            raise LookupError(text)
         return found
 
     def to_columns(self) -> dict[str, list[Any]]:

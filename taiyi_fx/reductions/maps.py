@@ -57,8 +57,8 @@ class Maps:
         x, y = a[0], b[0]
         if x.shape[1:] != y.shape[1:]:
             raise ValueError(
-                f"samples of the sizes {tuple(x.shape[1:])} and {tuple(y.shape[1:])} make no "
-                "one picture"
+                f"samples of the sizes {tuple(x.shape[1:])} and {tuple(y.shape[1:])} do not "
+                "fit in one picture"
             )
         return (torch.cat([x, y])[: self.samples],)
 

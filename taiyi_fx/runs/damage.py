@@ -4,8 +4,7 @@ Between a file and a number lie SQLite or pyarrow, JSON, numpy and this package,
 has errors of its own for data that are not what they should be. Checking each cell before each use
 would fill the readers with tests, of which some would be forgotten. So a source does two things. It
 runs each of its methods within `reading`, which turns any failure into one that names the file. And
-it passes rows through `checked`: a cell of a wrong type fails there, and not later in the code that
-was given it.
+it passes rows through `checked`: a cell of a wrong type fails there, and not later in other code.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def reading(place: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (Changed, FileExistsError, ImportError, MemoryError):  # none of them is of a damage
+    except (Changed, FileExistsError, ImportError, MemoryError):  # none of them means damage
         raise
     except Exception as error:
         # A message has the path as its repr has it, without the quotes.
@@ -86,7 +85,7 @@ def damaged(file: Path, error: Exception) -> ValueError | TimeoutError:
     if str(error) == "interrupted":
         return TimeoutError(f"{str(file)!r}: a query took too long and was stopped")
     kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
-    return ValueError(f"{str(file)!r} is damaged, or no run: {kind}{error}")
+    return ValueError(f"{str(file)!r} is damaged, or is not a run: {kind}{error}")
 
 
 def checked(row: Row) -> Row:

@@ -1,4 +1,4 @@
-"""Journals beside a run's SQLite file, which are looked at before SQLite opens them."""
+"""Journals beside a run's SQLite file, which are checked before SQLite opens them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def refuse_super_journal(file: Path) -> None:
 
     The journal of a transaction over several databases ends with the name of a super-journal, which
     may be any file of the system, and which SQLite deletes when the last of its journals is rolled
-    back. A run is one database, so that such a journal is none of ours. taiyi_fx itself leaves no
-    rollback journals at all, but older versions of it did where they were killed.
+    back. A run is one database, so such a journal is not a run's. taiyi_fx leaves no rollback
+    journals at all, but older versions of it did when they were killed.
 
     Raises:
-        ValueError: There is a journal with the name of another one, or one that is no file.
+        ValueError: The journal names another one, or is not a file.
     """
     journal = journal_of(file)
     try:
@@ -32,13 +32,13 @@ def refuse_super_journal(file: Path) -> None:
         return
     if data is None:
         if journal.exists() or journal.is_symlink():
-            raise ValueError(f"{str(journal)!r} is no file: a run has no such journal")
+            raise ValueError(f"{str(journal)!r} is not a file, as the journal of a run is")
         return
     with data:
         size = data.seek(0, 2)
         data.seek(max(size - len(_MAGIC), 0))
         if data.read() == _MAGIC:
             raise ValueError(
-                f"{str(journal)!r} is no journal of a run: it names another file, which would be "
-                "deleted. Whoever made it may mean harm"
+                f"{str(journal)!r} is not the journal of a run: it names another file, which "
+                "would be deleted. It may have been made to do harm"
             )

@@ -1,4 +1,4 @@
-"""A run's numbers as columns, beside their rows: what a closed run is read from.
+"""A run's numbers as columns, beside their rows: a closed run is read from these.
 
 SQLite gives Python one number at a time, which takes half a microsecond for each; for ten million a
 reader waits. So a run that ends keeps its numbers once more, series by series: their rows, steps
@@ -7,7 +7,7 @@ values as bytes. That takes half the room of an index by which SQL would find th
 for SQL; whatever changes one of them empties the columns, and numbers are read from rows again.
 
 Each row of the columns ends in a checksum of all that is in it, so that a changed bit of a closed
-run is told and not shown as a number.
+run is reported as damage and not shown as a number.
 
 Columns are made for a million rows at a time, so that neither making nor reading them needs the
 memory of a whole run. Rows after the last columns, as of a run that goes on, are read as rows.
@@ -47,7 +47,7 @@ TRIGGERS = [
     "CREATE TRIGGER point_updated AFTER UPDATE ON point BEGIN DELETE FROM packed; END",
     "CREATE TRIGGER point_deleted AFTER DELETE ON point BEGIN DELETE FROM packed; END",
 ]
-"""Rows that somebody changes by SQL count: the columns are emptied."""
+"""Triggers that empty the columns when a row is changed by SQL."""
 
 _ROW = [
     ("rowid", np.int64),
@@ -113,7 +113,7 @@ def make_columns(db: sqlite3.Connection) -> None:
 
 
 def _pack(db: sqlite3.Connection, begin: int, last: int) -> None:
-    """Makes the columns of the rows after one, up to another."""
+    """Makes the columns of the rows after ``begin``, up to ``last``."""
     within = "FROM point WHERE rowid > ? AND rowid <= ?"
     columns = ", ".join(name for name, _ in _ROW)
     # As float64 numpy takes None, which is NULL, for NaN, and digits for their number.
@@ -204,7 +204,7 @@ def _little(values: NDArray[Any], kind: Any) -> bytes:
 
 
 def columns_of(db: sqlite3.Connection, series: int) -> list[Columns]:
-    """What is in columns of one series."""
+    """The columns of one series."""
     if not _has_columns(db):
         return []
     text = f"SELECT {_COLUMNS} FROM packed WHERE series = ? ORDER BY first"
@@ -214,7 +214,7 @@ def columns_of(db: sqlite3.Connection, series: int) -> list[Columns]:
 def points_of(
     db: sqlite3.Connection, series: Sequence[int] | None = None, after: int = 0
 ) -> Iterator[tuple[Points, int]]:
-    """What is in columns of some series, or of all, in the order of rows.
+    """The numbers in columns of some series, or of all, in the order of rows.
 
     Args:
         db: The run's file.
@@ -222,7 +222,7 @@ def points_of(
         after: Rows up to this one are left out.
 
     Yields:
-        Numbers, and the last row that they may have.
+        Numbers, and the last row that they may belong to.
     """
     if not _has_columns(db):
         return
@@ -234,7 +234,7 @@ def points_of(
 
 
 def spans_of(db: sqlite3.Connection) -> list[tuple[int, Span]]:
-    """How many numbers of each series are in columns, with their first and last step."""
+    """The count of numbers in columns of each series, with their first and last step."""
     if not _has_columns(db):
         return []
     text = (

@@ -1,4 +1,4 @@
-"""A run to look at: curves, grids, tensors, tables."""
+"""A run's data: curves, grids, tensors, tables."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ class Run:
             module: The module's name, ``""`` for the model itself and what was logged.
             quantity: The quantity's name in records.
             mode: Of the forwards.
-            call: Which call of the module in a forward; ``"fc@1"`` as a name says the same.
+            call: The number of the module's call in a forward; ``"fc@1"`` as a name says the same.
 
         Raises:
-            LookupError: It is not there, or holds tensors.
+            LookupError: There is no such series, or it holds tensors.
         """
         found = self._find(module, quantity, mode, call)
         curve = self.source.curve(found)
@@ -154,10 +154,10 @@ class Run:
             module: The module's name.
             quantity: The quantity's name in records.
             mode: Of the forwards.
-            call: Which call of the module in a forward.
+            call: The number of the module's call in a forward.
 
         Raises:
-            LookupError: It is not there, or holds numbers.
+            LookupError: There is no such series, or it holds numbers.
         """
         found = self._find(module, quantity, mode, call)
         arrays = self.source.arrays(found)
@@ -177,7 +177,7 @@ class Run:
         if points is None or not len(points.step):
             known = dict.fromkeys(from_text(s.quantity) for s in every if s.id not in asked)
             hint = suggestion(quantity, list(known))
-            raise LookupError(f"no number of {quantity!r} in {mode}.{hint}")
+            raise LookupError(f"there are no numbers of {quantity!r} in {mode}.{hint}")
         ids, first, place = np.unique(points.series, return_index=True, return_inverse=True)
         order = np.argsort(first)
         names = [asked[i].name for i in ids[order].tolist()]

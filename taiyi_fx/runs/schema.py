@@ -59,7 +59,7 @@ CREATE VIEW points AS
             WHEN p.value = -9e999 THEN '-Inf' END AS flag
     FROM point p JOIN series s ON s.id = p.series;
 """
-"""A NaN is NULL in SQLite; the view says so. An integer beyond 64 bits stands as its digits."""
+"""A NaN is NULL in SQLite; the view says so. An integer beyond 64 bits is stored as its digits."""
 
 
 class Session(NamedTuple):
@@ -102,7 +102,7 @@ class SeriesName(NamedTuple):
 
 
 class StoredSeries(NamedTuple):
-    """A series as it stands in a file, with its name in tables."""
+    """A series as a file has it, with its name in tables."""
 
     id: int
     module: str
@@ -139,10 +139,10 @@ def as_bytes(x: NDArray[Any]) -> bytes:
 
 
 def as_array(data: bytes, dtype: str, shape: Sequence[int]) -> NDArray[Any]:
-    """The tensor that `as_bytes` was given, in memory of its own."""
+    """The tensor behind the bytes of `as_bytes`, in memory of its own."""
     kind = np.dtype(dtype).newbyteorder("<")
     if kind.kind not in "biufc":
-        raise ValueError(f"{dtype!r} is no type of a tensor")
+        raise ValueError(f"{dtype!r} is not the type of a tensor")
     return np.frombuffer(data, kind).astype(dtype).reshape(as_shape(shape))
 
 
@@ -150,12 +150,12 @@ def as_shape(sizes: Sequence[int]) -> tuple[int, ...]:
     """The shape of a tensor, of whole numbers from 0.
 
     Raises:
-        TypeError: A size is no whole number.
+        TypeError: A size is not a whole number.
         ValueError: A size is negative.
     """
     shape = tuple(map(operator.index, sizes))
     if min(shape, default=0) < 0:
-        raise ValueError(f"{shape} is no shape of a tensor")
+        raise ValueError(f"{shape} is not the shape of a tensor")
     return shape
 
 
@@ -169,7 +169,7 @@ def to_text(name: str) -> str:
 
 
 def from_text(text: str) -> str:
-    """The name that `to_text` was given."""
+    """The name behind a text of `to_text`."""
     return _ESCAPE.sub(_escaped, text)
 
 

@@ -46,7 +46,7 @@ class Slice(NamedTuple):
 
 
 class Changed(Exception):
-    """Numbers that were read are no longer there: the run was resumed before its end."""
+    """Numbers that were read no longer exist: the run was resumed before its end."""
 
 
 class Curve(NamedTuple):

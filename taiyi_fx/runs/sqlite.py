@@ -46,9 +46,9 @@ _SLICE = 500_000
 """Numbers in a slice: some 20 MB."""
 
 _LIMIT_SECONDS = 300.0
-"""The time after which a query is stopped: in a file of someone else's it may have no end."""
+"""The time after which a query is stopped: a file made to do harm may have one without end."""
 _STEPS_BETWEEN_CHECKS = 1_000_000
-"""Instructions of SQLite's machine between two looks at the clock: some ten milliseconds."""
+"""Instructions of SQLite's virtual machine between checks of the time: some ten milliseconds."""
 
 _TRIES = 20
 _LOG_HEAD = 32
@@ -65,7 +65,7 @@ class SqliteSource:
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It is damaged, of a newer taiyi_fx, or no run.
+        ValueError: It is damaged, of a newer taiyi_fx, or not a run.
     """
 
     def __init__(self, file: Path) -> None:
@@ -77,7 +77,7 @@ class SqliteSource:
         try:
             with reading(file):
                 if is_new(self._db, file):
-                    raise ValueError(f"{str(file)!r} is empty: its run ended before it began")
+                    raise ValueError(f"{str(file)!r} is empty: its run ended before it wrote")
                 verify(self._db, file)
         except BaseException:
             self.close()
@@ -260,12 +260,12 @@ class SqliteSource:
             if self._generation() == before:
                 refuse_super_journal(copy)
                 return _opened(copy.as_uri())
-        raise TimeoutError(f"{str(self._file)!r} changes while it is copied, to be read: try again")
+        raise TimeoutError(f"{str(self._file)!r} changed while it was copied to be read: try again")
 
     def _generation(self) -> tuple[Any, ...]:
-        """A mark that changes when a copy of the file and then of its log may not fit together.
+        """A mark that changes when a copy of the file and a later one of its log may not match.
 
-        A log that keeps its head only grows, and what is moved from it to the file is also in it.
+        A log that keeps its head only grows, and data moved from it to the file stay in it.
         """
         log = self._file.with_name(f"{self._file.name}-wal")
         head = b""
@@ -291,7 +291,7 @@ def is_new(db: sqlite3.Connection, file: Path) -> bool:
     """True if a file has no tables yet.
 
     Raises:
-        ValueError: It is damaged, or no SQLite file.
+        ValueError: It is damaged, or not a SQLite file.
     """
     try:
         return db.execute("SELECT 1 FROM sqlite_master").fetchone() is None
@@ -300,21 +300,21 @@ def is_new(db: sqlite3.Connection, file: Path) -> bool:
 
 
 def verify(db: sqlite3.Connection, file: Path) -> None:
-    """Raises where a file holds no run that this version reads.
+    """Raises unless a file holds a run that this version can read.
 
     Raises:
-        ValueError: It is of a newer taiyi_fx, or no run.
+        ValueError: It is of a newer taiyi_fx, or not a run.
     """
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
-        raise ValueError(f"{str(file)!r} is a SQLite file, but no run of taiyi_fx")
+        raise ValueError(f"{str(file)!r} is a SQLite file, but not a run of taiyi_fx")
     if version > VERSION:
         raise ValueError(newer(file, version))
     kinds = dict(db.execute("SELECT name, type FROM sqlite_master"))
     for name in (*_TABLES, *(kinds.keys() & {PACKED})):
         if kinds.get(name) != "table":
-            raise ValueError(f"{str(file)!r} is damaged: {name!r} is no table")
+            raise ValueError(f"{str(file)!r} is damaged: {name!r} is not a table")
 
 
 def stored_series(db: sqlite3.Connection) -> list[StoredSeries]:
@@ -335,7 +335,7 @@ def is_without_health(db: sqlite3.Connection) -> bool:
 
 def _opened(address: str) -> sqlite3.Connection:
     db = sqlite3.connect(address, uri=True, check_same_thread=False)
-    db.execute("PRAGMA trusted_schema = OFF")  # what a file says must not call functions
+    db.execute("PRAGMA trusted_schema = OFF")  # SQL in the file must not call functions
     return db
 
 

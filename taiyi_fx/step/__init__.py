@@ -1,1 +1,1 @@
-"""One tracked step: what is due, what was read, what is computed of it, and its records."""
+"""One tracked step: due work, readings, computed values, and records."""

@@ -41,7 +41,7 @@ class Job:
 
     @property
     def is_done(self) -> bool:
-        """True if the outcome is there; also in a forked process, where it will never come."""
+        """True if the outcome has come; also in a forked process, where it will never come."""
         return self._is_lost or self._future.done()
 
     def outcome(self) -> Outcome:
@@ -97,7 +97,7 @@ def _submitted(
 ) -> Future[Outcome]:
     try:
         return _thread().submit(_after, arrival, run, step, works)
-    except RuntimeError:  # the interpreter is ending, and takes no more for its threads
+    except RuntimeError:  # the interpreter is ending, and accepts no more work for its threads
         future: Future[Outcome] = Future()
         future.set_result(_after(arrival, run, step, works))
         return future
@@ -117,7 +117,7 @@ def _after(
 def _on_host(works: Sequence[Work]) -> tuple[list[Work], list[torch.Event]]:
     """The work with its states on their way to the host, and the events of their arrival.
 
-    On the device a decomposition would stand in the way of the next step.
+    On the device a decomposition would delay the next step.
     """
     if all(part.is_cpu for state in _states(works) for part in state):
         return list(works), []

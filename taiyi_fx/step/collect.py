@@ -25,7 +25,7 @@ from taiyi_fx.step.work import Work, works_of
 
 @dataclass
 class TrackedStep:
-    """A tracked step whose records are not all there yet.
+    """A tracked step whose records are not complete yet.
 
     Attributes:
         step: Its number.
@@ -33,7 +33,7 @@ class TrackedStep:
         costly: The job in the background; None if there is none.
         order: The place of each series among the step's records.
         sites: The sites that counted NaN and Inf, until they are reported.
-        found: What they counted first, with the events of it, once it is known.
+        found: The first site that counted any, with its events, once that is known.
         may_overflow: True if a scaler skips the step where gradients are not finite.
         failures: The failures so far, by series.
     """
@@ -101,7 +101,7 @@ class Collector:
         self.join: Join | None = None
 
     def clear(self) -> None:
-        """Forgets the readings kept for quantities that span steps."""
+        """Drops the readings kept for quantities that span steps."""
         self._prompt.clear()
         self._costly.clear()
 
@@ -119,15 +119,15 @@ class Collector:
         Call under `torch.no_grad()`.
 
         Args:
-            due: What is due.
+            due: The due work.
             step: The step.
             scale: The factor of its gradients.
             logged: Numbers of the user's own.
-            unread: Why this step's forwards were not read as they should, for values that are
-                missing; None if they were.
+            unread: The reason why this step's forwards were not read, for the values that are
+                missing; None if they were read.
 
         Raises:
-            Exception: Whatever a quantity raised, if strict.
+            Exception: Any that a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
         members = None if self.join is None else self.join.ranks.members

@@ -42,7 +42,7 @@ class DueTable:
     ) -> None:
         self._subscriptions = subscriptions
         self._modules = modules
-        # Many quantities share few schedules: each is asked once a step.
+        # Many quantities share few schedules: each is evaluated once a step.
         every = dict.fromkeys(s.schedules for s in subscriptions)
         self._last_due = {schedules: last_due(schedules) for schedules in every}
         self._made: dict[tuple[bool | None, ...], DueWork] = {}

@@ -20,8 +20,8 @@ from taiyi_fx.step.vectorized import in_batches
 from taiyi_fx.step.work import Statistic, Work
 
 _LARGE = 2**14
-"""Statistics of more numbers than this take longer than the calls that a batch saves, and would be
-copied."""
+"""The size above which statistics are not batched: copying them takes longer than the calls that a
+batch saves."""
 
 
 class Finished:
@@ -51,7 +51,7 @@ class Evaluator:
         self._previous: dict[tuple[Subscription, Mode, int, str], list[Any]] = {}
 
     def clear(self) -> None:
-        """Forgets earlier steps."""
+        """Drops the readings of earlier steps."""
         self._windows.clear()
         self._previous.clear()
 
@@ -61,7 +61,7 @@ class Evaluator:
         Call under `torch.no_grad()`.
 
         Raises:
-            Exception: Whatever a quantity raised, if strict.
+            Exception: Any that a quantity raised, if strict.
         """
         outcome, columns = Outcome(), list(also)
         if works:
@@ -83,7 +83,7 @@ class Evaluator:
         """Computes all work and waits for the values.
 
         Raises:
-            Exception: Whatever a quantity raised, if strict.
+            Exception: Any that a quantity raised, if strict.
         """
         return self.start(step, works).outcome()
 
@@ -137,7 +137,7 @@ class Evaluator:
         window.append({k: v for k, v in inputs.items() if sources[k].port in CALL_PORTS})
         if not work.is_emitted:
             return inputs
-        del self._windows[key]  # whatever comes of it, the next is new
+        del self._windows[key]  # even if the computation fails, the next window is new
         joined = {name: _stack([step[name] for step in window]) for name in window[0]}
         return {**inputs, **joined}
 

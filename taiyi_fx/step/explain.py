@@ -23,7 +23,7 @@ class Known:
 
     Attributes:
         modules: The model's, by name.
-        subscriptions: The quantities that are asked for.
+        subscriptions: The configured quantities.
         records: The records so far.
         missing: The reason for each value that was missing when last due.
         next_step: The step to come.
@@ -37,7 +37,7 @@ class Known:
 
 
 def explain(module: str, quantity: str, known: Known) -> str:
-    """A text on a series: its last value, why there is none, or that it is not asked for.
+    """A text on a series: its last value, why there is none, or that it is not configured.
 
     Raises:
         LookupError: There is no such module or quantity.
@@ -71,7 +71,7 @@ def _of_series(module: str, asked: Subscription, known: Known) -> str:
     then = f"it is next due at step {due}" if due is not None else "it is not due any more"
     then = f"on {', '.join(map(str, asked.schedules))} {then}"
     if why is not None:
-        return f"{shown}: when last due there was none: {why}; {last}; {then}"
+        return f"{shown}: it had none when it was last due: {why}; {last}; {then}"
     return f"{shown}: {last}; {then}"
 
 
@@ -93,7 +93,7 @@ def _not_asked(name: str, quantity: str, here: Sequence[Subscription], known: Kn
     if found is None:
         labels = [*dict.fromkeys(s.label for s in here), *quantity_names()]
         raise LookupError(f"no quantity is named {quantity!r}.{suggestion(quantity, labels)}")
-    text = f"{quantity} is not asked of {name or 'the model'!r}: no key of the configuration does"
+    text = f"{quantity} is not configured for {name or 'the model'!r}: no key there lists it"
     try:
         if name in known.modules:
             found.for_each(known.modules[name], {})

@@ -1,4 +1,4 @@
-"""Tensors on their way to the host: one copy from each device, that nobody waits for."""
+"""Asynchronous copies of tensors to the host, one from each device."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Copies:
-    """Tensors of any device as they arrive on the host, by one copy from each device."""
+    """Copies of tensors to the host, one copy for all tensors of a device."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self._tensors = list(tensors)
@@ -30,7 +30,7 @@ class Copies:
         for copy, indices in self._sent:
             for i, part in zip(indices, _parts(copy), strict=True):
                 self._tensors[i] = part
-        self._sent = []  # only now: after an interrupt they are taken once more
+        self._sent = []  # only now: after an interrupt they are needed again
         return self._tensors
 
 
@@ -67,7 +67,7 @@ def _parts(copy: _Copy) -> Iterator[Tensor]:
         piece = copy.joined[start : start + like.numel()].reshape(like.shape)
         start += like.numel()
         if original.is_complex():
-            # Of a copy: in the joined vector it may lie where no complex number can.
+            # A copy: its offset in the joined vector may not be aligned for complex numbers.
             piece = torch.view_as_complex(piece.clone())
         yield piece.to(original.dtype)
 

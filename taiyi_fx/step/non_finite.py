@@ -30,7 +30,7 @@ class CountingSites:
     """All sites that count NaN and Inf.
 
     Args:
-        works: The calls that a step asks for.
+        works: The calls due at a step.
         table: The statistics of readings at calls.
     """
 
@@ -51,7 +51,7 @@ class CountingSites:
 
 
 def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[NonFiniteSite]:
-    """The first site among values, then the first among gradients, of what was counted.
+    """The first site among values, then the first among gradients, with counts above zero.
 
     Args:
         sites: The sites that counted.

@@ -36,7 +36,7 @@ class ReadingUnavailable(NoValue):
     """A reading is not available; the message says why.
 
     Attributes:
-        seen: True if a forward passed the site all the same.
+        seen: True if a forward passed the site nevertheless.
     """
 
     def __init__(self, why: str, *, seen: bool = False) -> None:
@@ -67,7 +67,7 @@ class ParameterReadings(NamedTuple):
         found: list[Any] = [look_up(name) for look_up, name in self.lookups]
         try:
             found[self.first_gradient :] = [x.grad for x in found[self.first_gradient :]]
-        except AttributeError:  # of None: it is no own parameter
+        except AttributeError:  # of None: it is not an own parameter
             return None
         is_usual = _OWN.issuperset(map(type, found))
         return found if is_usual and {x.layout for x in found} == {torch.strided} else None
@@ -125,7 +125,7 @@ class ParameterStatistics:
         """The statistic of one module.
 
         Raises:
-            Exception: Whatever went wrong.
+            Exception: The error of the measurement.
         """
         if (vectors := self.vectors_with(key)) is not None:
             state, rows = vectors
@@ -152,7 +152,7 @@ class ParameterStatistics:
             if not held:
                 raise ReadingUnavailable("other ranks hold the tensor")
             return held
-        except Exception as error:  # noqa: BLE001 - raised when the value is asked for
+        except Exception as error:  # noqa: BLE001 - raised when the value is needed
             self._found[key] = error.with_traceback(None)
             return ()
 

@@ -1,9 +1,10 @@
 """Plans of due steps that read the same as the one before: values from vectors, no slots.
 
 A step's statistics are a few vectors: those that were measured together when backward ended, those
-of parameters, and one of the numbers that single slots hold. Where each quantity finds its own in
-them is looked up once, and kept while the same is measured together. Whatever is different in one
-group of calls (no gradient came, a reading failed) leaves that group to the slower way by slots.
+of parameters, and one of the numbers that single slots hold. The positions of each quantity's
+statistics in them are looked up once, and kept while the same tensors are measured together. If
+anything is different in a group of calls (no gradient came, a reading failed), that group is
+computed from slots, which takes longer.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Pool(NamedTuple):
     """The places of all numbers of one reduction that a plan takes.
 
     Attributes:
-        reading: One of those that left them.
+        reading: One of the readings behind them.
         vectors: The indices of the measured vectors that they are in.
         within: The slots whose statistics these are.
         parameters: The rows of parameters that they are in; None if none of them are.
@@ -56,7 +57,7 @@ class Pool(NamedTuple):
     def states(
         self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
     ) -> list[tuple[Tensor, ...]] | None:
-        """The statistics of each group, as vectors; None if something is different in this step.
+        """The statistics of each group, as vectors; None if this step does not fit.
 
         Args:
             measured: The statistics that were measured together.
@@ -65,7 +66,7 @@ class Pool(NamedTuple):
         """
         try:
             return self._states(measured, folded, statistics)
-        except Exception:  # noqa: BLE001 - whose it is shows when each is computed alone
+        except Exception:  # noqa: BLE001 - computing each alone shows which one failed
             return None
 
     def _states(
@@ -93,7 +94,7 @@ def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor:
     if not any(isinstance(piece, Tensor) or isinstance(piece[0], Tensor) for piece in pieces):
         flat = list(itertools.chain.from_iterable(pieces))
         code, kind = ("q", torch.int64) if isinstance(flat[0], int) else ("d", torch.float64)
-        # What is not in the caches takes longest: this goes through the least of torch.
+        # Cache misses take most of the time, and this runs the least of torch's code.
         return torch.frombuffer(array(code, [flat[i] for i in order]), dtype=kind)
     every = [p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces]
     joined = torch.cat(every)
@@ -117,7 +118,7 @@ class Group(NamedTuple):
     def columns(
         self, step: int, pools: Sequence[Sequence[tuple[Tensor, ...]] | None], scale: Scale
     ) -> list[Column] | None:
-        """Its values; None if something is different in this step."""
+        """Its values; None if this step does not fit."""
         asked = self.works[0].asked
         inputs: dict[str, Any] = {}
         try:
@@ -128,18 +129,18 @@ class Group(NamedTuple):
                 inputs[name] = finished(reading, states[share], scale.factor(reading))
             computed = asked.quantity.compute(**inputs, **asked.arguments)
             return columns_of_many(computed, step, self.works, self.series)
-        except Exception:  # noqa: BLE001 - whose it is shows when each is computed alone
+        except Exception:  # noqa: BLE001 - computing each alone shows which one failed
             return None
 
 
 class Plan(NamedTuple):
-    """The values to compute from vectors, valid as long as the same is measured together.
+    """The values to compute from vectors, valid as long as the same tensors are measured together.
 
     Attributes:
         alike: The slots that were measured together.
         places: All calls.
         pools: The places of their numbers.
-        groups: The calls computed from vectors; None until the same was seen twice.
+        groups: The calls computed from vectors; None until the same step was seen twice.
         rest: The other calls.
         needs_slots: True if one of these needs a statistic that is in a vector.
     """
@@ -152,13 +153,13 @@ class Plan(NamedTuple):
     needs_slots: bool
 
     def fits(self, alike: list[Alike], places: list[Work]) -> bool:
-        """True if a step has the same calls, and measured the same together."""
+        """True if a step has the same calls, and measured the same tensors together."""
         is_same = self.places is places and len(alike) == len(self.alike)
         return is_same and all(map(operator.is_, alike, self.alike))
 
 
 class Planner:
-    """Makes plans for what is due again and again.
+    """Makes plans for combinations of work that are due repeatedly.
 
     Args:
         table: The statistics of readings at calls.
@@ -177,7 +178,7 @@ class Planner:
         measured = self._held.measured
         plan = self._plan(due, places, statistics)
         folded: set[Slot] = set()
-        if measured:  # what was folded besides has to be merged
+        if measured:  # other folded states have to be merged with it
             touched = self._table.board.touched.values()
             folded = {s for s in touched if s.found is not None or s.failure is not None}
         pools = [pool.states(measured, folded, statistics) for pool in plan.pools]
@@ -191,7 +192,7 @@ class Planner:
                 columns += found
         if missed:
             self._misses[due] += 1
-            if self._misses[due].bit_count() == 1:  # after 1, 2, 4, 8, ... misses it is made anew
+            if self._misses[due].bit_count() == 1:  # after 1, 2, 4, 8, ... misses a new one is made
                 del self._plans[due]
         if missed or plan.needs_slots:
             self._held.settle()
@@ -229,7 +230,7 @@ class _Sources:
         self._at: dict[Slot, tuple[int, int] | None] = {}
         for i, some in enumerate(measured):
             for row, slots in enumerate(some.of.slots):
-                for slot in slots:  # what comes twice has to be merged
+                for slot in slots:  # slots that occur twice have to be merged
                     self._at[slot] = None if slot in self._at else (i, row)
         self._shares: dict[Any, list[list[tuple[Work, Reading]]]] = {}
 

@@ -24,9 +24,9 @@ _SHOWN = 10
 class StepQueue:
     """Makes records of steps as these become complete.
 
-    An interrupt may come at any instruction, and loses and doubles no record: whatever is under way
-    is kept until all of it took effect, and finished before anything else begins. What of it had
-    taken effect is told by what stands last in each list that it was added to.
+    An interrupt may come at any instruction, and neither loses nor doubles a record: an operation
+    under way is kept until all of it took effect, and is finished before another begins. The last
+    item of each list shows if that part of it had taken effect.
 
     Args:
         epochs: Accumulates the statistics of epochs.
@@ -44,26 +44,26 @@ class StepQueue:
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
         self._writers = writers
-        # Replaced at once: the steps that wait, and the user's own numbers that wait for one.
+        # The waiting steps, and the user's numbers that wait for a step: replaced as one object.
         self._waiting: tuple[list[TrackedStep], list[Column]] = [], []
         self._events: list[Event] = []
         self._begun: _Recording | Batch | None = None
 
     @property
     def logged(self) -> Sequence[Column]:
-        """The numbers of the user's own that no step has taken along."""
+        """The user's own numbers that belong to no step yet."""
         return self._waiting[1]
 
     def log(self, column: Column) -> None:
-        """Takes a number of the user's own, for the next step that is put."""
+        """Adds a number of the user's, for the next step."""
         self._waiting[1].append(column)
 
     def put(self, step: TrackedStep, logged: int = 0) -> None:
-        """Takes a step that may not be complete yet.
+        """Adds a step that may not be complete yet.
 
         Args:
             step: The step.
-            logged: How many of the user's own numbers it takes along, or leaves to another rank.
+            logged: The count of the user's numbers that belong to it, here or on another rank.
         """
         steps, columns = self._waiting
         self._waiting = [*steps, step], columns[logged:]
@@ -71,7 +71,7 @@ class StepQueue:
             self._report_non_finite(waiting)
 
     def drop(self, step: int) -> None:
-        """Forgets a step that is not recorded yet: something failed in the middle of it."""
+        """Drops a step that is not recorded yet: something failed in the middle of it."""
         self._begun = None
         self._waiting = [waiting for waiting in self._waiting[0] if waiting.step != step], []
 
@@ -79,7 +79,7 @@ class StepQueue:
         """Records the steps that are complete, in their order; or waits for all of them.
 
         Raises:
-            Exception: What a quantity raised, if strict.
+            Exception: Any that a quantity raised, if strict.
         """
         self._finish()
         while self._waiting[0]:
@@ -90,7 +90,7 @@ class StepQueue:
             self._finish()
 
     def report(self, step: int, failures: Mapping[Series, str]) -> None:
-        """Warns of missing values at a step, each time the reason is a new one."""
+        """Warns of missing values at a step whose reason is a new one."""
         news: list[str] = []
         for (module, label), text in failures.items():
             if self.missing.get((module, label)) != text:
@@ -132,7 +132,7 @@ class StepQueue:
         warn_of(self._writers.pop_errors())
 
     def clear(self) -> None:
-        """Forgets all that was recorded."""
+        """Drops all records."""
         self.records.clear()
         self.non_finite.clear()
         self._epochs.clear()
@@ -155,7 +155,7 @@ class StepQueue:
         step.sites = None
 
     def _recording(self, step: TrackedStep) -> _Recording:
-        """What is made of a step that is complete, or waited for."""
+        """The outcome of a step as a recording; waits if it is not complete."""
         self._report_non_finite(step)
         outcomes: list[Outcome] = []
         error = None
@@ -176,10 +176,10 @@ class StepQueue:
         return _Recording(step, outcomes, found, batch, error)
 
     def _finish(self) -> None:
-        """Ends what was begun, perhaps before an interrupt: each part of it takes effect once.
+        """Finishes a recording that was begun, perhaps before an interrupt, each part once.
 
         Raises:
-            Exception: What a quantity raised, if strict.
+            Exception: Any that a quantity raised, if strict.
         """
         begun = self._begun
         if isinstance(begun, _Recording):
@@ -229,7 +229,7 @@ class _Recording(NamedTuple):
         outcomes: Its outcomes.
         found: The series that have values.
         batch: The values.
-        error: What a quantity raised, if strict.
+        error: The error of a quantity, if strict.
     """
 
     step: TrackedStep

@@ -103,7 +103,7 @@ class Statistics:
 
         Raises:
             ReadingUnavailable: One of them is not available.
-            Exception: Whatever the reading raised when it was made.
+            Exception: The error of the reading when it was made.
         """
         asked, mode, call = work.asked, work.mode, work.call
         found: dict[str, Statistic] = {}
@@ -122,7 +122,7 @@ class Statistics:
         """The statistic of a module's parameters or buffers.
 
         Raises:
-            Exception: Whatever went wrong.
+            Exception: The error of the measurement.
         """
         state = self.parameters.of((module, reading))
         return Statistic(reading, state, self.scale.factor(reading))

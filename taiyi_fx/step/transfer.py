@@ -45,7 +45,7 @@ class Outcome:
         blocks: Numbers, each block with the series that they are of, without their suffix.
         records: The other values, likewise.
         failures: The errors to warn of, by series.
-        reasons: The reasons for values that are rightly missing, by series.
+        reasons: The reasons for values that are missing as they should be, by series.
     """
 
     blocks: list[tuple[tuple[Series, ...], Block]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Transfer:
-    """An outcome whose values are on their way to the host.
+    """An outcome whose values are being copied to the host.
 
     Args:
         outcome: The outcome, without its values.
@@ -86,7 +86,7 @@ class Transfer:
     def outcome(self) -> Outcome:
         """The outcome, with its values; waits for them."""
         if self._whole is None:
-            self._whole = self._with_values()  # made beside: an interrupt doubles none of them
+            self._whole = self._with_values()  # assigned at once: an interrupt doubles none of them
         self._columns = ()
         return self._whole
 

@@ -1,4 +1,4 @@
-"""Batches of items of one kind, each done by one call; the others are left to be done alone."""
+"""Batches of items of one kind, each batch in one call; other items are left."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def in_batches(
     *,
     fewest: int = 2,
 ) -> tuple[list[tuple[list[T], R]], list[T]]:
-    """Batches of items of one kind, each with what was made of it, and the items that are left.
+    """Batches of items of one kind, each with its result, and the items that are left.
 
     Args:
         items: Any.
-        kind: The key of items that can be done by one call; None leaves an item.
-        together: Does a batch. Where it raises or returns None, the batch is left: whose fault it
-            is shows when each is done alone.
+        kind: The key of items that one call can compute; None leaves an item.
+        together: Computes a batch. Where it raises or returns None, the batch is left: computing
+            each item alone shows which one failed.
         fewest: Smaller batches are left.
     """
     batches: dict[Hashable, list[T]] = {}
@@ -43,5 +43,5 @@ def in_batches(
 def _attempted(together: Callable[[list[T]], R | None], batch: list[T]) -> R | None:
     try:
         return together(batch)
-    except Exception:  # noqa: BLE001 - reported by name when each is done alone
+    except Exception:  # noqa: BLE001 - reported by name when each is computed alone
         return None

@@ -46,7 +46,7 @@ class Work(NamedTuple):
         asked: The subscription.
         mode: Of the forward.
         call: The number of the module's call in it, from 0.
-        is_emitted: True if a value is due; False if only a window goes on.
+        is_emitted: True if a value is due; False if the step only adds to a window.
         series: Its name in records.
         statistics: One for each parameter of the quantity's function; None if nothing was read.
         weight: The identity of the weight, where the quantity is of a weight's gradient.

@@ -245,7 +245,7 @@ class Chain(nn.Module):
 
     Args:
         *blocks: The blocks, or the names of their classes.
-        output: What a forward returns: the last block's output, alone or beside the first's.
+        output: The kind of result: the last block's output, alone or beside the first's.
     """
 
     def __init__(

@@ -47,7 +47,7 @@ def check_compiled(
 
     Args:
         quantity: The quantity, or the name of one.
-        backend: What compiles.
+        backend: The backend of torch.compile.
         rel: The relative error allowed.
         floor: Takes what was seen and returns the absolute error allowed beside it, as for
             `check_quantity`.

@@ -104,7 +104,7 @@ def assert_faithful(model: nn.Module, batches: Sequence[Any], cfg: Cfg = EVERY_L
     Args:
         model: The model; copies are used, and it stays as it was.
         batches: Its inputs, of two sizes or more: each a tensor, or a tuple of arguments.
-        cfg: What to monitor.
+        cfg: The configuration.
 
     Raises:
         AssertionError: Something differs; says what.

@@ -60,7 +60,7 @@ def check_mergeable(
         tensors: Draws inputs and gradients, for the part that is end to end.
         modules: Draws modules, as for `check_quantity`.
         options: Options of the quantity, or a strategy of them.
-        any_order: Whether parts may be merged in any order. False for what keeps the rows
+        any_order: True if parts may be merged in any order. False for what keeps the rows
             themselves, one behind the other: there only the tree varies.
         max_examples: How many examples are tried of each.
 
@@ -116,13 +116,13 @@ class _Merge:
 
     Attributes:
         source: The name of the quantity's parameter.
-        reduction: What is merged.
+        reduction: The reduction whose states are merged.
         x: The tensor.
         sizes: How many entries of axis 0 each part has.
         order: The order of the parts.
         tree: Which neighbours are merged next, again and again.
-        factor: What a state is scaled by.
-        is_scaled: Whether it is a gradient's, which alone are scaled.
+        factor: The factor that a state is scaled by.
+        is_scaled: True if it is a gradient's, which alone are scaled.
     """
 
     source: str

@@ -17,7 +17,7 @@ class CheckFailure(AssertionError):
     """A check found an example that is wrong.
 
     Attributes:
-        problem: What is wrong, in words.
+        problem: The problem, in words.
         program: A complete Python program that shows it.
     """
 

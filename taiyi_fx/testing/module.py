@@ -98,8 +98,8 @@ class ModuleRecipe:
 
     Attributes:
         kind: The module's class, or a function that returns one.
-        args: What it is called with.
-        options: What it is called with by name.
+        args: The positional arguments of its class.
+        options: The keyword arguments of its class.
         shape: The shape of one sample that fits: an input's without the batch axis.
         below: Inputs are indices below this; None for numbers.
         seed: The seed that its parameters are initialised from.
@@ -192,7 +192,7 @@ def modules(
     chosen = [r for r in _recipes() if not kinds or isinstance(r.make(), kinds)]
     if not chosen:
         names = ", ".join(dict.fromkeys(r.kind.__name__ for r in _recipes()))
-        raise ValueError(f"there is none of these classes; there are {names}")
+        raise ValueError(f"none of these classes is in the kit; it has {names}")
     drawn = st.sampled_from(chosen), st.integers(0, 99), st.sampled_from(dtypes)
     return st.tuples(*drawn).map(lambda d: dataclasses.replace(d[0], seed=d[1], dtype=d[2]))
 

@@ -34,7 +34,7 @@ _IMPORTS = {
     r"assert_faithful\(": "from taiyi_fx.testing import assert_faithful",
     r"make_tensor\(": "from taiyi_fx.testing import make_tensor",
 }
-"""What a program imports, by the names in it."""
+"""The imports of a program, by the names in it."""
 
 
 class Program:

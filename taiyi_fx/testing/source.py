@@ -23,7 +23,7 @@ class Excerpt:
     """The imports and definitions that a program needs to use a function or a class.
 
     Attributes:
-        name: What it is called there.
+        name: Its name there.
         imports: Statements, of one name each.
         definitions: Statements, in the order in which they have to stand.
     """

@@ -17,8 +17,8 @@ class Step:
 
     Attributes:
         sizes: How many samples each of its micro-batches has.
-        is_due: Whether quantities are due at it.
-        grad_scale: What the loss is multiplied with.
+        is_due: True if quantities are due at it.
+        grad_scale: The factor of the loss.
         aside: A forward that must not count, before the first micro-batch: under
             ``torch.no_grad()`` or in evaluation mode, or none.
     """

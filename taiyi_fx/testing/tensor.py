@@ -37,9 +37,9 @@ class TensorRecipe:
 
     Attributes:
         shape: The tensor's shape.
-        kind: What its values are like; see `make_tensor`.
+        kind: The kind of its values; see `make_tensor`.
         seed: Which of such tensors.
-        scale: What all values are multiplied with.
+        scale: The factor of all values.
         dtype: Its type.
         layout: How it lies in memory; see `make_tensor`.
         below: For ``kind="indices"``, what the whole numbers stay below.
@@ -103,7 +103,7 @@ def make_tensor(
             (Cauchy); ``"nan"`` and ``"inf"`` one such value among normal ones; ``"indices"``
             whole numbers from 0, as int64 if no type is given.
         seed: Which of such tensors.
-        scale: What all values are multiplied with.
+        scale: The factor of all values.
         dtype: Its type.
         layout: ``"contiguous"``; ``"transposed"`` the first and last axis swapped in memory;
             ``"strided"`` every second element of a larger tensor; ``"expanded"`` the first entry
@@ -224,9 +224,9 @@ def tensors(
 
     Args:
         shapes: Draws shapes.
-        kinds: What values are like; see `make_tensor`.
+        kinds: The kinds of values; see `make_tensor`.
         dtypes: Their types.
         layouts: How they lie in memory; see `make_tensor`.
-        scales: What they are multiplied with (float16 takes those that it has digits for).
+        scales: Their factors (float16 takes those that it has digits for).
     """
     return _tensors(shapes, kinds, dtypes, layouts, scales)

@@ -20,7 +20,7 @@ from taiyi_fx.testing.steps import Step
 from taiyi_fx.testing.tensor import TensorRecipe, overwrite
 
 Recorded = Mapping[str, Value]
-"""What a step recorded, by suffix; ``""`` is the quantity itself."""
+"""The values of a step, by suffix; ``""`` is the quantity itself."""
 Forward = Callable[..., Any]
 
 
@@ -49,9 +49,9 @@ class Trial:
 
     Attributes:
         layer: The module.
-        steps: What is put through it.
+        steps: The steps that it runs.
         options: The quantity's options.
-        overwrites: Whether the memory of inputs, outputs and gradients is overwritten before
+        overwrites: True if the memory of inputs, outputs and gradients is overwritten before
             ``track``, as a loader that uses its memory again does.
     """
 
@@ -115,8 +115,8 @@ def record(
 
     Args:
         quantity: The quantity.
-        trial: What it is tried on.
-        wrap: Makes what is called of the instrumented model, such as ``torch.compile``.
+        trial: The module and its steps.
+        wrap: Makes the function to call of the instrumented model, such as ``torch.compile``.
     """
     entry = [quantity, trial.schedule, dict(trial.options)]
     with warnings.catch_warnings():
@@ -166,10 +166,10 @@ def train(
 
     Args:
         model: The model, plain or instrumented.
-        run: What is called: the model or what it was compiled to.
-        trial: What is put through.
+        run: The function to call: the model, or its compiled form.
+        trial: The module and its steps.
         after_step: Called where ``track`` belongs.
-        after_batch: Called with what went through in a micro-batch.
+        after_batch: Called with the tensors of each micro-batch.
     """
     for i, step in enumerate(trial.steps):
         model.zero_grad()

@@ -22,7 +22,7 @@ Options = Mapping[str, Any] | st.SearchStrategy[Mapping[str, Any]] | None
 
 @dataclass(frozen=True)
 class _Needs:
-    """What has to be there for a quantity."""
+    """The parts of a trial that a quantity needs."""
 
     backward: bool
     parameters: bool
@@ -52,7 +52,7 @@ def trials(
     """Draws trials of a quantity.
 
     Args:
-        quantity: What is tried.
+        quantity: The quantity to check.
         tensors: Inputs and gradients; where a module fixes their shape, only what they are like.
         modules: Modules to put them through; by default those of the kit that any tensor fits.
         options: The quantity's options, or a strategy of them.

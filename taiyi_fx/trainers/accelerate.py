@@ -1,4 +1,4 @@
-"""Accelerate: a tracker that takes what `Accelerator.log` is given into a monitor's records."""
+"""Accelerate: a tracker that adds the numbers of `Accelerator.log` to a monitor's records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ except ImportError as error:
 
 
 class MonitorTracker(GeneralTracker):
-    """Records what is logged as series of the model itself: ``Accelerator(log_with=...)``.
+    """Records logged numbers as series of the model itself: ``Accelerator(log_with=...)``.
 
     Steps are tracked in your loop, ``monitor.track(step, accelerator.scaler)`` where
     ``accelerator.sync_gradients`` is true.

@@ -17,14 +17,14 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
     """The monitor of a model, set to the step at which training begins.
 
     Args:
-        model: What is trained, wrapped or not.
-        step: How many optimizer steps were made, before a checkpoint that is resumed from.
-        writers: What it records to from here on; a list that is emptied, as each begins once.
+        model: The model to train, wrapped or not.
+        step: The number of optimizer steps before the checkpoint that is resumed from.
+        writers: The monitor's writers from here on; the list is emptied, as each begins once.
 
     Raises:
         LookupError: No part of the model is instrumented.
         ValueError: Several are; or writers are open that expect another step.
-        Exception: What a writer raises when it is opened.
+        Exception: Any that a writer raises when it is opened.
     """
     monitor = monitor_of(model)
     if monitor.is_writing and monitor.next_step != step:

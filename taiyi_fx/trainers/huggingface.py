@@ -31,9 +31,9 @@ class MonitorCallback(TrainerCallback):
     recorded beside the quantities, and each epoch is one of `Monitor.epochs`.
 
     Args:
-        run: A folder that everything recorded is kept in, from the step that training begins at;
+        run: A folder to keep all records in, from the step that training begins at;
             after a checkpoint was loaded it goes on there (`open_run` reads it).
-        writers: Where else records go, from that step.
+        writers: Further places for the records, from that step.
 
     Attributes:
         monitor: Schedules and records; None before training begins.

@@ -32,13 +32,13 @@ class MonitorHandler:
 
     Args:
         model: The instrumented model, wrapped or not.
-        optimizer: What the engine's update steps.
-        gradient_accumulation_steps: How many iterations make one optimizer step.
-        scaler: What the loss is scaled by. A step that it leaves out, as gradients overflowed, is
+        optimizer: The optimizer that the engine's update steps.
+        gradient_accumulation_steps: The number of iterations for one optimizer step.
+        scaler: The scaler of the loss. A step that it skips, as gradients overflowed, is
             counted and has no records.
-        run: A folder that everything recorded is kept in, from the step that training begins at;
+        run: A folder to keep all records in, from the step that training begins at;
             after a checkpoint was loaded it goes on there (`open_run` reads it).
-        writers: Where else records go, from that step.
+        writers: Further places for the records, from that step.
 
     Attributes:
         monitor: Schedules and records; None before training begins.

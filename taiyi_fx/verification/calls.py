@@ -14,7 +14,7 @@ from taiyi_fx.verification.bitwise import leaves
 
 Side = Literal["input", "output", "output_grad"]
 Take = Callable[[str, Side, Tensor], None]
-"""Is given a call, which is a module's name, with ``@1`` at its second, and the tensor there."""
+"""A function of a call (a module's name, with ``@1`` at its second) and the tensor there."""
 
 
 class Calls:
@@ -27,7 +27,7 @@ class Calls:
         take: Called with each of them.
 
     Attributes:
-        counts: How often each module returned a tensor.
+        counts: The number of times that each module returned a tensor.
     """
 
     def __init__(self, take: Take) -> None:

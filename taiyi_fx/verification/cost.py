@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 _ROUNDS = (5, 30)
-"""How many rounds there are at least, and at most."""
+"""The smallest and the largest number of rounds."""
 _SECONDS = 1.0
 """After this many no further round begins, once there are enough."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from taiyi_fx.verification.bitwise import differences
 
 Phase = Mapping[str, Any]
-"""What a phase leaves, by path."""
+"""The results of a phase, by path."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Difference:
     """One difference from the plain model's first run.
 
     Attributes:
-        path: What differs.
+        path: The path of the thing that differs.
         position: The number of the phase, and the place within it.
-        where: In which phase, in words.
-        how: In what it differs.
-        has_raised: Whether the run ended there.
+        where: The phase, in words.
+        how: The difference, in words.
+        has_raised: True if the run ended there.
     """
 
     path: str
@@ -40,10 +40,10 @@ def found_in(
     """All differences of another run from the plain model's first one, in order.
 
     Args:
-        expected: What each phase of that left.
-        found: What those of the other leave, as it runs.
-        names: What the phases are called.
-        suffix: What is said of the other run besides.
+        expected: The results of each phase of the plain model.
+        found: Those of the other run, phase by phase as it runs.
+        names: The names of the phases.
+        suffix: A note on the other run, for the texts.
     """
     for i, (name, phase) in enumerate(zip(names, expected, strict=True)):
         try:

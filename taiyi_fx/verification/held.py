@@ -19,7 +19,7 @@ from taiyi_fx.passes.structure import slots_of
 from taiyi_fx.verification.bitwise import SCALARS
 
 Entries = dict[Any, Any]
-"""What an object holds: of a list by position, of a module by name."""
+"""An object's content: a list's by position, a module's by name."""
 
 _STATELESS = (*SCALARS, type, types.ModuleType, torch.dtype, torch.device, torch.Size)
 
@@ -29,9 +29,9 @@ class Access:
     """A way to read and to write one kind of state of an object.
 
     Attributes:
-        read: A shallow copy of what it holds.
+        read: Makes a shallow copy of its content.
         write: Puts such a copy back, into the same object.
-        step: How the path to an entry goes on from that of the object.
+        step: Makes the part of an entry's path after that of the object.
     """
 
     read: Callable[[Any], Entries]

@@ -24,9 +24,9 @@ class Task:
     """The steps that a model is run through.
 
     Attributes:
-        batch: What it is given at each step.
+        batch: The arguments of each step.
         loss: A scalar of its output, or None for the default.
-        steps: How many training steps there are.
+        steps: The number of training steps.
         random: The state that all generators start from.
     """
 
@@ -49,8 +49,8 @@ class Subject:
 
     Attributes:
         model: The model, plain or instrumented.
-        state: What it holds.
-        around_step: Something to be in while a training step runs, by the step's number.
+        state: Its saved state.
+        around_step: Gives the context that a training step runs in, by its number.
     """
 
     model: nn.Module

@@ -21,7 +21,7 @@ _SIDES: dict[Port, frozenset[Side]] = {
     "output_grad": frozenset(("output_grad",)),
     "pair": frozenset(("input", "output_grad")),
 }
-"""The sides that have to have a tensor for a reading; of other ports they are not known."""
+"""The sides that need a tensor for a reading; for other ports they are not known."""
 
 _StepCall = tuple[int, str]
 """A step and a call."""
@@ -31,7 +31,7 @@ class Shown:
     """Tensors and reference numbers of a plain model in training, taken by hooks.
 
     Attributes:
-        sides: At which sides of each call there was a tensor.
+        sides: The sides of each call where there was a tensor.
         expected: By step, call and quantity, the numbers in float64.
     """
 
@@ -84,8 +84,8 @@ class Readings:
 
     Attributes:
         records: Its records, by step and call.
-        missing: Why others are not there.
-        shown: What the plain model showed.
+        missing: The reasons for missing ones.
+        shown: The plain model's calls and numbers.
     """
 
     records: Mapping[_StepCall, Sequence[Record]]

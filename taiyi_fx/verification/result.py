@@ -13,23 +13,23 @@ class Verification:
     ``print`` it to read it.
 
     Attributes:
-        differences: What is not equal bit for bit, in order; empty if all is.
+        differences: The things that are not equal bit for bit, in order; empty if all are equal.
         unstable: In what the plain model differs from itself from one random state, where nothing
             can be judged.
         compared: How many things of each kind are equal, or were compared.
         calls: Of each module read at its calls, how many were seen and how many there were, over
             all training steps.
-        unseen: Readings of calls that did not come, and why.
-        readings: How many numbers were compared with a float64 computation.
+        unseen: Readings of calls that did not come, with the reasons.
+        readings: The number of values compared with a float64 computation.
         worst_error: The largest error among them, as a share of the number; of means, as a share of
             the mean magnitude. None if there was nothing to compare.
         worst_reading: Which one that is.
-        not_compared: The quantities that were asked for and not compared with float64.
-        warnings: What the monitor warned of on the way.
-        cost_due: What a training step takes at which all is due, background work included, as a
+        not_compared: The configured quantities that were not compared with float64.
+        warnings: The monitor's warnings in the meantime.
+        cost_due: The cost of a training step where all is due, background work included, as a
             multiple of a plain one; None if the instrumented model raised something.
-        cost_idle: And one at which nothing is due.
-        steps: How many training steps there were.
+        cost_idle: The same where nothing is due.
+        steps: The number of training steps.
     """
 
     differences: tuple[str, ...]

@@ -34,13 +34,13 @@ def compare(plain: Subject, cfg: Cfg, config: Config, task: Task) -> Verificatio
     """Runs the plain model twice, then with hooks, and the instrumented one with all due, and none.
 
     Args:
-        plain: The model; its state is not put back in the end.
-        cfg: What to monitor.
-        config: That, checked.
-        task: What both are put through.
+        plain: The model; its state is not restored in the end.
+        cfg: The configuration.
+        config: The same, checked.
+        task: The steps that both run.
 
     Raises:
-        Exception: What the plain model raises, or `taiyi_fx.instrument`.
+        Exception: Any that the plain model or `taiyi_fx.instrument` raises.
     """
     # The plain model runs twice, as it may differ from itself: only what comes before its first own
     # difference can be judged. Hooks get a third run, so that neither
@@ -192,7 +192,7 @@ _KINDS = {
     "attribute ": "attribute",
     "random state ": "random state",
 }
-"""What things are, by how their paths begin."""
+"""The kinds of compared items, by the beginning of their paths."""
 
 
 def _kinds(expected: Sequence[Phase]) -> dict[str, int]:

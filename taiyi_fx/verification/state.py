@@ -14,7 +14,7 @@ from taiyi_fx.verification.bitwise import SCALARS, difference, kept, leaves
 from taiyi_fx.verification.held import Access, Entries, Opaque, accesses
 
 _DEEPEST = 5
-"""How many plain objects within each other are looked into; containers do not count."""
+"""The largest depth of nested plain objects that is followed; containers do not count."""
 
 _REGISTERED = ("_parameters", "_buffers")
 _TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
@@ -38,7 +38,7 @@ class State:
     in their attributes what they hold, down to hooks and what these close over. Nothing is
     deep-copied: an object is kept as itself, with a shallow copy of what it held.
 
-    What classes and other modules of Python hold is not part of it, nor are iterators.
+    The content of classes and of Python modules is not part of it, nor are iterators.
 
     Args:
         model: The model.
@@ -65,7 +65,7 @@ class State:
         return found
 
     def gradients(self) -> Iterator[tuple[str, Tensor | None]]:
-        """The gradients of tensors that are no parameters, by path."""
+        """The gradients of tensors that are not parameters, by path."""
         for content in self._tensors.values():
             if content.path and content.requires_grad and content.is_leaf:
                 yield f"gradient of {content.path}", content.tensor.grad
@@ -77,10 +77,10 @@ class State:
                 content.tensor.grad = None
 
     def restore(self, *, but_forwards: bool = False) -> None:
-        """Puts everything back, in place; what has not changed is not written to.
+        """Restores everything, in place; only things that have changed are written.
 
         Args:
-            but_forwards: Leave what stands in place of modules' forwards.
+            but_forwards: Leave the overrides of modules' forwards.
         """
         for held in self._held:
             held.restore(but_forwards)
@@ -166,7 +166,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Held:
-    """An object, and what it held."""
+    """An object, with its saved content."""
 
     holder: Any
     access: Access
@@ -184,7 +184,7 @@ class _Held:
         return self.path + self.access.step.format(shown)
 
     def restore(self, but_forwards: bool) -> None:
-        """Puts back what it held, if that is not what it holds."""
+        """Restores its content, if that has changed."""
         now, saved = self.access.read(self.holder), self.saved
         if self.module and but_forwards:
             saved = {key: value for key, value in saved.items() if key != _PROBED}
@@ -195,7 +195,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Content:
-    """A tensor, and what was in it."""
+    """A tensor, with its saved elements."""
 
     tensor: Tensor
     content: Tensor

@@ -42,13 +42,13 @@ def verify(
 
     Args:
         model: The model.
-        cfg: What to monitor, as `instrument` takes it, without edits.
+        cfg: The configuration, as for `instrument`, without edits.
         *args: What the model is called with.
         loss: Takes the model's output and returns the scalar to go backward from. By default that
             is the output's attribute ``loss`` if it is a scalar, or else the sum of all its
             elements, each times a fixed number. An argument of the model's own with this name, or
             ``steps``, has to go by position.
-        steps: How many training steps there are.
+        steps: The number of training steps.
         **kwargs: What the model is called with by name; ``model`` and ``cfg`` may be among them.
 
     Raises:
@@ -57,7 +57,7 @@ def verify(
             ``loss`` is no function that returns a scalar.
         ValueError: There are edits in the configuration, weights that have no shape or no memory
             yet, or no step.
-        Exception: What the plain model raises.
+        Exception: Any that the plain model raises.
     """
     config = _checked(model, cfg, loss, steps)
     state, task = State(model), Task(Batch(args, kwargs), loss, steps, random_state())

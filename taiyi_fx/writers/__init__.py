@@ -1,4 +1,4 @@
-"""Where records go: files, dashboards, figures. Each writer imports what it needs when opened."""
+"""Writers of records: files, dashboards, figures. Each imports its packages when it is opened."""
 
 from taiyi_fx.writers.csv_file import CSV
 from taiyi_fx.writers.figure_files import Figures

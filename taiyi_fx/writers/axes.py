@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-"""The colours of Okabe and Ito, which colour-blind readers can tell apart."""
+"""The colours of Okabe and Ito, which colour-blind readers can distinguish."""
 BLUE, VERMILLION = COLORS[:2]
 ABSENT = "0.88"
 _LOG_FROM = 30.0

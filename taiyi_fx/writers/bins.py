@@ -34,7 +34,7 @@ class Bins:
 def bins_of(record: Record, most: int = 64) -> Bins:
     """The bins of a tensor's elements: equal ones, or those of a quantity ``Histogram`` itself.
 
-    Complex elements are taken by their absolute value.
+    Complex elements count with their absolute value.
 
     Args:
         record: A record of a tensor.

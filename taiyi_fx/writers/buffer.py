@@ -7,9 +7,9 @@ when their transaction is durable. Three things make this less simple than it so
   the oldest numbers are dropped, and an event in the run says so.
 - An interrupt may come between the moment when a transaction is durable and the moment when the
   buffer knows. So a transaction that was begun is kept and tried again as it was, under the same
-  number: the writer of the format recognizes it and writes nothing twice. And whatever changes,
-  changes by one assignment, or one call of a list's method, of what was made beside it before: an
-  interrupt comes before it or after it.
+  number: the writer of the format recognizes it and writes nothing twice. And every change is one
+  assignment, or one call of a list's method, of an object that was completed before: an interrupt
+  comes before it or after it.
 - A fork of the process, as a worker of a data loader is, has a copy of the buffer. It must neither
   write nor close the file.
 """
@@ -120,11 +120,11 @@ Commit = Callable[[Transaction], None]
 
 
 class _Waiting(NamedTuple):
-    """The items that wait, with all that changes as they leave.
+    """The waiting items, with the state that changes as they leave.
 
     Attributes:
         items: In the order in which they were made; only ever added to.
-        left: The count of items that are there no longer.
+        left: The count of items that have left.
         number: That of the next transaction.
         stored: The count of series that are durable.
         tried: The transaction that was begun.
@@ -138,12 +138,12 @@ class _Waiting(NamedTuple):
 
     @property
     def taken(self) -> int:
-        """The count of items that ever came."""
+        """The count of all items that have come so far."""
         return self.left + len(self.items)
 
 
 class _Taking(NamedTuple):
-    """A batch on its way into the buffer, where it makes the count of items that came another."""
+    """A batch that is being added to the buffer."""
 
     batch: Batch
     items: list[Item]
@@ -175,7 +175,7 @@ class Buffer:
         return os.getpid() != self._process
 
     def add(self, batch: Batch) -> None:
-        """Adds a batch; commits where too much waits, unless the last commit failed.
+        """Adds a batch; commits if too much waits, unless the last commit failed.
 
         The batch that came last may come again, as after an interrupt: it is added once.
 
@@ -304,7 +304,7 @@ class _Numbering:
         self._of_tuples: dict[tuple[int, Mode], tuple[Sequence[Series], list[int]]] = {}
 
     def after(self, count: int) -> tuple[StoredSeries, ...]:
-        """The series but the first ones."""
+        """The series after the first ``count``."""
         return tuple(itertools.islice(self._series.values(), count, None))
 
     def of(self, series: Series, mode: Mode) -> int:

@@ -12,11 +12,11 @@ from taiyi_fx.writers.protocol import Batch, RunInfo
 
 
 class Continued:
-    """A text file that keeps some of its old lines and takes new ones behind them.
+    """A text file that keeps some of its old lines and gets new ones after them.
 
     Args:
-        path: The file, or a link to it; its folder is made if there is none.
-        keep: Takes the old lines, with their ends, and gives those that stay. A last line that
+        path: The file, or a link to it; its folder is created if missing.
+        keep: Takes the old lines, with their ends, and returns those that stay. A last line that
             was cut off, as a killed run leaves it, is not among them.
     """
 
@@ -29,7 +29,7 @@ class Continued:
         self._taking: tuple[Batch | None, int] = (None, 0)
 
     def add(self, lines: str, batch: Batch | None = None) -> None:
-        """Adds lines, and hands them to the system, so that a fork of the process holds none.
+        """Adds lines, and passes them to the system, so that a fork of the process holds none.
 
         Args:
             lines: With their ends.

@@ -35,7 +35,7 @@ class CSV(TextFile):
 
         Raises:
             FileExistsError: It holds records, and the run starts at step 0.
-            ValueError: It is there, and is no such table.
+            ValueError: It exists and is not such a table.
         """
 
         def keep(lines: Iterator[str]) -> Iterator[str]:
@@ -70,7 +70,7 @@ def _step(row: list[str], text: str, path: Path) -> int:
         return int(step)
     except ValueError as error:
         raise ValueError(
-            f"{path}: this is no record: {text.rstrip()[:80]!r}. Move the file away, or give "
+            f"{path}: this is not a record: {text.rstrip()[:80]!r}. Move the file away, or give "
             "another path"
         ) from error
 
@@ -91,7 +91,7 @@ def _rows(lines: Iterator[str], path: Path) -> Iterator[tuple[list[str], str]]:
             return
         if is_head and tuple(row) != COLUMNS:
             raise ValueError(
-                f"{path} is no table of records: its first line is {taken[0].rstrip()!r}. "
+                f"{path} is not a table of records: its first line is {taken[0].rstrip()!r}. "
                 "Move it away, or give another path"
             )
         is_head = False

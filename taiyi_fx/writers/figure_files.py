@@ -34,10 +34,10 @@ class Figures:
 
     Args:
         path: The folder.
-        every: Draw after each so many steps as well, which takes up to a second a picture.
+        every: Draw after every this many steps as well, which takes up to a second a picture.
 
     Raises:
-        ValueError: ``every`` is no whole number of at least 1.
+        ValueError: ``every`` is not a whole number of at least 1.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, every: int | None = None) -> None:

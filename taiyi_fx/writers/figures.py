@@ -1,6 +1,6 @@
 """Records as pictures, by matplotlib: curves, layers by steps, spectra over time, epochs.
 
-Colours are told apart by those who are colour-blind, and pictures are readable for sixty layers.
+Colour-blind readers can distinguish the colours, and pictures are readable for sixty layers.
 All functions return a ``matplotlib.figure.Figure``: ``curves(...).savefig("curves.png")``.
 """
 
@@ -50,7 +50,7 @@ _FLOOR = 1e-8
 def curves(records: PictureSource, quantity: str, *, mode: Mode = "train") -> Figure:
     """A picture of a quantity's values over the steps, a curve for each module.
 
-    Up to seven modules are told apart by colours, more by their order, from dark to light. Where a
+    Up to seven modules differ in colour, more in shade by their order, from dark to light. Where a
     value is NaN or Inf its curve has a gap, and a cross stands at the bottom.
 
     Args:

@@ -10,7 +10,7 @@ def folder_of(path: str | os.PathLike[str]) -> Path:
     """A run's folder as an absolute path, which stays right when the process changes directory.
 
     Raises:
-        TypeError: It is no path.
+        TypeError: It is not a path.
         ValueError: It is empty.
     """
     if not isinstance(path, (str, os.PathLike)):

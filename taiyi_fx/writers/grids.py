@@ -1,4 +1,4 @@
-"""Numbers as modules x steps, and vectors over steps, as pictures take them."""
+"""Numbers as modules x steps, and vectors over steps, for pictures."""
 
 from __future__ import annotations
 

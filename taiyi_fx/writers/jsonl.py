@@ -41,7 +41,7 @@ class JSONL(TextFile):
 
         Raises:
             FileExistsError: It holds records, and the run starts at step 0.
-            ValueError: It is there, and holds something else.
+            ValueError: It exists and holds something else.
         """
         self._last = max(run.start_step - 1, 0)
 
@@ -94,6 +94,6 @@ def _step(line: str, where: str) -> int:
         return operator.index(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
-            f"{where}: this is no record: {line.rstrip()[:80]!r}. Move the file away, or give "
+            f"{where}: this is not a record: {line.rstrip()[:80]!r}. Move the file away, or give "
             "another path"
         ) from error

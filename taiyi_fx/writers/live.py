@@ -34,12 +34,12 @@ _WIDTH_OF_FILES = 120
 
 
 class LiveTable:
-    """Shows each series' last value and how its last twenty went.
+    """Shows each series' last value, and its last twenty as bars.
 
     Series that had a NaN or an Inf come first, with the step of the first one. Where the terminal
     has fewer lines than there are series, the rest is counted. Beside a bar of tqdm, which needs
     the terminal's last line, the table is printed above it at the end of each epoch. Where the
-    output is no terminal, it is printed once, at the end.
+    output is not a terminal, it is printed once, at the end.
 
     Args:
         refresh: The most times a second that the table is drawn.

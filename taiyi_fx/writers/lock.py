@@ -24,7 +24,7 @@ class Lock:
     def __init__(self, file: Path) -> None:
         if file.is_symlink() or (file.exists() and not _is_empty(file)):
             raise ValueError(
-                f"{str(file)!r} is no lock of a run, which is an empty file: delete it"
+                f"{str(file)!r} is not the lock of a run, which is an empty file: delete it"
             )
         file.touch()  # its error names the file and the reason, SQLite's would not
         # Closed by another thread, where garbage collection ends a monitor.

@@ -1,4 +1,4 @@
-"""The protocol of writers, and the data that they are given."""
+"""The protocol of writers, and the data that they get."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SeriesInfo(NamedTuple):
 
     Attributes:
         module: The module's dotted name, without its call.
-        call: Which call of the module in a forward, from 0.
+        call: The number of the module's call in a forward, from 0.
         quantity: The quantity's name in records.
         direction: The kind of values that it reads.
         unit: The unit of its numbers; empty where they have the tensor's own.
@@ -43,8 +43,8 @@ class RunInfo:
         config: Each quantity of each module, with its schedule and options, as JSON takes it.
         versions: Of Python, torch and taiyi_fx.
         seed: torch's initial seed.
-        start_step: The first step. Writers drop what an earlier session has of it
-            and of later ones.
+        start_step: The first step. Data at or after this step belong to an earlier session, and
+            writers drop them.
         rank: The rank that records.
         describe: Gives the facts about a series.
         outline: The model as boxes within boxes, for a picture; the same object as long as no
@@ -102,10 +102,10 @@ class Batch:
 
 
 class Writer(Protocol):
-    """Takes records to a place where they are looked at.
+    """Sends records to a place: a file, a dashboard, a picture.
 
-    All is called from the thread that calls `Monitor.track`. An exception in a writer
-    becomes one warning with the writer's name and never ends the run; the next batch comes as ever.
+    All methods are called from the thread that calls `Monitor.track`. An exception in a writer
+    becomes one warning with the writer's name and never ends the run; the next batch still comes.
     An import that fails, or a place that cannot be written to, belongs into `open`.
 
     An interrupt may come while a batch is written. A writer that has the attribute

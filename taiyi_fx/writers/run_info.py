@@ -1,4 +1,4 @@
-"""The facts about a run and its series, as its writers are given them."""
+"""The facts about a run and its series, as its writers get them."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ from taiyi_fx.writers.protocol import Batch, RunInfo
 class Store:
     """Keeps a run in ``run.sqlite`` in a folder of its own; `taiyi_fx.open_run` reads it.
 
-    A run that begins at a step above 0 resumes the one that is there, whose data of that step and
-    of later ones are dropped. Flushed data outlive the process, however it ends. Forks of the
+    A run that begins at a step above 0 resumes the existing one, whose data at that step and later
+    are dropped. Flushed data outlive the process, however it ends. Forks of the
     process write nothing. The records of a rank above 0, as a stage of a pipeline makes them, are
     a run of their own in the folder ``rank<r>`` inside.
 
     Args:
-        path: The run's folder; made if it is not there.
-        overwrite: Replace a run that is there.
+        path: The run's folder; created if missing.
+        overwrite: Replace an existing run.
 
     Raises:
         TypeError: The path is not a path.
@@ -58,13 +58,13 @@ class Store:
         self._is_done = False
 
     def open(self, run: RunInfo) -> None:
-        """Makes the file, or opens the one that is there to add to it.
+        """Makes the file, or opens the existing one to add to it.
 
         Raises:
             FileExistsError: It holds a run, and this one begins at step 0.
             BlockingIOError: Another writer has it open.
             OSError: The folder or the file cannot be written to.
-            ValueError: The file there is damaged, of a newer taiyi_fx, or no run.
+            ValueError: The existing file is damaged, of a newer taiyi_fx, or not a run.
         """
         folder = of_rank(self._path, run.rank)
         with ExitStack() as undo:
@@ -91,7 +91,7 @@ class Store:
         self._buffer.add(batch)
 
     def flush(self) -> None:
-        """Commits what waits, in transactions of 250,000 numbers.
+        """Commits all waiting data, in transactions of 250,000 numbers.
 
         Raises:
             FileNotFoundError: The file was deleted.
@@ -123,7 +123,7 @@ class Store:
         self._buffer.drain(is_last=True)
         try:
             self._transact(lambda: make_columns(self._db))
-        except (OverflowError, TypeError, ValueError) as error:  # of cells that are no numbers
+        except (OverflowError, TypeError, ValueError) as error:  # of cells that are not numbers
             raise damaged(self._file, error) from error
         self._db.execute("PRAGMA busy_timeout = 0")
         self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -166,9 +166,9 @@ class Store:
     def _transact(self, action: Callable[[], object]) -> None:
         """Runs an action as a transaction, while this is the writer of the file.
 
-        The lock keeps others out, unless its file was deleted. So each transaction looks as well
-        whether the session that it belongs to is still the last one: what would be written after
-        another has begun, and has dropped steps to make them again, would be there twice.
+        The lock keeps others out, unless its file was deleted. So each transaction also checks that
+        its session is still the last one: after another session has begun, and has dropped steps to
+        make them again, data written here would be there twice.
         """
 
         def checked() -> None:
@@ -202,18 +202,18 @@ def _connect(file: Path, *, overwrite: bool) -> sqlite3.Connection:
             file.with_name(file.name + end).unlink(missing_ok=True)
     refuse_super_journal(file)
     if file.is_symlink() and not file.exists():
-        raise ValueError(f"{str(file)!r} is a link to nowhere: a run would be made there")
+        raise ValueError(f"{str(file)!r} is a link to a missing file: the run would be made there")
     # Garbage collection may end a monitor, and with it this connection, in another thread.
     try:
         db = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     except sqlite3.OperationalError as error:
         raise OSError(f"{str(file)!r} cannot be opened: {error}") from error
-    db.execute("PRAGMA trusted_schema = OFF")  # what a file says must not call functions
+    db.execute("PRAGMA trusted_schema = OFF")  # SQL in the file must not call functions
     return db
 
 
 def _begin(db: sqlite3.Connection, folder: Path, run: RunInfo) -> int:
-    """Begins a session; gives its row."""
+    """Begins a session; returns its row."""
     file = folder / SQLITE
     if not is_new(db, file):
         verify(db, file)
@@ -229,7 +229,7 @@ def _begin(db: sqlite3.Connection, folder: Path, run: RunInfo) -> int:
 
 
 def _keep_a_log(db: sqlite3.Connection) -> None:
-    """Sets the mode in which a file is never half changed: what is new goes to a log beside it.
+    """Sets the mode in which a file is never half changed: new data go to a log beside it.
 
     The mode stands in the file's first page, and SQLite would keep a rollback journal while it
     writes that page alone. In memory the journal can do without a file: one page is written or not.
@@ -272,7 +272,7 @@ def _create(db: sqlite3.Connection) -> None:
 
 
 def _refuse_triggers(db: sqlite3.Connection, file: Path) -> None:
-    """Raises if writing would run what the file says, but for a run's own triggers."""
+    """Raises if the file has triggers, which writing would run, other than a run's own."""
     for name, text in db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"):
         if text not in TRIGGERS:
             raise ValueError(f"{str(file)!r} is damaged: it has the trigger {name!r}")

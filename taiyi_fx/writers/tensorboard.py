@@ -31,7 +31,7 @@ class TensorBoard:
     images, and events texts. Records of evaluation mode are a run of their own,
     ``evaluation``, whose curves TensorBoard draws in the same charts.
 
-    A run that starts at step n tells TensorBoard to forget what it has of later steps.
+    A run that starts at step n has TensorBoard hide its earlier data of later steps.
 
     Args:
         path: The run's folder.
@@ -96,7 +96,7 @@ class TensorBoard:
             file.close()
 
     def _opened(self, run: str, start: int) -> Any:
-        """The event file of a run, opened at its first step; later steps of before are hidden."""
+        """The event file of a run, opened at its first step; earlier data after it are hidden."""
         if run not in self._files:
             self._files[run] = file = self._file(str(self._path / run))
             if start:  # at step 0 this would hide all runs that others have written there

@@ -17,7 +17,7 @@ class Trackio:
     Keys are ``quantity/module``, and ``evaluation/quantity/module`` in evaluation mode.
 
     Args:
-        run: A run; by default the one that ``trackio.init`` gives when the writer is opened, which
+        run: A run; by default the one that ``trackio.init`` makes when the writer is opened, which
             `close` then finishes.
         images: The quantities whose tensors of two axes are pictures.
         **init: The arguments of ``trackio.init``, such as ``project="name"``.
@@ -28,7 +28,7 @@ class Trackio:
 
     def __init__(self, run: Any = None, *, images: Collection[str] = IMAGES, **init: Any) -> None:
         if run is not None and init:
-            raise TypeError(f"a run is given: {', '.join(init)} would be for making one")
+            raise TypeError(f"a run is given, but {', '.join(init)} only configures a new one")
         if run is None and "project" not in init:
             raise TypeError("a run needs a project: Trackio(project='name')")
         self._run: Any = run

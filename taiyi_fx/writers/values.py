@@ -1,4 +1,4 @@
-"""The value of a record as a number, as a picture, as float64, and as JSON takes it."""
+"""The value of a record as a number, as a picture, in float64, and for JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taiyi's way to W&B: a step is logged when it is asked for."""
+"""Taiyi's way to W&B: a step is logged by a call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Recording(Protocol):
         ...
 
     def flush(self) -> None:
-        """Waits for what is still being computed."""
+        """Waits for values that are still being computed."""
         ...
 
 
@@ -67,7 +67,7 @@ class Visualization:
 
 
 class _Waiting:
-    """A writer that keeps steps, and hands one on when it is shown."""
+    """A writer that keeps steps, and passes one on when it is shown."""
 
     def __init__(self, inner: WandB) -> None:
         self._inner = inner

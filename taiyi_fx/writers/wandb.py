@@ -20,7 +20,7 @@ class WandB:
     stand at their step. Rows of your own ``wandb.log`` stay as they are.
 
     Args:
-        run: A run; by default the one that ``wandb.init`` gives when the writer is opened, which
+        run: A run; by default the one that ``wandb.init`` makes when the writer is opened, which
             `close` then finishes.
         commit: True to make a row of each step's values. With ``False`` they are added to
             the row that your next ``wandb.log`` ends: so it has to be where each step calls
@@ -41,7 +41,7 @@ class WandB:
         **init: Any,
     ) -> None:
         if run is not None and init:
-            raise TypeError(f"a run is given: {', '.join(init)} would be for making one")
+            raise TypeError(f"a run is given, but {', '.join(init)} only configures a new one")
         self._run: Any = run
         self._is_given = run is not None
         self._commit = commit

@@ -1,4 +1,4 @@
-"""A monitor's writers: opened once, flushed by the clock, and never in the way of training."""
+"""A monitor's writers: opened once, flushed at intervals; their errors never end training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class WriterGroup:
     """The writers of one run.
 
     Args:
-        strict: Let exceptions of writers through.
+        strict: Raise exceptions of writers.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -42,7 +42,7 @@ class WriterGroup:
         """Adds writers, which wait to be opened.
 
         Raises:
-            TypeError: One is no writer.
+            TypeError: One is not a writer.
         """
         if isinstance(writers, str) or not isinstance(writers, Iterable):
             raise TypeError(f"writers is a list, as in [CSV(path)], not {writers!r}")
@@ -51,7 +51,7 @@ class WriterGroup:
             if isinstance(writer, type):
                 raise TypeError(f"a writer belongs here, not its class: {writer.__name__}(...)")
             if lacking:
-                raise TypeError(f"no writer: {writer!r} has no {', no '.join(lacking)}")
+                raise TypeError(f"{writer!r} is not a writer: it has no {', no '.join(lacking)}")
             if not self._is_elsewhere:
                 self._waiting.append(writer)
 
@@ -72,7 +72,7 @@ class WriterGroup:
         self.close()
 
     def write(self, batch: Batch) -> None:
-        """Writes a batch to all; where an interrupt came, the rest of it is written before more.
+        """Writes a batch to all; after an interrupt, the rest of the earlier batch comes first.
 
         The batch that was written last is not written again.
         """
@@ -99,7 +99,7 @@ class WriterGroup:
             self._each(list(self._open), self._close)
 
     def _close(self, writer: Writer) -> None:
-        """Closes a writer, which an interrupt leaves open, so that it can be closed once more."""
+        """Closes a writer; after an interrupt it still counts as open, and can be closed again."""
         try:
             writer.close()
         except Exception:
@@ -108,7 +108,7 @@ class WriterGroup:
         self._open.remove(writer)
 
     def _deliver(self) -> None:
-        """Writes what there is to write, to those who do not have it."""
+        """Writes the pending batch to the writers that do not have it."""
         delivery = self._delivery
         if delivery is not None and not delivery.is_done:
             self._each(self._open, delivery.write)
@@ -153,11 +153,11 @@ class _Delivery:
 
     A writer may have been interrupted before it took the batch, or after. One that tells them apart
     has ``takes_once``, and gets the batch again. Others do not: a number that is missing where the
-    training was interrupted is better than one that is there twice.
+    training was interrupted is better than one that occurs twice.
 
     Attributes:
         batch: The batch.
-        is_done: Whether all have it.
+        is_done: True if all have it.
     """
 
     def __init__(self, batch: Batch) -> None:

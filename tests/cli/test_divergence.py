@@ -1,4 +1,4 @@
-"""The first step at which two runs part, of any kind of values."""
+"""The first step at which two runs differ, of any kind of values."""
 
 import pytest
 import torch

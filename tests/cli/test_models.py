@@ -9,7 +9,7 @@ import pytest
         ("net", "MODEL is module:callable, such as models:resnet, not 'net'"),
         ("{}:nett", "{} has no 'nett'. Did you mean 'net'?"),
         ("no_such_module.here:net", "no module 'no_such_module' is in the working directory"),
-        ("{}:number", "{}:number is a int, no model and not callable"),
+        ("{}:number", "{}:number is a int, which is neither a model nor callable"),
         ("{}:wrong", "{}:wrong returned a str, not a torch.nn.Module"),
         ("{}:broken", "calling {}:broken raised RuntimeError: no weights here"),
         ("failing:net", "importing failing raised ValueError: at import"),

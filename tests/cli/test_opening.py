@@ -12,9 +12,12 @@ from tests.writers.runs import FORMATS, numbers, written
 @pytest.mark.parametrize(
     ("chosen", "told"),
     [
-        (["--module", "c"], "no module fits 'c'."),
-        (["--module", "a", "--quantity", "Q"], "no quantity fits 'Q'. Did you mean 'q'?"),
-        (["--quantity", "t", "--mode", "eval"], "no series fits all of --module, --quantity, --"),
+        (["--module", "c"], "no module matches 'c'."),
+        (["--module", "a", "--quantity", "Q"], "no quantity matches 'Q'. Did you mean 'q'?"),
+        (
+            ["--quantity", "t", "--mode", "eval"],
+            "no series matches all of --module, --quantity, --",
+        ),
     ],
 )
 def test_a_choice_that_leaves_nothing_is_told(cli, run, command, chosen, told):
@@ -43,7 +46,7 @@ def test_what_is_no_run_is_told(cli, tmp_path, command):
     assert (code, out) == (2, "")
     assert "it has neither run.sqlite nor run.json" in err
     (tmp_path / "run.sqlite").write_text("hello, this is no database at all" * 100)
-    assert "is damaged, or no run" in cli(command, tmp_path, *more)[2]
+    assert "is damaged, or is not a run" in cli(command, tmp_path, *more)[2]
 
 
 @pytest.mark.parametrize("command", ["show", "plot", "export", "compare"])

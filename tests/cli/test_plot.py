@@ -39,4 +39,4 @@ def test_a_picture_of_what_is_not_there_is_told(cli, run, tmp_path):
     pytest.importorskip("taiyi_fx.writers.figures")
     code, _, err = cli("plot", run, "--quantity", "t", "-o", tmp_path / "x.png")
     assert code == 2
-    assert "no number of 't'" in err
+    assert "no numbers of 't'" in err

@@ -45,7 +45,7 @@ def test_what_is_no_run_is_told(cli, tmp_path, command):
     assert (code, out) == (2, "")
     assert "it has neither run.sqlite nor run.json" in err
     (tmp_path / "run.sqlite").write_text("hello, this is no database at all" * 100)
-    assert "is damaged, or no run" in cli(command, tmp_path)[2]
+    assert "is damaged, or is not a run" in cli(command, tmp_path)[2]
 
 
 def test_a_page_that_cannot_be_written_is_told(cli, tmp_path):

@@ -735,7 +735,7 @@ def test_what_is_wrong_in_a_configuration_is_said_with_everything_else():
         taiyi_fx.instrument(Whole(), cfg)
     first, second, *rest = caught.value.problems
     assert first == (
-        "cfg['fc'][0]: an edit stands by itself in the list: it has no schedule and no options"
+        "cfg['fc'][0]: an edit is an entry of its own: it takes no schedule and no options"
     )
     assert "InputNorm" in second
     assert rest == [
@@ -748,7 +748,7 @@ def test_what_is_wrong_in_a_configuration_is_said_with_everything_else():
 
 def test_what_a_class_matches_and_cannot_be_edited_is_said():
     model = nn.Sequential(nn.ReLU(), nn.ReLU(inplace=True))
-    with pytest.warns(taiyi_fx.MonitorWarning, match="'1': it is not edited: it changes its input"):
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'1': is not edited: it changes its input"):
         taiyi_fx.instrument(model, {nn.ReLU: [edit(grad=half, at="input")]})
 
 
@@ -767,7 +767,7 @@ def test_an_edit_that_is_never_made_is_said():
     assert str(told[0].message) == (
         "some probes or edits will see nothing:\n"
         "  - 'unused': the model's forward never calls this module\n"
-        "  - 'aside': no gradient can come: nothing leads to the output"
+        "  - 'aside': no gradient can reach it: it does not lead to the output"
     )
 
 
@@ -779,12 +779,12 @@ def raises(x):
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
-        ({"value": lambda y: None}, TypeError, "the edit of the value at the output of 'fc' returned None; it has to return the tensor that goes on"),
-        ({"grad": lambda g: None}, TypeError, "the edit of the gradient at the output of 'fc' returned None for a tensor of shape (3, 6), float32 on cpu; it has to return the gradient that goes on back"),
-        ({"grad": lambda g: g[0], "at": "input"}, ValueError, "the edit of the gradient at the input of 'fc' returned a tensor of shape (6,), float32 on cpu for a tensor of shape (3, 6), float32 on cpu; both have to be alike"),
+        ({"value": lambda y: None}, TypeError, "the edit of the value at the output of 'fc' returned None; it has to return the tensor to pass on"),
+        ({"grad": lambda g: None}, TypeError, "the edit of the gradient at the output of 'fc' returned None for a tensor of shape (3, 6), float32 on cpu; it has to return the gradient to pass on"),
+        ({"grad": lambda g: g[0], "at": "input"}, ValueError, "the edit of the gradient at the input of 'fc' returned a tensor of shape (6,), float32 on cpu for a tensor of shape (3, 6), float32 on cpu; both need the same shape, dtype and device"),
         ({"grad": lambda g: g.double()}, ValueError, "returned a tensor of shape (3, 6), float64 on cpu for"),
-        ({"grad": lambda g: g.mul_(2)}, ValueError, "the edit of the gradient at the output of 'fc' changed the gradient in place, which others may hold: return a new tensor instead"),
-        ({"value": half, "at": "output", "tensor": 1}, LookupError, "the edit at the output of 'fc' finds no tensor at 1: what passes there is a tensor of shape (3, 6)"),
+        ({"grad": lambda g: g.mul_(2)}, ValueError, "the edit of the gradient at the output of 'fc' changed the gradient in place, but others may hold it: return a new tensor instead"),
+        ({"value": half, "at": "output", "tensor": 1}, LookupError, "the edit at the output of 'fc' finds no tensor at 1: the value there is a tensor of shape (3, 6)"),
         ({"value": raises}, ZeroDivisionError, "mine\nin the edit of the value at the output of 'fc'"),
         ({"grad": raises}, ZeroDivisionError, "mine\nin the edit of the gradient at the output of 'fc'"),
     ],

@@ -20,9 +20,9 @@ def test_entries_may_be_quantities_and_requests():
 @pytest.mark.parametrize(
     ("entry", "text"),
     [
-        (7, "7 is no entry"),
-        ([], "[] is no entry"),
-        (["InputMean", "linear(1,0)", {}, 1], "is no entry"),
+        (7, "7 is not an entry"),
+        ([], "[] is not an entry"),
+        (["InputMean", "linear(1,0)", {}, 1], "is not an entry"),
         (["InputMean", 5], "5 is not a schedule"),
         (["InputMean", "linear(1,0)", "x"], "options are a dictionary"),
         ([3], "a quantity's name or a quantity belongs first"),

@@ -152,7 +152,9 @@ def steps_of(records, quantity="InputMean", module="0"):
 
 
 def ended(texts):
-    return [text for text in texts if "the ranks are not joined any longer" in text.split(":")[0]]
+    return [
+        text for text in texts if "the ranks no longer exchange statistics" in text.split(":")[0]
+    ]
 
 
 def test_join_with_uneven_inputs_trains_as_without_monitoring_and_says_what_is_missing(answers):

@@ -27,7 +27,7 @@ def test_a_copy_of_a_part_gets_its_own_forward():
 
 class Doubled(ForwardOverride):
     def __call__(self, *args, **kwargs):
-        return 2 * self.plain()(*args, **kwargs)
+        return 2 * self.original_forward()(*args, **kwargs)
 
 
 def test_one_that_is_put_runs_around_the_modules_own_until_it_is_taken_off():

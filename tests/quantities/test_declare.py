@@ -34,7 +34,7 @@ def test_a_wrong_parameter_name_fails_at_declaration():
 
 
 def test_what_is_no_reading_fails_at_declaration():
-    with pytest.raises(TypeError, match="3 is no reading"):
+    with pytest.raises(TypeError, match="3 is not a reading"):
 
         @declared(xx=3)
         def rms(xx):
@@ -50,7 +50,9 @@ def test_a_decorator_without_its_readings_says_what_it_takes():
 
 
 def test_an_unknown_reduction_lists_those_there_are():
-    with pytest.raises(AttributeError, match="no reduction 'variance'; there are norm, square_sum"):
+    with pytest.raises(
+        AttributeError, match="no reduction is named 'variance'; known are norm, square_sum"
+    ):
         output.variance  # noqa: B018
 
 
@@ -156,7 +158,7 @@ def test_what_is_no_reduction_is_refused_where_it_is_given():
 
     with pytest.raises(TypeError, match="the reduction Half has no merge and no scale"):
         output.reduce(Half)
-    with pytest.raises(TypeError, match="give the reduction's class, Norm, not one that is made"):
+    with pytest.raises(TypeError, match="give the reduction's class, Norm, not an instance"):
         output.reduce(taiyi_fx.reductions.Norm())
 
 
@@ -191,10 +193,10 @@ def test_a_module_that_only_holds_others_is_passed_over():
         (
             {"health": "lastign"},
             ValueError,
-            "no rule of health is 'lastign'. Did you mean 'lasting'",
+            "there is no health rule 'lastign'. Did you mean 'lasting'",
         ),
-        ({"unit": output.count}, TypeError, "unit is a text, not Source"),
-        ({"accuracy": 1e-5}, TypeError, "accuracy is a text, not 1e-05"),
+        ({"unit": output.count}, TypeError, "unit is a string, not Source"),
+        ({"accuracy": 1e-5}, TypeError, "accuracy is a string, not 1e-05"),
     ],
 )
 def test_facts_that_make_no_sense_fail_at_declaration(facts, error, text):

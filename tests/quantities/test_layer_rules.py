@@ -23,7 +23,7 @@ class OfOnesOwn(nn.Linear):
 
 
 @pytest.mark.parametrize(("module", "why"), [
-    (OfOnesOwn(2, 2), "is none of the layers whose gradient is known"),
+    (OfOnesOwn(2, 2), "is not a layer whose gradient is known"),
     (nn.BatchNorm1d(2), "has no gradient sample by sample"),
     (nn.LayerNorm(2, elementwise_affine=False), "has no weight"),
     (nn.InstanceNorm1d(2, affine=True, track_running_stats=True), "has no gradient sample by sample"),

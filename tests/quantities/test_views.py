@@ -1,4 +1,4 @@
-"""A model that asks whether a tensor is a view goes the way that it goes unwatched."""
+"""A model that tests if a tensor is a view goes the way that it goes unwatched."""
 
 import copy
 
@@ -62,7 +62,7 @@ def test_probes_do_not_change_what_is_a_view(named, view):
 
 
 def test_the_gradient_of_an_input_that_is_asked_about_is_not_read():
-    with pytest.raises(taiyi_fx.ConfigError, match="asks whether a tensor is a view"):
+    with pytest.raises(taiyi_fx.ConfigError, match="tests if a tensor is a view"):
         taiyi_fx.instrument(Net(False), {"asks": ["BackwardInput"]})
-    with pytest.warns(MonitorWarning, match="asks whether a tensor is a view"):
+    with pytest.warns(MonitorWarning, match="tests if a tensor is a view"):
         taiyi_fx.instrument(Net(False), {"*": ["BackwardInput"]})

@@ -23,5 +23,5 @@ def test_a_grid_has_nan_and_no_presence_where_nothing_is():
     assert grid.steps.tolist() == [0, 2]
     np.testing.assert_array_equal(grid.values, [[np.nan, 1], [np.nan, 4]])
     assert grid.present.tolist() == [[False, True], [True, True]]
-    with pytest.raises(LookupError, match="no number of 'Q' in train. Did you mean 'q'"):
+    with pytest.raises(LookupError, match="no numbers of 'Q' in train. Did you mean 'q'"):
         records.grid("Q")

@@ -21,7 +21,7 @@ def test_channels_may_be_any_axis():
 
 def test_sizes_that_differ_make_no_picture():
     maps = Maps()
-    with pytest.raises(ValueError, match="make no one picture"):
+    with pytest.raises(ValueError, match="do not fit in one picture"):
         maps.merge(maps.measure(torch.zeros(1, 1, 2, 2)), maps.measure(torch.zeros(1, 1, 3, 2)))
 
 

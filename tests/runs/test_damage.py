@@ -197,7 +197,7 @@ def test_a_view_in_the_place_of_a_table_is_never_run(whole, tmp_path):
         db.execute("DROP VIEW points")
         db.execute("DROP TABLE event")
         db.execute(f"CREATE VIEW event (step) AS {endless}")
-    with pytest.raises(ValueError, match=r"run.sqlite' is damaged.*'event' is no table"):
+    with pytest.raises(ValueError, match=r"run.sqlite' is damaged.*'event' is not a table"):
         taiyi_fx.open_run(folder)
 
 

@@ -44,9 +44,9 @@ def test_the_forgery_is_one(tmp_path, victim):
 def test_a_forged_journal_of_a_run_is_refused(tmp_path, victim):
     written(Store, tmp_path / "run", [numbers(0, [1.0])])
     forged(tmp_path / "run" / "run.sqlite", victim)
-    with pytest.raises(ValueError, match=r"run.sqlite-journal' is no journal of a run"):
+    with pytest.raises(ValueError, match=r"run.sqlite-journal' is not the journal of a run"):
         opened(Store, tmp_path / "run", start_step=1)
-    with pytest.raises(ValueError, match=r"run.sqlite-journal' is no journal of a run"):
+    with pytest.raises(ValueError, match=r"run.sqlite-journal' is not the journal of a run"):
         taiyi_fx.open_run(tmp_path / "run")
     assert victim.read_text() == "mine"
     opened(Store, tmp_path / "run", overwrite=True).close()
@@ -59,7 +59,7 @@ def test_a_forged_journal_behind_a_link_is_refused(tmp_path, victim):
     file = (tmp_path / "run" / "run.sqlite").rename(real)
     (tmp_path / "run" / "run.sqlite").symlink_to(file)
     forged(real, victim)
-    with pytest.raises(ValueError, match="real-journal' is no journal of a run"):
+    with pytest.raises(ValueError, match="real-journal' is not the journal of a run"):
         opened(Store, tmp_path / "run", start_step=1)
     assert victim.read_text() == "mine"
 
@@ -70,7 +70,7 @@ def test_a_forged_journal_of_the_lock_is_refused(tmp_path, victim):
     with closing(sqlite3.connect(lock)) as db:
         db.execute("CREATE TABLE t (x)")
     forged(lock, victim)
-    with pytest.raises(ValueError, match=r"run.lock' is no lock of a run"):
+    with pytest.raises(ValueError, match=r"run.lock' is not the lock of a run"):
         opened(Store, tmp_path / "run", start_step=1)
     lock.write_bytes(b"")
     opened(Store, tmp_path / "run", start_step=1).close()
@@ -81,7 +81,9 @@ def test_a_forged_journal_of_the_lock_is_refused(tmp_path, victim):
 def test_a_link_makes_no_file_elsewhere(name, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / name).symlink_to(tmp_path / "made")
-    with pytest.raises(ValueError, match=f"{name}' is (no lock|a link to nowhere|no file)"):
+    with pytest.raises(
+        ValueError, match=f"{name}' is (not the lock|a link to a missing file|not a file)"
+    ):
         opened(Store, tmp_path / "run")
     assert not (tmp_path / "made").exists()
 

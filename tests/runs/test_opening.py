@@ -65,9 +65,9 @@ def test_files_of_others_are_told_and_left_alone(tmp_path):
     db.execute("CREATE TABLE bank (money)")
     db.close()
     before = (tmp_path / "run.sqlite").read_bytes()
-    with pytest.raises(ValueError, match="is a SQLite file, but no run of taiyi_fx"):
+    with pytest.raises(ValueError, match="is a SQLite file, but not a run of taiyi_fx"):
         taiyi_fx.open_run(tmp_path)
-    with pytest.raises(ValueError, match="is a SQLite file, but no run of taiyi_fx"):
+    with pytest.raises(ValueError, match="is a SQLite file, but not a run of taiyi_fx"):
         opened(Store, tmp_path, start_step=1)
     assert (tmp_path / "run.sqlite").read_bytes() == before
     (tmp_path / "p").mkdir()

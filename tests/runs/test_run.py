@@ -56,8 +56,8 @@ def test_tensors_come_in_their_type(run):
         (lambda r: r.tensors("a", "x"), "no 'x' of 'a'. Known are 'q', 'ratio'"),
         (lambda r: r.series("b", "t"), "'t' of 'b' are tensors: see Run.tensors"),
         (lambda r: r.tensors("b", "q"), "'q' of 'b' are numbers: see Run.series"),
-        (lambda r: r.grid("t"), "no number of 't' in train. Known are 'q'"),
-        (lambda r: r.grid("q", "eval"), "no number of 'q' in eval. Known are 'ratio'"),
+        (lambda r: r.grid("t"), "no numbers of 't' in train. Known are 'q'"),
+        (lambda r: r.grid("q", "eval"), "no numbers of 'q' in eval. Known are 'ratio'"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_is(run, ask, text):

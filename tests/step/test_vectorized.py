@@ -135,7 +135,9 @@ def test_complex_numbers_computed_together_are_tensors_as_those_computed_alone(t
 
 
 def test_only_what_is_of_one_call_can_be_batched():
-    with pytest.raises(TypeError, match="'moves': batched is what is of one step and one call"):
+    with pytest.raises(
+        TypeError, match="'moves': batched=True is for quantities of one step and one call"
+    ):
 
         @taiyi_fx.quantity(
             "moves", batched=True, now=taiyi_fx.weight.norm, before=taiyi_fx.previous(taiyi_fx.weight.norm)

@@ -22,7 +22,7 @@ def test_a_module_takes_the_input_that_fits_and_is_made_the_same_each_time(recip
 
 
 def test_modules_of_a_class_are_of_that_class():
-    with pytest.raises(ValueError, match="there are Linear, Conv1d"):
+    with pytest.raises(ValueError, match="it has Linear, Conv1d"):
         modules(nn.LSTM)
 
 

@@ -34,7 +34,7 @@ def test_a_row_that_is_no_record_is_told_with_its_file(line, tmp_path):
     path = tmp_path / "run.csv"
     text = f"step,epoch,mode,module,quantity,value\n{line}\n"
     path.write_text(text)
-    with pytest.raises(ValueError, match=r"run.csv: this is no record: .*ove the file away"):
+    with pytest.raises(ValueError, match=r"run.csv: this is not a record: .*ove the file away"):
         CSV(path).open(run())
     assert path.read_text() == text
 

@@ -81,7 +81,7 @@ def has_begun(folder):
     except FileNotFoundError:
         return False
     except ValueError as error:
-        assert "is empty: its run ended before it began" in str(error)  # noqa: PT017
+        assert "is empty: its run ended before it wrote" in str(error)  # noqa: PT017
         return False
     return True
 
@@ -369,9 +369,9 @@ def test_damaged_files_are_told_by_name(tmp_path):
         folder = tmp_path / kind.__name__
         written(kind, folder, [numbers(0, [1.0])])
         (folder / name).write_bytes(b"no such thing" * 400)
-        with pytest.raises(ValueError, match=f"{name}' is damaged, or no run"):
+        with pytest.raises(ValueError, match=f"{name}' is damaged, or is not a run"):
             taiyi_fx.open_run(folder)
-        with pytest.raises(ValueError, match=f"{name}' is damaged, or no run"):
+        with pytest.raises(ValueError, match=f"{name}' is damaged, or is not a run"):
             opened(kind, folder, start_step=1)
         opened(kind, folder, overwrite=True).close()
 

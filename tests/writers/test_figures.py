@@ -135,11 +135,13 @@ def test_bands_of_streaming_summaries_are_mean_and_deviation():
 def test_what_is_not_recorded_is_told_with_what_may_have_been_meant():
     records = Records(recorded(["a"]))
     for draw in (curves, heatmap):
-        with pytest.raises(LookupError, match="no number of 'InputMaen'.*Did you mean 'InputMean'"):
+        with pytest.raises(
+            LookupError, match="no numbers of 'InputMaen'.*Did you mean 'InputMean'"
+        ):
             draw(records, "InputMaen")
-    with pytest.raises(LookupError, match="no tensor of 'InputMean' of 'a'"):
+    with pytest.raises(LookupError, match="no tensors of 'InputMean' of 'a'"):
         spectra(records, "InputMean", "a")
-    with pytest.raises(LookupError, match="no tensor of 'InputMean' of 'a'"):
+    with pytest.raises(LookupError, match="no tensors of 'InputMean' of 'a'"):
         surface(records, "a", "InputMean")
     with pytest.raises(LookupError, match="no summary of 'InputMaen'.*Did you mean 'InputMean'"):
         bands([summary(0)], "InputMaen")

@@ -47,7 +47,7 @@ def test_jsonl_is_json_without_nan(tmp_path):
 def test_an_object_that_is_no_record_is_told_with_its_file(line, tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_text(f"{line}\n")
-    with pytest.raises(ValueError, match=r"run.jsonl, line 1: this is no record: "):
+    with pytest.raises(ValueError, match=r"run.jsonl, line 1: this is not a record: "):
         JSONL(path).open(run())
 
 

@@ -74,5 +74,5 @@ def test_hostile_names_are_logged_apart(written):
 def test_a_run_is_given_or_made():
     with pytest.raises(TypeError, match="a run needs a project"):
         Trackio()
-    with pytest.raises(TypeError, match="a run is given: project would be for making one"):
+    with pytest.raises(TypeError, match="a run is given, but project only configures a new one"):
         Trackio(object(), project="x")

@@ -154,7 +154,7 @@ def test_a_run_of_its_own_is_finished(offline, tmp_path):
 
 
 def test_a_run_and_how_to_make_one_are_not_both_given():
-    with pytest.raises(TypeError, match="a run is given: project would be for making one"):
+    with pytest.raises(TypeError, match="a run is given, but project only configures a new one"):
         WandB(object(), project="x")
 
 

@@ -140,7 +140,7 @@ def test_a_writer_that_cannot_be_opened_late_is_told_and_left_out():
 
 @pytest.mark.parametrize(
     ("writer", "text"),
-    [(Diary, r"not its class: Diary\(...\)"), (3, "no writer: 3 has no open, no write")],
+    [(Diary, r"not its class: Diary\(...\)"), (3, "3 is not a writer: it has no open, no write")],
 )
 def test_what_is_no_writer_is_refused(writer, text):
     with pytest.raises(TypeError, match=text):

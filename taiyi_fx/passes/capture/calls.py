@@ -69,7 +69,7 @@ def _why_not(called: Any) -> str:
     name = getattr(called, "__name__", repr(called))
     home = getattr(called, "__module__", None) or ""
     if getattr(torch, name, None) is called or takes_what_flows(called):
-        return f"calls torch's {name} on nothing that flows in"
+        return f"calls torch's {name} without a value that flows in"
     owner = getattr(called, "__self__", None)
     if owner is not None and type(owner) is not types.ModuleType:
         return f"calls `{name}` of a {type(owner).__name__}"

@@ -20,7 +20,7 @@ class TraceTargets:
     Attributes:
         modules: Names of the modules whose calls are marked.
         functions: Functions whose calls are marked, wherever a graph shows them.
-        evaluation: Whether forwards in evaluation mode are read too.
+        evaluation: True if forwards in evaluation mode are read too.
     """
 
     modules: Collection[str]
@@ -53,7 +53,7 @@ class TraceLog:
         calls: How often each target was called.
         functions: The function of each call of one, by the name of its site.
         sites: The names of these sites, by that of the module whose forward makes the call.
-        in_place: Sites of those that are told to change an input, or to write into another.
+        in_place: Sites whose call asks the function to change an input, or to write into another.
     """
 
     inlined: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ class CapturedGraph:
     Attributes:
         part: The part's name; the nodes of its graph name modules and parameters from there.
         graph: The graph, with `enter` and `leave` marks around each call of a target.
-        guards: What the forwards in it rely on.
+        guards: All that the forwards in it rely on.
         log: The calls that it holds.
     """
 
@@ -90,10 +90,10 @@ class Capture:
             evaluation is read too and goes another way, two. A model that is one graph has them
             at ``""``.
         python: Modules whose forward stayed Python, by name, and why.
-        functions: The functions that were asked for, by the name of each site that calls one: in
-            a graph, or in a forward that stayed Python, as far as its code tells.
+        functions: The functions to be read, by the name of each site that calls one: in a graph,
+            or in a forward that stayed Python, as far as its code shows.
         sites: The names of these sites, by that of the module whose forward makes the call.
-        in_place: Sites of those that are told to change an input, or to write into another.
+        in_place: Sites whose call asks the function to change an input, or to write into another.
     """
 
     graphs: dict[str, list[CapturedGraph]] = field(default_factory=dict)

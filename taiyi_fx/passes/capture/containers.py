@@ -33,7 +33,7 @@ def items(recorder: Recorder, value: Value) -> Iterable[Value]:
 
 
 class Lazy:
-    """The values of a generator expression, computed as they are asked for."""
+    """The values of a generator expression, each computed when it is needed."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = values
@@ -75,7 +75,7 @@ def parameter(recorder: Recorder, module: nn.Module, key: str) -> Value:
     own = recorder.name_of(module)
     recorder.guards.modules[own] = type(module)
     if module._parameters.get(key) is None:
-        raise Refused(f"reads the parameter {key!r}, which is not there")
+        raise Refused(f"reads the parameter {key!r}, which does not exist")
     recorder.guards.require(own, key, TENSOR, "_parameters")
     return recorder.read(module, key)
 
@@ -90,14 +90,14 @@ def length(recorder: Recorder, value: Value) -> int:
             return len(children(recorder, value.value))
         if size is vars(nn.ParameterList)["__len__"]:
             return _size(recorder, value.value)
-        raise Refused(f"asks for the length of a {kind.__name__}")
+        raise Refused(f"takes the length of a {kind.__name__}")
     if isinstance(value, (list, tuple, dict)):
         return len(value)
-    return len(known_simple(value, "asks for the length of"))
+    return len(known_simple(value, "takes the length of"))
 
 
 def item(recorder: Recorder, owner: Value, key: Value) -> Value:
-    """An item of what is known, or of what a forward made."""
+    """An item of an object that is known, or of one that a forward made."""
     if isinstance(owner, (list, tuple, dict)):
         return owner[known_simple(key, "indexes by")]
     found = known(owner, "takes an item of")

@@ -1,6 +1,6 @@
-"""Calls of torch's Python functions as torch hands them on, with the arguments it spells out.
+"""Calls of torch's Python functions as torch dispatches them, with all arguments filled in.
 
-A trace of torch.fx has them so, and patterns that are looked for in graphs are such traces.
+A trace of torch.fx has this form, and so do the patterns that users look for in graphs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from torch.fx.proxy import GraphAppendingTracer
 
 
 def as_dispatched(target: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """The arguments of a call of one of torch's Python functions as torch hands them on."""
+    """The arguments of a call of one of torch's Python functions, as torch dispatches it."""
     if not _hands_on(target):
         return args, kwargs
-    # Torch hands a call with a proxy on, instead of making it: here to a graph for this alone.
+    # Torch dispatches a call with a proxy instead of making it: here to a graph for this alone.
     apart = fx.Graph()
     tracer = GraphAppendingTracer(apart)
     nodes: dict[fx.Node, fx.Node] = {}
@@ -30,10 +30,10 @@ def as_dispatched(target: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
     given, named = map_arg((args, kwargs), cast(Any, stand_in))
     try:
         target(*given, **named)
-    except Exception:  # noqa: BLE001 - the call itself says so, when it is made
+    except Exception:  # noqa: BLE001 - the call itself raises it again, when it is made
         return args, kwargs
     computed = [*apart.nodes][len(nodes) :]
-    if [node.target for node in computed] != [target]:  # it was made of other calls
+    if [node.target for node in computed] != [target]:  # it consists of other calls
         return args, kwargs
     return map_arg((computed[0].args, computed[0].kwargs), nodes.__getitem__)
 

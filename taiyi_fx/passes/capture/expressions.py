@@ -1,12 +1,12 @@
-"""Expressions: what each form of Python's gives, evaluated in Python's order."""
+"""The values of Python's expressions, each by the rule of its form, in Python's order."""
 
 # This is an abstract interpreter. Each expression has one of three kinds of values:
 #
 # - `Known`: an object that guards say is there. Operators of known simple values are computed at
 #   once, as in `self.scale * 2`.
 # - a list, tuple, dictionary or slice that the forward makes: the same Python object here, with
-#   values in it, so that appending to it or taking an item of it is just done.
-# - `Flow`: what comes in, and all that is computed of it. Nothing is known of it, it is only
+#   values in it. Appending to it or taking an item of it is simply done.
+# - `Flow`: a forward's input, or anything computed from one. Nothing is known of it, it is only
 #   written into the graph. A question about it that Python would answer (truth, identity, type)
 #   is refused.
 #
@@ -48,7 +48,7 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     """The value of an expression.
 
     Raises:
-        Refused: It has no rule, or asks for what is not known.
+        Refused: It has no rule, or needs a value that is not known.
     """
     frame.line = node.lineno
     rule = _RULES.get(type(node))
@@ -97,7 +97,7 @@ def _dictionary(frame: Frame, node: ast.Dict) -> Value:
 def _mapping(value: Value) -> dict[Any, Value]:
     if isinstance(value, dict):
         return value
-    raise Refused("unpacks what is no dictionary of its own")
+    raise Refused("unpacks by `**` what is not a dictionary that it made")
 
 
 def _text(frame: Frame, node: ast.JoinedStr) -> Value:
@@ -119,7 +119,7 @@ def _piece(frame: Frame, part: ast.expr) -> Value:
     spec = evaluate(frame, part.format_spec) if part.format_spec else Known("")
     if isinstance(value, Flow):
         if part.conversion != -1 or part.format_spec:
-            raise Refused("turns a value into a text in a way of its own")
+            raise Refused("formats a value with a conversion or a format of its own")
         return value
     found = known_simple(value, "makes a text of")
     change = {-1: lambda x: x, 115: str, 114: repr, 97: ascii}[part.conversion]
@@ -189,7 +189,7 @@ def _are_one(a: Value, b: Value, node: ast.Compare) -> bool:
 
 
 def _is_fixed(value: Value) -> bool:
-    """True if identity tells one such object from another."""
+    """True if such a value may be compared by identity."""
     fixed = (bool, type(None), nn.Module, torch.dtype, type(...), *FIXED)
     return isinstance(value, Known) and isinstance(value.value, fixed)
 
@@ -225,11 +225,11 @@ def _slice(frame: Frame, node: ast.Slice) -> Value:
 
 
 def _comprehended(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Iterator[Value]:
-    """The elements, as they are asked for; variables of a comprehension are its own."""
+    """The elements, each when it is needed; variables of a comprehension are its own."""
     if len(node.generators) != 1 or node.generators[0].is_async:
         raise Refused("uses a nested or asynchronous comprehension")
     (generator,) = node.generators
-    # What it goes through is evaluated at once, outside.
+    # The iterable is evaluated at once, outside.
     return _through(frame.nested(), items(frame.recorder, evaluate(frame, generator.iter)), node)
 
 
@@ -258,7 +258,7 @@ def _is_super(node: ast.expr) -> bool:
 
 
 def _parents(frame: Frame, node: ast.Attribute) -> Value:
-    """The method of ``super()`` by a name: that of the next class behind the function's own."""
+    """The method of ``super()`` by a name: that of the next class after the function's own."""
     assert isinstance(node.value, ast.Call)
     if known(evaluate(frame, node.value.func), "calls") is not super:
         raise Refused("uses another `super`")
@@ -269,7 +269,7 @@ def _parents(frame: Frame, node: ast.Attribute) -> Value:
         home = known(variable(frame.recorder, frame.function, "__class__"), "asks for")
         owner = known(frame.local[first], "asks for")
     if not isinstance(owner, nn.Module) or home not in type(owner).__mro__:
-        raise Refused("uses `super` of what is no module")
+        raise Refused("uses `super` of what is not a module")
     return _behind(frame, owner, home, node.attr)
 
 

@@ -13,13 +13,13 @@ from taiyi_fx.passes.capture.values import Value
 
 @dataclass
 class Frame:
-    """A call of a function, and how far it has come.
+    """A call of a function that is being interpreted: its variables, and the line it is at.
 
     Attributes:
         recorder: Writes the graph.
         function: The function.
         local: Its variables.
-        line: The line of what is evaluated now.
+        line: The line that is evaluated now.
     """
 
     recorder: Recorder
@@ -28,5 +28,5 @@ class Frame:
     line: int = 0
 
     def nested(self) -> Frame:
-        """The same with variables of its own besides, for a comprehension."""
+        """A copy with additional variables of its own, for a comprehension."""
         return replace(self, local=ChainMap({}, self.local))

@@ -1,4 +1,4 @@
-"""The functions that forwards which stayed Python seem to call, by their code."""
+"""Finds, in the code of forwards that stayed Python, the functions that they seem to call."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def operators_in(code: types.CodeType) -> dict[int, Function]:
 def _by_instruction() -> dict[tuple[str, str], Function]:
     """The operators by the name and the argument of their instruction.
 
-    Both differ from one version of Python to the next, so this one is asked.
+    Both differ from one version of Python to the next, so they are taken from this one.
     """
     return {
         (found.opname, found.argrepr): function

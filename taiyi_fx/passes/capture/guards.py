@@ -22,9 +22,9 @@ from taiyi_fx.passes.capture.values import SIMPLE
 from taiyi_fx.passes.override import entry_of
 
 MISSING: Any = object()
-"""The value of a guard on a name that is not there."""
+"""The value of a guard on a name that does not exist."""
 TENSOR: Any = object()
-"""The value of a guard on a name that holds a tensor, whichever."""
+"""The value of a guard on a name that holds a tensor, no matter which."""
 
 _GLOBAL_HOOKS = (
     torch_module._global_forward_hooks,
@@ -48,10 +48,10 @@ class Guard:
     """One thing that a captured graph relies on.
 
     Attributes:
-        owner: Who holds or answers it: the name of a module of the model, or any other object.
+        owner: The holder: the name of a module of the model, or any other object.
         name: Its name there.
-        value: What it was.
-        space: Of a module, which dictionary holds it; ``""`` is that of its attributes.
+        value: The value at the time of the capture.
+        space: For a module, the dictionary that holds it; ``""`` is that of its attributes.
     """
 
     owner: Any
@@ -66,9 +66,9 @@ class Guards:
     Attributes:
         children: By a module's name, the names and keys of all its parts, where a forward goes
             through them.
-        modules: Names of the modules that are entered or called, whose class counts and who have
-            no hooks.
-        asked: What functions of torch's answer.
+        modules: Classes by the names of the modules that are entered or called, none of which has
+            hooks.
+        asked: The answers of torch's functions about its state.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Guards:
         return iter(self._guards.values())
 
     def require(self, owner: Any, name: str, value: Any, space: str = "") -> None:
-        """Takes down that an owner holds a value by a name."""
+        """Records that an owner holds a value by a name."""
         key = (owner if isinstance(owner, str) else id(owner), name, space)
         self._guards.setdefault(key, Guard(owner, name, value, space))
 
@@ -90,14 +90,14 @@ class Guards:
         return BoundGuards(self, root, part)
 
 
-# Guards are asked at every forward that is read, so they are bound once to the dictionaries and
+# Guards are checked at every forward that is read, so they are bound once to the dictionaries and
 # objects that hold the values, and compared there by identity; only what is not the same object is
-# compared by value. Entries of dictionaries are asked with `get`, as a plain attribute look-up
+# compared by value. Entries of dictionaries are read with `get`, as a plain attribute look-up
 # might run code of the model.
 #
 # Two halves, for torch.compile: `values_hold` reads in a way that the compiler turns into guards of
-# its own (entries, attributes, lengths), so that compiled code is made anew when one changes.
-# `runs_the_same` asks what the compiler guards anyway (classes, hooks, code objects) or cannot
+# its own (entries, attributes, lengths), so that code is compiled again when one changes.
+# `runs_the_same` checks what the compiler guards anyway (classes, hooks, code objects) or cannot
 # express; it runs once, as ordinary Python, while the compiler traces.
 Row = tuple[Any, str, Any]
 
@@ -138,22 +138,22 @@ class BoundGuards:
         ]
         self.entered = [modules[name] for name in guards.modules]
         self.kinds = list(guards.modules.values())
-        # Whoever has wrapped the part's own forward has called this one.
+        # If the part's own forward was wrapped, the wrapper called this one.
         self.own = [modules[name] for name in guards.modules if name != part]
         self.spaces = [vars(module) for module in self.own]
         self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m in self.entered for h in HOOKS)]
         self.asked = list(guards.asked.items())
 
     def hold(self) -> bool:
-        """True if all is as it was."""
+        """True if nothing that the graph relies on has changed."""
         return self.values_hold() and self.runs_the_same()
 
     def values_hold(self) -> bool:
-        """True if what is read is as it was; asks in a way that torch.compile guards on."""
+        """True if all values are as they were; checked in a way that torch.compile guards on."""
         for function, value in self.asked:
             if function() is not value:
                 return False
-        # Nearly all are the very same object: this is asked at each forward that is read.
+        # Nearly all are the very same object, and this is checked at each forward that is read.
         for owner, name, value in self.held:
             found = owner.get(name, MISSING)
             if found is not value and not _agrees(found, value):
@@ -164,8 +164,8 @@ class BoundGuards:
 
     def runs_the_same(self) -> bool:
         """True if there are no hooks, and classes and functions are what was captured."""
-        # A model has hundreds of modules, and this is asked at each forward that is read: so of
-        # each only builtins ask.
+        # A model has hundreds of modules, and this is checked at each forward that is read: so only
+        # builtins look at each.
         if any(self.hooks):
             return False
         if not all(map(operator.is_, map(type, self.entered), self.kinds)):
@@ -182,7 +182,7 @@ class BoundGuards:
 
 
 def _answer(rows: list[Row]) -> bool:
-    """True if attributes are what they were."""
+    """True if attributes have the values that they had."""
     for owner, name, value in rows:
         found = getattr(owner, name, MISSING)
         if found is not value and not _agrees(found, value):
@@ -191,7 +191,7 @@ def _answer(rows: list[Row]) -> bool:
 
 
 def _runs_its_class(module: nn.Module) -> bool:
-    """True if a module runs its class's forward, or a probed one of ours."""
+    """True if a module runs its class's forward, or one of our overrides."""
     own = module.__dict__
     has_entry = "forward" in own and entry_of(module) is not None
     return not has_entry and own.get("_compiled_call_impl") is None
@@ -224,7 +224,7 @@ _COMPARED = (*SIMPLE, tuple, list, dict)
 
 
 def _is_setting(guard: Guard) -> bool:
-    """True if torch.compile is to ask for it: the rest it asks of its own accord, or once."""
+    """True if torch.compile has to check it at each call: it guards the rest itself, or once."""
     is_named = isinstance(guard.owner, (type, type(torch))) and not guard.name.startswith("__")
     return is_named and guard.name != "forward" and guard.value is not MISSING
 

@@ -18,16 +18,16 @@ def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -
     """The result of a function's call, whose operations become part of the graph.
 
     Raises:
-        Refused: The function does what a graph would lose.
+        Refused: The function does something that a graph cannot hold.
     """
     return interpret(recorder, function, arguments(function, args, kwargs))
 
 
 def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value]) -> Value:
-    """The result of a function that begins with some variables.
+    """The result of a function, interpreted from its first variables on.
 
     Raises:
-        Refused: The function does what a graph would lose.
+        Refused: The function does something that a graph cannot hold.
     """
     frame = Frame(recorder, function, local, function.__code__.co_firstlineno)
     try:
@@ -48,7 +48,7 @@ def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value
 
 
 def _place(refused: Refused, frame: Frame) -> None:
-    """Says where that is: the innermost place that is not in a file of torch's, if there is one."""
+    """Notes the file and line: the innermost that is not in a file of torch's, if there is one."""
     filename = frame.function.__code__.co_filename
     if not refused.place or (refused.is_torchs and not is_torchs_file(filename)):
         refused.place = f"{Path(filename).name}:{frame.line}"
@@ -56,7 +56,7 @@ def _place(refused: Refused, frame: Frame) -> None:
 
 
 def rely_on(recorder: Recorder, function: FunctionType) -> None:
-    """Takes down that a function's code and defaults are what they are."""
+    """Puts a function's code and defaults under guards."""
     require = recorder.guards.require
     require(function, "__code__", function.__code__)
     for name in ("__defaults__", "__kwdefaults__"):
@@ -66,10 +66,10 @@ def rely_on(recorder: Recorder, function: FunctionType) -> None:
 
 
 def arguments(function: FunctionType, args: Any, kwargs: Any) -> dict[str, Value]:
-    """The variables that a function begins with.
+    """The first variables of a function: its parameters, with the values of a call.
 
     Raises:
-        Refused: The arguments do not fit.
+        Refused: The arguments do not match the parameters.
     """
     code, given = function.__code__, dict(kwargs)
     names, star, stars = inspect.getargs(code)

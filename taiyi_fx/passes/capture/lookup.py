@@ -1,13 +1,13 @@
-"""Finds what a name or an attribute stands for, by a path of guards: nothing is run for it."""
+"""Resolves names and attributes by a path of guards, without running any code of the model."""
 
 # How a look-up can be safe without running anything: `getattr(module, name)` may run a property, a
 # descriptor or a `__getattr__`, so it is never called here on an object of the model. Instead each
 # step that Python and torch would take is taken by hand: the class and its bases, the instance's
 # `__dict__`, then `_parameters`, `_buffers` and `_modules`. What is found there, and also what is
 # *not* found in an earlier place, becomes a guard: a name that comes later in an earlier place
-# would hide this one. Only types that cannot answer in their own way are read any further. A tensor
+# would hide this one. Only types that cannot override attribute access are read further. A tensor
 # is never a constant of the graph: it becomes a node that reads it anew at each run, and the guard
-# asks only that a tensor is there.
+# requires only that a tensor is there.
 from __future__ import annotations
 
 import builtins
@@ -46,7 +46,7 @@ TENSOR_METHODS = frozenset(
 
 
 def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:
-    """The value of a name in a function that is none of its own variables."""
+    """The value of a name in a function that is not one of its local variables."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]
@@ -55,7 +55,7 @@ def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:
         return _kept(recorder, function.__globals__, name, f"the global variable {name!r}")
     recorder.guards.require(function.__globals__, name, MISSING)
     if name not in vars(builtins):
-        raise Refused(f"reads {name!r}, which is not there")
+        raise Refused(f"reads {name!r}, which does not exist")
     return _kept(recorder, vars(builtins), name, name)
 
 
@@ -66,7 +66,7 @@ def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
         recorder: Takes the guards and reads.
         owner: The value.
         name: The attribute.
-        text: How the forward spells it.
+        text: The expression, as the forward has it.
     """
     if isinstance(owner, Flow):
         return _of_flow(recorder, owner, name, text)
@@ -87,7 +87,7 @@ def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
         return _kept(recorder, found, name, f"`{text}`")
     if is_simple(found) or is_plain_container(found):
         return Method(owner, name)
-    raise Refused(f"reads `{text}`, an object's")
+    raise Refused(f"reads `{text}`, of an object that is not plain")
 
 
 _NAMES = ("__class__", "__name__", "__module__", "__qualname__")
@@ -98,7 +98,7 @@ def _of_flow(recorder: Recorder, owner: Flow, name: str, text: str) -> Value:
         return recorder.record("call_function", getattr, (owner, Known(name)))
     if name in TENSOR_METHODS:
         return Method(owner, name)
-    raise Refused(f"asks what flows in for `{text}`")
+    raise Refused(f"reads `{text}` of a value that flows in")
 
 
 def _of_made(owner: Value, name: str, text: str) -> Value:
@@ -123,7 +123,7 @@ def _kept(recorder: Recorder, owner: Any, name: str, what: str) -> Value:
         space = vars(owner) if isinstance(owner, ModuleType) else None
         value = getattr(owner, name, MISSING) if space is None else space.get(name, MISSING)
     if value is MISSING:
-        raise Refused(f"reads {what}, which is not there")
+        raise Refused(f"reads {what}, which does not exist")
     return found(recorder, owner, name, value, what)
 
 
@@ -146,7 +146,7 @@ def found(
 
 
 def in_class(kind: type, name: str) -> Any:
-    """The entry of a class or its bases by a name, as it is there, or `MISSING`."""
+    """The raw entry of a class or its bases by a name, or `MISSING`."""
     for base in kind.__mro__:
         if name in vars(base):
             return vars(base)[name]
@@ -156,7 +156,7 @@ def in_class(kind: type, name: str) -> Any:
 def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
     value = in_class(kind, name)
     if value is MISSING or type(kind).__getattribute__ is not type.__getattribute__:
-        raise Refused(f"reads `{text}`, which is not there")
+        raise Refused(f"reads `{text}`, which does not exist")
     if isinstance(value, (property, classmethod)) or hasattr(type(kind), name):
         raise Refused(f"reads `{text}`, of a class")
     # Of a static method, the function.
@@ -185,7 +185,7 @@ def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Va
     for space in ("_parameters", "_buffers", "_modules"):
         if name in vars(module)[space]:
             return _held(recorder, module, name, vars(module)[space][name], text, space)
-    raise Refused(f"reads `{text}`, which is not there")
+    raise Refused(f"reads `{text}`, which does not exist")
 
 
 def _held(

@@ -1,4 +1,4 @@
-"""Marks: nodes of a traced graph that say where a target's call begins and ends."""
+"""Marks: nodes of a traced graph at which a target's call begins and ends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from taiyi_fx.passes.structure import Call
 
 
 def enter(value: Any, module: str, call: int) -> Any:
-    """Mark: what enters a target's call; the insertion pass turns it into a probe."""
+    """A mark at the input of a target's call; the insertion pass turns it into a probe."""
     return value
 
 
 def leave(value: Any, module: str, call: int) -> Any:
-    """Mark: what leaves a target's call; the insertion pass turns it into a probe."""
+    """A mark at the output of a target's call; the insertion pass turns it into a probe."""
     return value
 
 
@@ -42,7 +42,7 @@ def is_mark(node: fx.Node) -> bool:
 
 
 def part_of(value: Any, path: Any) -> Any:
-    """The part of a marked value at a path, as a graph has it: what an `unpack` would give."""
+    """The part of a marked value at a path, as a graph has it: the result of an `unpack`."""
     if isinstance(value, fx.Node) and value.target is pack:
         value = {".args": value.args[0], ".kwargs": value.args[1]}
     for step in path:
@@ -51,7 +51,7 @@ def part_of(value: Any, path: Any) -> Any:
 
 
 def behind_marks(value: Any) -> Iterator[fx.Node]:
-    """The nodes that made the parts of a value in a marked graph, in order, seen through marks."""
+    """The nodes that made the parts of a value in a marked graph, in order; marks are skipped."""
     if isinstance(value, fx.Node):
         if is_mark(value):
             yield from behind_marks(value.args[0])
@@ -68,7 +68,7 @@ def behind_marks(value: Any) -> Iterator[fx.Node]:
 def mark_call(
     graph: fx.Graph, args: Any, kwargs: Any, site: str, call: int
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call behind a mark."""
+    """The arguments of a call, after a mark."""
     if len(args) == 1 and not kwargs and isinstance(args[0], fx.Node):
         return (mark_value(graph, enter, args[0], site, call),), kwargs
     packed = graph.call_function(pack, (tuple(args), kwargs))
@@ -78,7 +78,7 @@ def mark_call(
 
 
 def mark_value(graph: fx.Graph, mark: Any, value: Any, site: str, call: int) -> Any:
-    """A value, of whatever structure, behind a mark."""
+    """A value of any structure, after a mark."""
     marked = graph.call_function(mark, (value, site, call))
     return marked if isinstance(value, fx.Node) else _unpacked(graph, marked, value, ())
 

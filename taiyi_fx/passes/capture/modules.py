@@ -1,4 +1,4 @@
-"""Calls of modules: gone into, or kept as they are where nothing in them can matter."""
+"""Calls of modules: inlined, or kept as calls where nothing inside them has to be seen."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -
     if name not in recorder.targets.modules or recorder.is_silent:
         return _called(recorder, module, name, args, kwargs)
     if _holds_container((*args, *kwargs.values())):
-        # Behind a mark it would be another container than the one that is handed in.
-        raise Refused(f"hands a list or dictionary to {name!r}")
+        # After a mark it would be another container than the one that is passed in.
+        raise Refused(f"passes a list or dictionary to {name!r}")
     call = recorder.count_call(name)
     given = mark_call(recorder.graph, argument(tuple(args)), argument(kwargs), name, call)
     recorder.place()
@@ -49,7 +49,7 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
     takes_container = _holds_container((*args, *kwargs.values()))
     if has_parts or takes_container or recorder.targets.functions or recorder.is_silent:
         return _inlined(recorder, module, name, args, kwargs)
-    # It is called as it is, but may run nothing that this would not have let pass.
+    # It stays a call, but may run nothing that inlining would have refused.
     with recorder.silent():
         enter_module(recorder, module, args, kwargs)
     return _as_it_is(recorder, module, args, kwargs)
@@ -57,7 +57,7 @@ def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs:
 
 def _as_it_is(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
     if _holds_container((*args, *kwargs.values())):
-        raise Refused(f"hands a list or dictionary to {recorder.name_of(module)!r}")
+        raise Refused(f"passes a list or dictionary to {recorder.name_of(module)!r}")
     with recorder.inside(module, recorder.current):
         return recorder.record("call_module", recorder.paths[module], args, kwargs)
 
@@ -85,7 +85,7 @@ def plain_forward(recorder: Recorder, module: nn.Module) -> FunctionType:
     """The forward that a call of the module runs, under guards.
 
     Raises:
-        Refused: The call does something besides.
+        Refused: The call does more than run that forward.
     """
     _refuse_special(module)
     forward = in_class(type(module), "forward")
@@ -110,7 +110,7 @@ def _refuse_special(module: nn.Module) -> None:
     if any(own[hooks] for hooks in HOOKS):
         raise Refused("has hooks registered on it")
     if kind.__call__ is not nn.Module.__call__:
-        raise Refused("is called in a way of its own")
+        raise Refused("has a __call__ of its own")
     for name in ("__getattr__", "__getattribute__"):
         if in_class(kind, name) is not in_class(nn.Module, name):
             raise Refused(f"has a {name} of its own")
@@ -119,7 +119,7 @@ def _refuse_special(module: nn.Module) -> None:
 
 
 def is_torchs(module: nn.Module) -> bool:
-    """True if a module is of a class of torch's own, with the forward that it came with."""
+    """True if a module's class is one of torch's own, with its original forward."""
     kind = type(module)
     code = getattr(in_class(kind, "forward"), "__code__", None)
     is_own = kind.__module__.startswith(("torch.nn.modules.", "torch.ao.nn."))
@@ -127,17 +127,17 @@ def is_torchs(module: nn.Module) -> bool:
 
 
 def is_torch_leaf(module: nn.Module) -> bool:
-    """True if a module of torch's own is called as it is."""
+    """True if a module of torch's own stays one call in a graph."""
     return is_torchs(module) and not isinstance(module, _CONTAINERS)
 
 
 def is_torch_composite(module: nn.Module) -> bool:
-    """True if a module of torch's own has parts, which it may call in ways of its own."""
+    """True if a module of torch's own has parts, which it calls in its own code."""
     return is_torch_leaf(module) and next(module.children(), None) is not None
 
 
 def _check_leaf(recorder: Recorder, module: nn.Module) -> None:
-    """Takes down what has to hold of a module of torch's own, and of all its parts."""
+    """Puts under guards that a module of torch's own, and all its parts, run torch's code."""
     for inside in module.modules():
         if inside is not module and recorder.names[inside] in recorder.targets.modules:
             kind = type(module).__name__

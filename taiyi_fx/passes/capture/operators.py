@@ -24,7 +24,7 @@ SIGNS: dict[str, tuple[type[ast.operator], Function, Function]] = {
     "<<": (ast.LShift, operator.lshift, operator.ilshift),
     ">>": (ast.RShift, operator.rshift, operator.irshift),
 }
-"""Of an operator of two values the form in syntax trees, the function, and that of ``a += b``."""
+"""Operators of two values: the class in syntax trees, the function, and that of ``a += b``."""
 
 BINARY: dict[type, Function] = {form: function for form, function, _ in SIGNS.values()}
 IN_PLACE: dict[type, Function] = {form: function for form, _, function in SIGNS.values()}

@@ -1,4 +1,4 @@
-"""Python's own functions, of what is known and of what a forward made."""
+"""Python's own functions, on values that are known or that a forward made."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ZERO, _FALSE = Known(0), Known(False)
 
 
 def truth(recorder: Recorder, value: Value) -> bool:
-    """The truth of a value.
+    """The truth value of a value.
 
     Raises:
         Refused: It flows.
@@ -38,14 +38,14 @@ def truth(recorder: Recorder, value: Value) -> bool:
         return bool(value)
     if isinstance(value, Flow):
         raise Refused("branches on a tensor's data or shape")
-    found = known(value, "asks for the truth of")
+    found = known(value, "takes the truth value of")
     if is_simple(found) or isinstance(found, (list, dict, *FIXED)):
         return bool(found)
-    raise Refused(f"asks for the truth of a {type(found).__name__}")
+    raise Refused(f"takes the truth value of a {type(found).__name__}")
 
 
 def computed(function: Callable[..., Any], *values: Value) -> Known:
-    """The result of an operator or function of Python's, of what is known."""
+    """The result of one of Python's operators or functions, on values that are known."""
     given = [known_simple(v, f"computes `{function.__name__}` of") for v in values]
     return Known(function(*given))
 
@@ -55,7 +55,7 @@ def is_instance(value: Value, kinds: Value) -> bool:
     found = known(kinds, "asks for")
     every = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(kind, type) and _is_plain_class(kind) for kind in every):
-        raise Refused("asks for a type in its own way")
+        raise Refused("tests a type that has its own `__instancecheck__`")
     if isinstance(value, Flow):
         raise Refused("tests the type of a value")
     if isinstance(value, Known):
@@ -72,27 +72,27 @@ _KNOWN_TESTS = ("torch", "torch.nn.parameter", "collections.abc", "numbers")
 
 def _has(recorder: Recorder, owner: Value, name: Value) -> Value:
     if not (isinstance(owner, Known) and isinstance(owner.value, nn.Module)):
-        raise Refused("tests the type of a value by `hasattr`")
-    word = known_simple(name, "asks for an attribute by")
+        raise Refused("uses `hasattr` on what is not a module")
+    word = known_simple(name, "reads an attribute by the name")
     module, kind = owner.value, type(owner.value)
     spaces = [vars(module), *(vars(module)[s] for s in ("_parameters", "_buffers", "_modules"))]
     if not hasattr(kind, word) and not any(word in space for space in spaces):
-        raise Refused(f"asks for an attribute that is not there, {word!r}")
+        raise Refused(f"tests for an attribute that does not exist, {word!r}")
     attribute(recorder, owner, word, f"hasattr(..., {word!r})")
     return Known(True)
 
 
 def _get(recorder: Recorder, owner: Value, name: Value, *default: Value) -> Value:
-    word = known_simple(name, "asks for an attribute by")
+    word = known_simple(name, "reads an attribute by the name")
     if not isinstance(word, str):
-        raise Refused("asks for an attribute by no name")
+        raise Refused("reads an attribute by a name that is not a string")
     if default:
         _has(recorder, owner, name)
     return attribute(recorder, owner, word, f"getattr(..., {word!r})")
 
 
 def _zip(recorder: Recorder, *values: Value, strict: Value = _FALSE) -> Value:
-    # As it goes: a forward may add to a list while it goes through it.
+    # One at a time: a forward may append to a list while it iterates over it.
     return Lazy(zip(*(items(recorder, v) for v in values), strict=truth(recorder, strict)))
 
 
@@ -133,12 +133,12 @@ RULES: dict[int, Rule] = {
         getattr: _get,
     }.items()
 }
-"""By the identity of a function of Python's, what it gives."""
+"""Rules for functions of Python's, by their identity."""
 
 COMPUTED = MATH | by_identity(
     (range, int, float, str, complex, min, max, abs, round, divmod, pow, sorted, bytes)
 )
-"""Functions of Python's that only compute."""
+"""Functions of Python's without side effects."""
 
 
 def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
@@ -160,8 +160,8 @@ _IN_PLACE = (operator.iadd, operator.imul, operator.ior)
 
 
 def _extended(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
-    # Other names of it see that, too.
+    # Other names of the list see the change, too.
     if function is not operator.iadd or not isinstance(a, list):
-        raise Refused("changes a list or dictionary that it found, or in a way of its own")
+        raise Refused("changes in place a list or dictionary that it did not make, or not by `+=`")
     a.extend(items(recorder, b))
     return a

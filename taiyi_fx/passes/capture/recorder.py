@@ -1,4 +1,4 @@
-"""Writes the graph of one part, and takes down what it relies on."""
+"""Writes the graph of one part, and records its guards."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Recorder:
     Args:
         part: The part's name.
         module: The part.
-        names: The names of all modules in the whole model, whose own is the first that they have.
+        names: The names of all modules in the whole model; of several names, the first.
         targets: The calls that get marks.
-        training: The mode that all modules inside are taken to be in.
+        training: The mode that all modules inside are assumed to be in.
         inline: Interprets a call of a function.
 
     Attributes:
         graph: The graph.
-        guards: What it relies on.
+        guards: All that it relies on.
         log: The calls that it holds.
         current: The name of the module whose forward is being interpreted.
-        is_silent: Whether nothing is written, as what is called is only judged.
+        is_silent: True if nothing is written, because a call is only checked.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Recorder:
         return self._inline(self, function, args, kwargs)
 
     def count_step(self) -> None:
-        """Refuses what is too long to be a graph."""
+        """Refuses a forward that is too long to be a graph."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
             raise Refused("takes too many steps")
 
     def record(self, op: str, target: Any, args: Any = (), kwargs: Any = None) -> Flow:
-        """Writes one operation; marks a call of a function that is asked for."""
+        """Writes one operation; puts marks around the call of a function that is a target."""
         given, named = argument(tuple(args)), argument(kwargs or {})
         if self.is_silent:
             return Flow(None)
@@ -101,20 +101,20 @@ class Recorder:
         return lifted(marked)
 
     def place(self) -> None:
-        """Tells new nodes the calls of modules that they are in, by torch.fx's name for it."""
+        """Sets ``nn_module_stack``, torch.fx's note of the modules that new nodes are in."""
         for node in reversed(self.graph.nodes):
             if _STACK in node.meta:
                 break
             node.meta[_STACK] = self._stack
 
     def read(self, module: nn.Module, name: str) -> Flow:
-        """Writes that a tensor is read of a module, here and each time anew."""
+        """Writes that a module's tensor is read here, anew at each run."""
         path = self.paths[module]
         made = self.record("get_attr", f"{path}.{name}" if path else name)
         return Flow(made.node, is_tensor=True)
 
     def count_call(self, site: str) -> int:
-        """Counts a call of a target; returns how many there were before."""
+        """Counts a call of a target; returns the number of earlier ones."""
         call, self.log.calls[site] = self.log.calls[site], self.log.calls[site] + 1
         return call
 
@@ -122,15 +122,15 @@ class Recorder:
         """The name of a module of the part.
 
         Raises:
-            Refused: It is no module of the part's.
+            Refused: It is not a module of the part.
         """
         if module not in self.paths:
-            raise Refused(f"reads a {type(module).__name__} that is no module of its own")
+            raise Refused(f"reads a {type(module).__name__} that is not one of its modules")
         return self.names[module]
 
     @contextmanager
     def inside(self, module: nn.Module, name: str) -> Iterator[None]:
-        """In the body, a call of a module is interpreted; ``name`` is whose forward that is in."""
+        """In the body, a module's call is interpreted; ``name`` is the one whose forward runs."""
         outer, path = (self.current, self._stack), self.paths[module]
         count, self._calls[path] = self._calls[path], self._calls[path] + 1
         key = f"{path}@{count}" if count else path
@@ -153,5 +153,5 @@ class Recorder:
         if not self.targets.functions or op not in ("call_function", "call_method"):
             return None
         found = getattr(torch.Tensor, target, None) if op == "call_method" else target
-        # By identity: a function's own equality may be anything.
+        # By identity: a callable may define any equality.
         return next((f for f in self.targets.functions if f is found), None)

@@ -1,4 +1,4 @@
-"""Functions as syntax trees, where the source is what runs."""
+"""Functions as syntax trees, if their source compiles to the code that runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def body_of(function: FunctionType) -> list[ast.stmt]:
     """The statements of a function.
 
     Raises:
-        Refused: There is no source that compiles to what runs, or it is no plain function.
+        Refused: No source compiles to the code that runs, or it is not a plain function.
     """
     code = function.__code__
     if code not in _BODIES:
@@ -60,7 +60,7 @@ def _candidates(code: CodeType) -> Iterator[ast.FunctionDef | ast.Lambda]:
         return
     block = "".join(inspect.getblock(lines[first:]))
     try:
-        # Not dedented: that would change texts of several lines.
+        # Not dedented: that would change strings of several lines.
         is_inside = block[0] in " \t"
         (node,) = ast.parse(f"if 1:\n{block}" if is_inside else block).body
     except (SyntaxError, ValueError, IndentationError):
@@ -75,16 +75,16 @@ def _candidates(code: CodeType) -> Iterator[ast.FunctionDef | ast.Lambda]:
 def _whole_file(filename: str) -> ast.Module:
     try:
         return ast.parse("".join(linecache.getlines(filename)))
-    except SyntaxError:  # a block of a text
+    except SyntaxError:  # a block of a string
         return ast.Module([], [])
 
 
 def _compiles_to(node: ast.FunctionDef | ast.Lambda, function: FunctionType) -> bool:
-    """True if the source is that of the code: a file may have changed since it was read."""
+    """True if the source is that of the code: a file may have changed since it was imported."""
     code, scope = function.__code__, function.__globals__
     used = [name for name in code.co_names if name in scope]
     modules = [name for name in used if isinstance(scope[name], ModuleType)]
-    # Python compiles a call of what was imported in another way.
+    # Python compiles a call of an imported name differently.
     return any(_compiles(node, code, imported) for imported in (modules, used, ()))
 
 
@@ -97,14 +97,14 @@ def _compiles(
         module = ast.parse(f"{imports}def outer({', '.join(code.co_freevars)}): pass")
         cast(ast.FunctionDef, module.body[-1]).body = [_nameless(node)]
         made = compile(module, code.co_filename, "exec", dont_inherit=True)
-    except SyntaxError:  # names that only compiled code can have are none of this source's
+    except SyntaxError:  # such names exist in compiled code only, so this is not its source
         return False
     (compiled,) = _codes_in(made)
     return any(_are_alike(found, code) for found in _codes_in(compiled))
 
 
 def _nameless(node: ast.FunctionDef | ast.Lambda) -> ast.stmt:
-    """The definition in a scope of its own, where its name is no variable that it might read."""
+    """The definition in a scope of its own, where its name is not a variable that it may read."""
     if isinstance(node, ast.Lambda):
         return ast.copy_location(ast.Expr(node), node)
     made: Any = copy.copy(node)

@@ -1,4 +1,4 @@
-"""Statements: what each form of Python's does."""
+"""The effects of Python's statements, each by the rule of its form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Return(Exception):
     """A function returns.
 
     Attributes:
-        value: What it returns.
+        value: The value returned.
     """
 
     def __init__(self, value: Value) -> None:
@@ -32,8 +32,8 @@ def run(frame: Frame, body: list[ast.stmt]) -> None:
     """Interprets statements in order.
 
     Raises:
-        Return: One returns.
-        Refused: One has no rule, or asks for what is not known.
+        Return: One is a ``return``.
+        Refused: One has no rule, or needs a value that is not known.
     """
     for statement in body:
         frame.recorder.count_step()
@@ -101,12 +101,12 @@ def _if(frame: Frame, statement: ast.If) -> None:
 
 def _assert(frame: Frame, statement: ast.Assert) -> None:
     if not is_true(frame, statement.test):
-        raise Refused("asserts what is false")
+        raise Refused("asserts a condition that is false")
 
 
 def _for(frame: Frame, statement: ast.For) -> None:
     if statement.orelse:
-        raise Refused("uses `else` behind a loop")
+        raise Refused("uses `else` after a loop")
     for each in items(frame.recorder, evaluate(frame, statement.iter)):
         bind(frame, statement.target, each)
         run(frame, statement.body)

@@ -30,7 +30,7 @@ _MAKERS = (
 
 
 def by_identity(functions: Iterable[Any]) -> dict[int, Any]:
-    """Functions by their identity, for as long as they are theirs."""
+    """Functions by their identity; held, so that no other object gets the same one."""
     return {id(function): function for function in functions}
 
 
@@ -53,11 +53,11 @@ def _is_in_place(name: str) -> bool:
 
 def _computes(function: Any) -> bool:
     name = getattr(function, "__name__", "")
-    if isinstance(function, types.FunctionType):  # whoever replaced one has put his own there
+    if isinstance(function, types.FunctionType):  # another one was put in its place
         is_torchs = is_torchs_file(function.__code__.co_filename)
     else:
         is_torchs = True
-    # Of tensors, what a graph may call as a method, too.
+    # Of a tensor's, the same that a graph may call as methods.
     is_method = hasattr(function, "__objclass__") or vars(torch.Tensor).get(name) is function
     may_be_called = name in TENSOR_METHODS or not is_method
     return is_torchs and may_be_called and not name.startswith("is_") and name not in _ASKS
@@ -69,17 +69,17 @@ _OPERATING = by_identity(
 )
 MATH = by_identity(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 NUMERIC = MATH | by_identity((int, float, len, abs, round, min, max))
-"""Functions of numbers, which may flow: what they give flows in turn."""
+"""Functions of numbers, which may flow; their results flow, too."""
 
 
 def takes_what_flows(function: Any) -> bool:
-    """True if a graph may call a function with what flows in."""
+    """True if a graph may call a function with values that flow."""
     number = id(function)
     return any(number in found for found in (_computing(), _MAKING, _OPERATING, NUMERIC))
 
 
 def makes_new_tensor(function: Any) -> bool:
-    """True if a function makes the same new tensor at each call, of nothing that flows in."""
+    """True if a function makes the same new tensor at each call, without values that flow."""
     return id(function) in _MAKING
 
 

@@ -1,4 +1,4 @@
-"""Model to graphs: forwards that are plain, as large as they can be, from their code alone."""
+"""Model to graphs, each as large as possible, from the code of the forwards alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from taiyi_fx.passes.capture.modules import is_torch_composite, plain_forward
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
 
-# Names that generated code has for itself, which a parameter of the same name would hide.
+# Names that generated code uses itself, which a parameter of the same name would hide.
 _TAKEN_NAMES = frozenset(
     "torch device inf nan NoneType fx_pytree pytree taiyi_fx slice getattr operator typing self "
     "math int float len abs round min max".split()
@@ -25,7 +25,7 @@ _TAKEN_NAMES = frozenset(
 
 
 def trace(model: nn.Module, targets: TraceTargets) -> Capture:
-    """The whole of a model as a graph, or the largest parts that can be graphs.
+    """The whole model as one graph, or the largest parts that can be graphs.
 
     A forward that no graph can stand in for stays Python, and its parts are tried on their own.
     Nothing of the model is run.
@@ -104,7 +104,7 @@ class _Parts:
         except Refused:
             raise
         except Exception as error:
-            # No model is refused for what a rule of ours did not think of.
+            # A case that our rules do not foresee must not fail a model.
             raise Refused.because_of(error) from error
         if part in self.targets.modules:
             recorder.log.calls[part] += 1
@@ -117,7 +117,7 @@ def _is_called(module: nn.Module) -> bool:
 
 
 def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
-    """Writes a module's forward as a graph, whatever it is given."""
+    """Writes a module's forward as a graph for any inputs."""
     if is_torch_composite(module):
         kind = type(module).__name__
         raise Refused(f"{kind} is torch's own and calls its parts itself")
@@ -152,7 +152,7 @@ def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dic
     if not code.co_argcount:
         raise Refused(f"is wrapped by `{code.co_name}`, which takes any number of arguments")
     if code.co_kwonlyargcount and star:
-        raise Refused("takes keywords behind any number of arguments")
+        raise Refused("takes keyword arguments after any number of positional ones")
     first, *others = names
     inputs = {name: _input(recorder, name, defaults) for name in others}
     for sign, name in (("*", star), ("**", stars)):

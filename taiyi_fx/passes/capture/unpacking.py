@@ -1,4 +1,4 @@
-"""Values given names: one, or several at once."""
+"""Assigns values to names: one, or several at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taiyi_fx.passes.capture.frame import Frame
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value
 
 _IN_TUPLES = frozenset("chunk size split tensor_split unbind".split())
-"""Calls that return tuples, which are taken apart by their items."""
+"""Calls that return tuples, which are unpacked item by item."""
 _CALLS = ("call_function", "call_method")
 
 
@@ -33,10 +33,10 @@ def items_of(value: Iterable[Any], count: int) -> tuple[Any, ...]:
 
 
 def bind(frame: Frame, target: ast.expr, value: Value) -> None:
-    """Gives a value a name, or its parts one each.
+    """Assigns a value to a name, or its parts to one each.
 
     Raises:
-        Refused: It is to be kept somewhere else.
+        Refused: The target is not a name, or a tuple or list of names.
     """
     if isinstance(target, ast.Name):
         frame.local[target.id] = value

@@ -1,4 +1,4 @@
-"""The values of the abstract interpreter: known by a path, made by a forward, or flowing."""
+"""The values of the abstract interpreter: known by guards, made by a forward, or flowing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIMPLE = frozenset(
         *(torch.dtype, torch.device, torch.memory_format, torch.layout, torch.Size),
     )
 )
-"""Types whose values cannot change, and of which all can be asked without running model code."""
+"""Types whose values cannot change, and whose operations run no code of the model."""
 
 FIXED = (
     types.FunctionType,
@@ -26,16 +26,16 @@ FIXED = (
     types.GetSetDescriptorType,
     type,
 )
-"""Types of what is known by its identity."""
+"""Types of objects that are known by their identity."""
 
 
 class Refused(Exception):
     """A forward that no graph can stand in for.
 
     Attributes:
-        reason: What it does.
+        reason: The thing it does that a graph cannot hold, as a verb phrase.
         place: The file and line where it does.
-        is_torchs: Whether that is in a file of torch's own.
+        is_torchs: True if that is in a file of torch's own.
     """
 
     def __init__(self, reason: str) -> None:
@@ -46,7 +46,7 @@ class Refused(Exception):
 
     @classmethod
     def because_of(cls, error: Exception) -> Refused:
-        """For what would fail when it runs, too, and for what no rule thought of."""
+        """For an error that the forward itself would raise, or that our rules do not foresee."""
         return cls(f"cannot be followed: {type(error).__name__}: {error}")
 
     def __str__(self) -> str:
@@ -55,11 +55,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """A value that flows: it is only ever handed on.
+    """A value that flows: it can only be passed on.
 
     Attributes:
-        node: What makes it; None where a forward is judged and not recorded.
-        is_tensor: Whether a guard says that it is a tensor.
+        node: The node that makes it; None where a forward is checked and not recorded.
+        is_tensor: True if a guard says that it is a tensor.
     """
 
     node: fx.Node | None
@@ -68,14 +68,14 @@ class Flow:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """An object that guards say is there: a constant, or what a path of guards led to."""
+    """A known object: a constant, or one whose presence guards assert."""
 
     value: Any
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A method of a value; of a module's, its function."""
+    """A method of a value; for a module's, with its function."""
 
     owner: Any
     name: str
@@ -89,7 +89,7 @@ NONE = Known(None)
 
 
 def is_simple(value: Any) -> bool:
-    """True if an object is plain, and can be asked anything."""
+    """True if no operation on an object runs code of the model."""
     if type(value) is tuple:
         return all(map(is_simple, value))
     return type(value) in SIMPLE
@@ -103,7 +103,7 @@ def is_plain_container(value: Any) -> bool:
 
 
 def parts_of(value: Value) -> Iterator[Value]:
-    """The values in what a forward made."""
+    """The values in a container that a forward made."""
     if isinstance(value, dict):
         yield from value.values()
     elif isinstance(value, (list, tuple)):
@@ -118,7 +118,7 @@ def flows(value: Value) -> bool:
 
 
 def known(value: Value, what: str) -> Any:
-    """The object that a value is.
+    """The object of a known value.
 
     Raises:
         Refused: It flows.
@@ -132,10 +132,10 @@ def known(value: Value, what: str) -> Any:
 
 
 def known_simple(value: Value, what: str) -> Any:
-    """The plain object that a value is.
+    """The plain object of a known value.
 
     Raises:
-        Refused: It flows, or is an object that answers in its own way.
+        Refused: It flows, or its operations may run code of the model.
     """
     found = known(value, what)
     if is_simple(found) or is_plain_container(found) or type(found) is slice:
@@ -144,10 +144,10 @@ def known_simple(value: Value, what: str) -> Any:
 
 
 def argument(value: Value) -> Any:
-    """A value as a node's argument: nodes, and what generated code can spell.
+    """A value as a node's argument: nodes, and constants that generated code can write.
 
     Raises:
-        Refused: It holds an object that no code can spell.
+        Refused: It holds an object that code cannot write.
     """
     if isinstance(value, Flow):
         return value.node
@@ -158,10 +158,10 @@ def argument(value: Value) -> Any:
             return _mapped(value.value, lambda part: part)
         if type(value.value) is torch.Size:
             return tuple(value.value)
-        raise Refused(f"hands on a {type(value.value).__name__}, which a graph cannot")
+        raise Refused(f"passes on a {type(value.value).__name__}, which a graph cannot hold")
     if isinstance(value, (list, tuple, dict, slice)):
         return _mapped(value, argument)
-    raise Refused("hands on a method, which a graph cannot")
+    raise Refused("passes on a method, which a graph cannot hold")
 
 
 def lifted(structure: Any) -> Value:

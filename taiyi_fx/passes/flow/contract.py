@@ -16,16 +16,16 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from taiyi_fx.passes.structure import tensors_in
 
 Scope = tuple[tuple[str, int], ...]
-"""Modules, each with which of its calls, that something happens in: from the outside in."""
+"""The modules that an operation runs in, each with the number of its call, outermost first."""
 
 
 @dataclass(frozen=True)
 class CallNode:
-    """A call of a module whose own inside is not followed.
+    """A call of a module whose inside is not followed.
 
     Attributes:
         module: The module's name.
-        call: Which of its calls in one forward.
+        call: The number of the call in one forward, from 0 on.
         scope: The followed forwards that it was called in.
     """
 
@@ -36,11 +36,11 @@ class CallNode:
 
 @dataclass(frozen=True)
 class JoinNode:
-    """An operation between modules that brings together what came from several.
+    """An operation between modules that joins the results of several.
 
     Attributes:
         operation: Its name.
-        number: Tells it from others of its name.
+        number: Distinguishes it from others of its name.
         scope: The followed forwards that it ran in, as far as its sources and uses tell.
     """
 
@@ -54,7 +54,7 @@ IN, OUT = "in", "out"
 
 
 class Frame:
-    """A followed forward under way: what made each tensor that is there.
+    """A followed forward under way: the source of each of its tensors.
 
     Attributes:
         graph: The flow inside it, as found so far.
@@ -70,7 +70,7 @@ class Frame:
         self._by_storage: dict[int, tuple[StorageWeakRef, Any]] = {}
 
     def produce(self, node: Any, value: Any, given: Collection[Any] = ()) -> None:
-        """Notes what made the tensors in a value, from those of the given autograd nodes."""
+        """Records a node as the source of the tensors in a value."""
         for tensor in tensors_in(value):
             if tensor.requires_grad:
                 self._own(get_gradient_edge(tensor).node, node, given)
@@ -80,9 +80,9 @@ class Frame:
                 self._by_storage[held.cdata] = held, node
 
     def _own(self, output: Any, node: Any, given: Collection[Any]) -> None:
-        """Takes note that a call made an autograd node and those between it and what was given.
+        """Records that a call made an autograd node, and those between it and the given ones.
 
-        An operation in place on a view leaves out the view's own node: then those behind tell.
+        An operation in place on a view skips the view's own node: then its predecessors decide.
         """
         self._by_node[output] = node
         waiting = [] if node == IN or output in given else _behind(output)
@@ -94,12 +94,12 @@ class Frame:
                 waiting += _behind(inner)
 
     def settle(self, value: Any, scope: Scope) -> None:
-        """Finds what a followed forward returns was made of, while that is known to be its own."""
+        """Finds the sources of a followed forward's output, while they are known to be inside."""
         for tensor in tensors_in(value):
             self._source(tensor, scope)
 
     def consume(self, node: Any, value: Any, scope: Scope) -> None:
-        """Notes what the tensors that a call was given were computed from."""
+        """Records the sources that the tensors given to a call were computed from."""
         if node != OUT:
             self._add(node)
         for tensor in tensors_in(value):
@@ -168,6 +168,6 @@ def _behind(node: Any) -> list[Any]:
 
 
 def _operation(node: Any) -> str:
-    """The operation of an autograd node, in words: ``AddBackward0`` is an add."""
+    """The name of an autograd node's operation: ``AddBackward0`` is ``add``."""
     name = re.sub(r"(Cpu|ForCpu|Cuda|Cudnn)?Backward\d*$", "", node.name())
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

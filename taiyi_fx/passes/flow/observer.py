@@ -1,4 +1,4 @@
-"""Follows one forward: who feeds whom in forwards that stayed Python, and of which shapes."""
+"""Follows one run of a model: the data flow in forwards that stayed Python, and all shapes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from taiyi_fx.passes.rewrite.emit import Wrap
 Forward = Callable[..., Any]
 
 DEEPEST = 50
-"""So many calls within each other are followed: each takes frames of Python's stack."""
+"""The limit of nested calls that are followed: each takes frames of Python's stack."""
 
 
 class Flow:
     """The data flow that one run of a model showed.
 
     Attributes:
-        inside: By the name and the call of a module whose forward stayed Python, what happened in
-            it: a directed graph of `CallNode` and `JoinNode`, from `IN` to `OUT`. An edge says
-            that a result was used to compute what the other was given. Forwards within it that
-            stayed Python too are followed in the same graph.
-        shapes: By the name and the call of a module, what it was given and what it returned.
-        nodes: By a captured graph and the call of its part, what each of its nodes was given
-            and what it made, by the node's name.
-        problem: Why nothing more is known, if following the run failed.
+        inside: The flow in each forward that stayed Python, by the name and the call of its module:
+            a directed graph of `CallNode` and `JoinNode`, from `IN` to `OUT`. An edge says that a
+            result was used to compute the other's input. Forwards within it that stayed Python
+            too are followed in the same graph.
+        shapes: The shapes of inputs and outputs, by the name and the call of a module.
+        nodes: The shapes of each node's inputs and outputs, by the node's name, for each captured
+            graph and call of its part.
+        problem: The reason why nothing more is known, if following the run failed.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Observer:
         python: Names of the modules whose forwards are followed: those that stayed Python.
 
     Attributes:
-        flow: What was found. If following the calls fails, it says why, and the forward goes on.
+        flow: The findings. If following the calls fails, it says why, and the forward goes on.
     """
 
     def __init__(self, root: nn.Module, python: Collection[str]) -> None:
@@ -71,7 +71,7 @@ class Observer:
     def around(
         self, name: str, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Runs a module's forward; notes its shapes, and where its inputs came from."""
+        """Runs a module's forward; records its shapes, and the sources of its inputs."""
         call = self._count(name)
         if self._depth == DEEPEST:
             self.unless_failed(_refuse_to_go_deeper)
@@ -107,7 +107,7 @@ class Observer:
         **kwargs: Any,
     ) -> Any:
         frame, is_python = self._frame, call[0] in self._python
-        if frame is None:  # called by a graph, by nobody, or inside of what is not followed
+        if frame is None:  # called by a graph, from outside, or within a call that is not followed
             return (
                 self._begin(call, forward, args, kwargs) if is_python else forward(*args, **kwargs)
             )
@@ -119,7 +119,7 @@ class Observer:
         node = CallNode(*call, self._scope)
         self.unless_failed(frame.consume, node, (args, kwargs), self._scope)
         given: set[Any] = set()
-        # Of now: what the call changes in place has another node afterwards.
+        # Taken before the call: a tensor that it changes in place has another node afterwards.
         self.unless_failed(lambda: given.update(nodes_of((args, kwargs))))
         value = self._within(None, (), forward, args, kwargs)
         self.unless_failed(frame.produce, node, value, given)
@@ -149,8 +149,8 @@ class Observer:
 
         Args:
             captured: The graph.
-            make: Makes the function, of what wraps the functions of its nodes, and of what makes
-                a followed forward of a module's.
+            make: Makes the function, given one that wraps the functions of its nodes, and one that
+                makes a module's forward a followed one.
         """
         nodes = self.flow.nodes[captured.graph, self._calls[captured.part] - 1] = {}
 
@@ -193,7 +193,7 @@ class Observer:
             self._frame, self._scope = outer
 
     def unless_failed(self, step: Callable[..., Any], *args: Any) -> Any:
-        """Makes a step of following, unless one has failed; None where it fails."""
+        """Runs a step of following, unless one has failed; None where it fails."""
         if self.flow.problem is None:
             try:
                 return step(*args)
@@ -203,7 +203,7 @@ class Observer:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Stands at every module below the root while the body runs."""
+        """Overrides the forward of every module below the root while the body runs."""
         observed = [
             ObservedForward(module, name, self)
             for module, name in self._names.items()
@@ -236,4 +236,4 @@ class ObservedForward(ForwardOverride):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward that stood here before, followed."""
-        return self.observer.around(self.name, self.plain(), args, kwargs)
+        return self.observer.around(self.name, self.original_forward(), args, kwargs)

@@ -10,17 +10,17 @@ from torch import Tensor
 from taiyi_fx.passes.structure import tensors_in
 
 Shape = tuple[int, ...]
-"""A tensor's sizes; -1 for one that is no plain number, as in nested tensors."""
+"""A tensor's sizes; -1 for one that is not a plain number, as in nested tensors."""
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """The shapes of what a call of a module was given and of what it returned.
+    """The shapes of the inputs and outputs of a module's call.
 
     Attributes:
-        inputs: Of the tensors in its arguments, in order; a tensor that stands there twice counts
+        inputs: Those of the tensors in its arguments, in order; a tensor that occurs twice counts
             twice.
-        outputs: Of the tensors in what it returned.
+        outputs: Those of the tensors in its result.
     """
 
     inputs: tuple[Shape, ...]

@@ -32,12 +32,12 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             for slot in slots:
                 slot.fold(measured, x.shape)
                 slot.order = next(CLOCK)
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail(slots, error)
 
 
 def fail(slots: tuple[Slot, ...], error: Exception) -> None:
-    """Has slots say at `track` what went wrong."""
+    """Records an error in slots, which `track` warns of."""
     for slot in slots:
         slot.fail(error)
 
@@ -49,7 +49,7 @@ def fail_all(groups: tuple[SlotGroup, ...], error: Exception) -> None:
 
 
 def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
-    """Notes why nothing may come of some readings."""
+    """Records in slots why some readings may have no value."""
     for _, slots in groups:
         for slot in slots:
             slot.leave(reason)
@@ -62,7 +62,7 @@ def _measured(reduction: Any, x: Tensor) -> State | Numbers:
 
 
 def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
-    """The part of a tensor, perhaps spread over several ranks, that this rank reduces."""
+    """The part of a tensor, which several ranks may hold in parts, that this rank reduces."""
     if not is_spread(x):
         return _plain(x)
     for slot in slots:
@@ -71,7 +71,7 @@ def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None
 
 
 def like_part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor:
-    """A tensor of the shape and type of what the ranks reduce of one: no rank asks another."""
+    """A tensor with the shape and type of the part that ranks reduce, made without a collective."""
     if not is_spread(x):
         return _plain(x)
     return stand_in(x, reduction, is_joined=slots[0].is_joined)

@@ -1,4 +1,4 @@
-"""The board of a model: what its slots have in common, and what compiled code leaves to them."""
+"""The board of a model: the state that its slots share, and the results of compiled code."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from taiyi_fx.passes.probes.traces import Part, Reader, Trace
 _KEYS = itertools.count()
 
 BOARDS: weakref.WeakValueDictionary[str, Board] = weakref.WeakValueDictionary()
-"""By the texts that compiled code has for them."""
+"""By their keys, which are constants in compiled code."""
 
 
 class Board:
-    """What the slots of a model have in common.
+    """The state that the slots of a model share.
 
-    Compiled code leaves here what it reads, under names that are texts in the code.
+    Compiled code leaves its statistics here, under names that are constants in the code.
 
     Attributes:
-        key: The text that compiled code has for it.
-        touched: The slots that a step has left something in, by their keys.
+        key: Its name in compiled code.
+        touched: The slots that have a result of this step, by their keys.
         held: The small tensors that are still to be folded.
-        given: By a view that a call was given instead, the model's own tensor. The call may return
-            the view, and then the gradient of its output is that of the tensor.
-        readers: What is read of one tensor in compiled code, each once.
+        given: The model's own tensor, by the view that a call was given in its place. The call may
+            return the view, and then the gradient of its output is that of the tensor.
+        readers: The reductions of a tensor in compiled code, one of each set.
         traces: The graphs that the compiler made.
-        left: What their forwards left that is still to be unpacked.
-        is_open: Whether a forward runs whose end leaves what compiled code reads.
-        is_within: Whether the code around the model is compiled with it.
-        making: A reference to what the compiler is at work on, or was last, and the graph that it
-            makes of it.
+        left: The results of their forwards that are still to be unpacked.
+        is_open: True while a forward runs that will leave results of compiled code at its end.
+        is_within: True if the code around the model is compiled with it.
+        making: A reference to the compilation that is under way, or was last, and its graph.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class Board:
         BOARDS[self.key] = self
 
     def take_left(self) -> None:
-        """Takes what forwards of compiled code left, so that the next has room for its own."""
+        """Moves results of compiled forwards to ``left``, so that the next can leave its own."""
         for trace in self.traces:
             self._take(trace)
 
@@ -64,14 +63,14 @@ class Board:
         self.left.clear()
 
     def drop(self) -> None:
-        """Lets go of all that has come and waits."""
+        """Drops all results that are not folded yet."""
         self.held.clear()
         self.drop_left()
         for trace in self.traces:
             trace.drop()
 
     def measure(self) -> None:
-        """Folds all that has come and waits."""
+        """Folds all results that are not folded yet."""
         self.held.measure()
         if self.traces:
             self.take_left()
@@ -82,23 +81,23 @@ class Board:
                 trace.unpack_gradients()
 
     def one_of(self, reduction: Any) -> Any:
-        """One and the same object for all equal reductions."""
+        """The first of all equal reductions, as one object for all."""
         return self._reductions.setdefault(reduction, reduction)
 
     def put_carriers(self, trace: Trace) -> None:
-        """Puts the carriers of a graph here, others than before: each forward has its own."""
+        """Puts new carriers of a graph here: each forward has its own."""
         for index in range(len(trace.carriers)):
             self.put_carrier(trace, index)
 
     def put_carrier(self, trace: Trace, index: int) -> None:
-        """Puts one of them here."""
+        """Puts one new carrier of a graph here."""
         setattr(self, trace.carrier(index), trace.new_carrier(index))
 
     def place_left(self, trace: Trace) -> str:
-        """Chooses, once all is known of a graph, where its forward leaves here what it reads.
+        """Chooses the name under which a complete graph leaves its results here.
 
-        Graphs that leave the same have one place, where the code around the model is compiled with
-        it: there the second forward of a step finds what the first one left.
+        Where the code around the model is compiled with it, graphs with equal results share one
+        name: there the second forward of a step finds the results of the first.
         """
         if trace.is_within:
             alike = (t for t in self.traces if t.is_within and t.values == trace.values)

@@ -1,4 +1,4 @@
-"""Readings in compiled code: what the compiler goes through, in constants and few operations."""
+"""Readings in compiled code: the part that the compiler traces, with few operations."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, sta
 
 What = Literal["value", "gradient", "pair"]
 Aliasing = Literal["made here", "shared", "given"]
-"""How the tensor is shared: known to nobody else, or to anybody; or given to the module."""
+"""A tensor's sharing: made by this call, perhaps shared with others, or an input of the module."""
 Steps = tuple[tuple[What, Aliasing, Pick, str], ...]
-"""The steps of a probe: what is read, of which tensor, and the reader with the reductions."""
+"""The steps of a probe: value, gradient or pair, its sharing, the pick, and the reader's key."""
 
 _ROOM = 4
-"""Numbers for each due reading of a gradient, in a carrier that is made before any is seen."""
+"""The size of a new carrier, in numbers for each due reading of a gradient."""
 
 
 class CompiledProbes:
-    """Every probe of compiled code: the code says by constants what is to be read.
+    """Every probe of compiled code: constants in the code say what to read.
 
-    Nothing has to be checked of constants when the code is called.
+    Constants need no guards when the code is called.
 
     Args:
-        board: Where what is read is left.
-        gradients: How many readings of gradients are due.
+        board: Takes the statistics.
+        gradients: The number of readings of gradients that are due.
     """
 
     def __init__(self, board: Board, gradients: int) -> None:
@@ -46,7 +46,7 @@ class CompiledProbes:
         self.room = _ROOM * gradients
 
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
-        """Does what a probe does, for a value and what the call was given."""
+        """Reads a value by a probe's steps; ``given`` is the input of its call."""
         for what, aliasing, pick, reader in steps:
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
@@ -71,7 +71,7 @@ class CompiledProbes:
             name, _ = _carrier_at(board.key, trace, x.device, self.room)
             read_within(x, getattr(board, name), trace, reader)
         else:
-            _note(trace, reader, f"compiled code hands nothing out of {where}")
+            _note(trace, reader, f"compiled code cannot return a statistic from {where}")
 
     def _watched(
         self, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str
@@ -85,10 +85,10 @@ class CompiledProbes:
         board = self.board
         trace, where = _trace_here(board.key, board.is_within)
         if where and where != CHECKPOINT:
-            _note(trace, reader, f"compiled code hands nothing out of {where}")
+            _note(trace, reader, f"compiled code cannot return a statistic from {where}")
             return value
-        # A view of what is given: a change of it in place reaches all who know it. A hook on itself
-        # would see the gradient of its other uses, too.
+        # For an input, a view: changing it in place reaches all other names of the input. A hook on
+        # the input itself would see the gradient of its other uses, too.
         alias = y
         if aliasing != "shared":
             alias = alias_of(y) if aliasing == "given" else apart(y)
@@ -108,7 +108,7 @@ class CompiledProbes:
         if isinstance(y, Parameter):
             return PARAMETER
         if aliasing != "shared" and value is not y and not stands_in(value, y):
-            return "the tensor there is held by another: read its gradient without compiling"
+            return "the tensor there is held by another object: read its gradient without compiling"
         return None
 
     def _note(self, reader: str, why: str) -> None:
@@ -117,14 +117,14 @@ class CompiledProbes:
 
 
 def end_forward(board: Board) -> None:
-    """Leaves all that compiled code has read in this forward, where Python or the next finds it."""
+    """Leaves the statistics of this forward on the board, for Python or for the next forward."""
     trace = _trace_begun(board.key)
     if not trace:
         return
     parts = getattr(board, f"{trace}_parts") or []
     tickets = getattr(board, f"{trace}_tickets") or []
     carriers = [getattr(board, name) for name in _carriers(board.key, trace)]
-    # One graph may hold several parts of the model, each of which ends by itself.
+    # One graph may hold several parts of the model, each of which has an end of its own.
     earlier = _left_earlier(trace)
     before_it = getattr(board, earlier) if earlier else []
     left = [*before_it, *leave(parts, carriers, trace, len(before_it))]
@@ -143,12 +143,12 @@ def end_forward(board: Board) -> None:
 
 
 # All of these are called with constants only: the compiler runs them once, as ordinary Python,
-# while it traces. It sees an attribute that was set then, but not a new entry of a dictionary.
+# while it traces. It sees an attribute that they set, but not a new entry of a dictionary.
 
 
 @torch.compiler.assume_constant_result
 def _trace_here(board: str, is_within: bool) -> tuple[str, str]:
-    """The graph that the compiler is making, and what in it calls what it is going through."""
+    """The graph that the compiler is making, and the innermost construct there that calls us."""
     return _trace(BOARDS[board], is_within=is_within).key, body_under_way()
 
 
@@ -168,7 +168,7 @@ def _carrier_at(board: str, trace: str, device: torch.device, room: int) -> tupl
 
 @torch.compiler.assume_constant_result
 def _other_carriers(board: str, trace: str, reader: str, index: int) -> tuple[tuple[str, int], ...]:
-    """The carriers of a reader's states that found no room in that one."""
+    """The carriers of a reader's states that had no room in the given one."""
     found = TRACES[trace]
     rooms = (room.tensor for entry, room in found.rooms.items() if entry.reader == reader)
     others = [other for other in dict.fromkeys(rooms) if other != index]
@@ -183,7 +183,7 @@ def _carriers(board: str, trace: str) -> tuple[str, ...]:
 
 @torch.compiler.assume_constant_result
 def _left_earlier(trace: str) -> str:
-    """Where a part of the model that ended earlier in this graph left what it read, if one did."""
+    """The name of the results of a part that ended earlier in this graph, or ``""``."""
     found = TRACES[trace]
     found.ends += 1
     return found.place if found.ends > 1 else ""

@@ -1,4 +1,4 @@
-"""Tells if what runs becomes part of compiled code, and tells the compiler what to go into."""
+"""The state of the compiler: if code is being compiled, and which functions it traces into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Operations(threading.local):
-    """The number of operations of compiled code that are at work, one within the other."""
+    """The number of nested operations of compiled code that are running."""
 
     depth = 0
 
@@ -27,15 +27,14 @@ _ONE_OPERATION: list[Callable[..., Any]] = []
 def is_compiling() -> bool:
     """True if a statistic is measured for compiled code, where nothing may depend on its value.
 
-    The compiler answers for what it goes through itself; what it calls as one operation it does
-    not see.
+    The compiler's own answer covers the code that it traces, not the inside of an operation.
     """
     return torch.compiler.is_compiling() or _AT_WORK.depth > 0
 
 
 @contextmanager
 def for_compiled_code() -> Iterator[None]:
-    """Marks what runs in the body as part of compiled code."""
+    """Marks the body as part of compiled code."""
     _AT_WORK.depth += 1
     try:
         yield
@@ -44,7 +43,7 @@ def for_compiled_code() -> Iterator[None]:
 
 
 def one_operation(function: _Function) -> _Function:
-    """Has the compiler take calls of a function as one operation each, and never leave one out.
+    """Makes calls of a function one operation each to the compiler, which never removes one.
 
     Its arguments are tensors and constants, and lists of them.
     """
@@ -53,7 +52,7 @@ def one_operation(function: _Function) -> _Function:
 
 
 def take_operations() -> None:
-    """Tells the compiler of these functions: not before it is needed, as its import takes long."""
+    """Registers these functions with the compiler, late because its import takes long."""
     while _ONE_OPERATION:
         function = _ONE_OPERATION.pop()
         torch._dynamo.allow_in_graph(function)
@@ -64,9 +63,9 @@ CHECKPOINT = "an activation checkpoint"
 
 
 def body_under_way() -> str:
-    """The innermost of what the compiler takes as one with a body, where it is, or nothing.
+    """The innermost operation with a body that the compiler is tracing, or ``""``.
 
-    Out of such a body nothing gets but what it returns. To be asked while the compiler traces.
+    Only the body's return values leave it. Call this while the compiler traces.
     """
     from torch._dynamo.symbolic_convert import InstructionTranslator
 
@@ -81,9 +80,9 @@ def body_under_way() -> str:
 
 
 def stays_python(function: Any) -> None:
-    """Has the compiler go past a function that is called from outside, to what that calls.
+    """Makes the compiler skip a function's own frame, and compile the functions that it calls.
 
-    Where it compiles the caller too, it goes into the function as into any other.
+    Where the caller is compiled too, the compiler traces into the function as into any other.
     """
     # `torch._dynamo` itself takes a second to import.
     frames: Any = eval_frame

@@ -1,4 +1,4 @@
-"""Tensors that several ranks hold together (DTensor): what of one is to be reduced here."""
+"""Tensors that several ranks hold together (DTensor): the part that each rank reduces."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ def is_spread(x: Tensor) -> bool:
     """True if a tensor is one of torch.distributed.tensor, held by the ranks of a mesh."""
     if type(x) is Tensor or type(x) is Parameter:
         return False
-    module = sys.modules.get("torch.distributed.tensor")  # else nobody has made one
+    module = sys.modules.get("torch.distributed.tensor")  # not imported: no such tensor exists
     return module is not None and isinstance(x, module.DTensor)
 
 
 def of_parameters(
     tensors: list[Tensor], reduction: Foldable, members: Sequence[int] | None
 ) -> list[Tensor]:
-    """The tensors that this rank has to reduce, of some that all ranks hold together.
+    """The tensors that this rank has to reduce, of some that several ranks hold together.
 
-    Where the reduction allows it, that is the part that it holds, if no other rank that counts
-    holds the same; else the whole, made by a collective, on the first of the ranks.
+    Where the reduction allows it, that is the part that it holds, if no joined rank before it holds
+    the same; otherwise the whole, made by a collective, on the first of the ranks.
 
     Args:
         tensors: Parameters or their gradients, detached.
-        reduction: What becomes of them.
+        reduction: Reduces them.
         members: The ranks whose results are joined; None if this one's is not.
 
     Raises:
@@ -47,12 +47,12 @@ def of_parameters(
 
 
 def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None:
-    """The part of a passing tensor that this rank has to reduce; None if others have the same.
+    """The part of a tensor at a call that this rank has to reduce; None if others have the same.
 
     Args:
-        x: A tensor that is spread.
-        reduction: What becomes of it.
-        is_joined: Whether the results of the ranks are joined.
+        x: A tensor that ranks hold in parts.
+        reduction: Reduces it.
+        is_joined: True if the results of the ranks are joined.
     """
     if not _takes_whole(x, reduction, is_joined=is_joined):
         return _local(x) if _is_first(x) else None
@@ -61,7 +61,7 @@ def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None
 
 
 def stand_in(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor:
-    """A tensor like what the ranks reduce of one, without a collective: of the same shape."""
+    """A tensor with the shape of the part that ranks reduce, made without a collective."""
     local = _local(x)
     is_whole = _takes_whole(x, reduction, is_joined=is_joined)
     return local.new_empty(x.shape) if is_whole else local
@@ -70,7 +70,7 @@ def stand_in(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor:
 def tensor_parallel(model: nn.Module) -> str | None:
     """The name of a parameter that ranks with one batch hold in parts; None if there is none.
 
-    ``fully_shard`` parts a parameter over ranks that have batches of their own.
+    ``fully_shard`` splits parameters over ranks that have batches of their own.
     """
     sharded = [part for part in model.modules() if _is_fully_sharded(part)]
     of_fsdp = {p for part in sharded for p in part.parameters()}
@@ -81,26 +81,26 @@ def tensor_parallel(model: nn.Module) -> str | None:
 
 
 def _is_fully_sharded(module: nn.Module) -> bool:
-    # By what torch notes in the module: its class changes on the instrumented object alone.
+    # By torch's note in the module: its class changes on the instrumented object alone.
     contract = sys.modules.get("torch.distributed._composable.contract")
     return contract is not None and "fully_shard" in (contract._get_registry(module) or ())
 
 
 def _parted(x: Tensor) -> int:
-    """The number of a mesh's dimensions over which a tensor is in parts."""
+    """The number of mesh dimensions that a tensor is sharded over."""
     sizes = _spread(x).device_mesh.shape
     pairs = zip(sizes, _placements(x), strict=True)
     return sum(size > 1 and not (p.is_replicate() or p.is_partial()) for size, p in pairs)
 
 
 def ranks_of(x: Tensor) -> tuple[int, ...]:
-    """The ranks that hold a spread tensor together."""
-    with _disable_current_modes():  # while compiled code is made, the mesh is a tensor as any other
+    """The ranks that hold a tensor together."""
+    with _disable_current_modes():  # while compiling, the mesh is a tensor like any other
         return tuple(_spread(x).device_mesh.mesh.flatten().tolist())
 
 
 def whole(x: Tensor) -> Tensor:
-    """All of a spread tensor, by a collective of the ranks of its mesh."""
+    """All of a tensor that ranks hold in parts, by a collective of the ranks of its mesh."""
     return _plain(_spread(x).full_tensor())
 
 
@@ -128,7 +128,7 @@ def _takes_whole(x: Tensor, reduction: Foldable, *, is_joined: bool) -> bool:
 
 
 def _may_be_parts(x: Tensor, reduction: Foldable) -> bool:
-    """True if the parts of a tensor that passes a call are rows to a reduction."""
+    """True if a reduction may treat the parts of a tensor at a call as rows of it."""
     can = capabilities(reduction)
     if can.is_over_elements:
         return True
@@ -160,7 +160,7 @@ def _local(x: Tensor) -> Tensor:
 
 
 def _plain(x: Any) -> Tensor:
-    # What a collective is still bringing.
+    # Waits for a collective that is still running.
     return x.wait() if hasattr(x, "wait") else x
 
 

@@ -1,4 +1,4 @@
-"""Readings while Python runs: values at once, gradients when autograd comes to them."""
+"""Readings in eager mode: values at once, gradients when autograd makes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taiyi_fx.passes.probes.held import fold_gradient
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
 Way = Literal["made here", "given", "handed through", "held by another"]
-"""How a tensor stands where its gradient is to be read."""
+"""A tensor's sharing at a probe, which decides how its gradient is read."""
 
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
 NOT_REACHED_OF_INPUT = "no gradient reached it, or the module changed it in place"
@@ -27,7 +27,7 @@ NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed 
 
 
 def expects_gradient(tensor: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-    """Whether a gradient can come to a tensor; if none can, its slots say why."""
+    """True if a gradient can reach a tensor; if not, the slots get the reason."""
     if isinstance(tensor, Parameter):
         leave(groups, PARAMETER)
     elif not torch.is_grad_enabled():
@@ -49,26 +49,26 @@ def tap(
     """Reads the gradient of this use of a tensor: the value with a Function in its path.
 
     Args:
-        value: What passes.
-        tensor: The one in it that is read.
-        groups: What its gradient is folded into.
-        way: How it stands there.
-        given: By each view that is handed on instead of a tensor, that tensor: one more of them
-            where this hands on a view.
+        value: The value at the probe.
+        tensor: The tensor in it whose gradient is read.
+        groups: The reductions and slots that take the gradient.
+        way: How the tensor is shared there.
+        given: The model's own tensor, by the view that was passed on in its place; gets an entry
+            if this passes on a view.
     """
     if way == "given" and tensor.layout is torch.strided and not tensor.is_nested:
-        # As a view it takes changes in place to all who know the tensor, at the price of this
+        # With a view, a change in place reaches all other names of the tensor, at the price of this
         # reading. A hook on the tensor would see the gradient of its other uses, too.
         alias = alias_of(tensor)
         alias.register_hook(functools.partial(fold_gradient, groups))
         given[alias] = tensor
         return alias if value is tensor else replace_tensor(value, tensor, alias)
     if way != "made here":
-        # A Function would part the tensor from its other name: were it then changed in place
-        # and used again under that, gradients would be wrong without a word. A hook on the tensor
-        # leaves the graph as it is.
+        # A Function would separate the tensor from its other name: if it were then changed in place
+        # and used again under that name, gradients would be wrong without an error. A hook on the
+        # tensor leaves the graph as it is.
         handle = _hook(tensor, functools.partial(fold_gradient, groups))
-        if tensor.is_leaf:  # it outlives the step: so would the hook
+        if tensor.is_leaf:  # it outlives the step, and so would the hook
             groups[0][1][0].handles.append(handle)
         return value
     tapped = EagerTap.apply(tensor, groups)
@@ -76,9 +76,9 @@ def tap(
 
 
 def as_given(tensor: Tensor, given: WeakTensorKeyDictionary) -> Tensor:
-    """The tensor that the model itself has where a tap gave it a view of all of it.
+    """The model's own tensor, if a tap passed on a view of all of it; otherwise the tensor itself.
 
-    An edit of its gradient parts the view from it: what is behind the edit is read there.
+    An edit of its gradient separates the two: the gradient after the edit is read at the view.
     """
     while given and tensor in given and not has_edit(tensor):
         tensor = given[tensor]
@@ -86,12 +86,12 @@ def as_given(tensor: Tensor, given: WeakTensorKeyDictionary) -> Tensor:
 
 
 def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:
-    _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
+    _ = tensor.grad_fn  # otherwise torch 2.13 crashes where a view's base was changed in place
     return hook_first(tensor, fold) if has_edit(tensor) else tensor.register_hook(fold)
 
 
 class WithInput:
-    """A reduction of a pair, given its first half until the gradient comes."""
+    """A reduction of a pair that holds the input until the gradient comes."""
 
     takes_whole = True
 
@@ -101,10 +101,10 @@ class WithInput:
         self.version = x._version
 
     def measure(self, g: Tensor) -> State:
-        """The statistic of the pair; the input is let go."""
+        """The statistic of the pair; drops the input."""
         x, self.x = self.x, None
         if x is None:
-            raise RuntimeError("backward came twice, and the input was let go after the first")
+            raise RuntimeError("backward ran twice, and the input was freed after the first")
         if x._version != self.version:
             raise RuntimeError("the input was changed in place after the call")
         return self.reduction.measure_pair(x, g)

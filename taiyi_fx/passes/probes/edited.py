@@ -26,18 +26,18 @@ from taiyi_fx.passes.structure import (
 
 
 class Edited:
-    """A node of the graph: changes what passes it and hands it on.
+    """A node of the graph that changes the value at a site, or its gradient.
 
     It stands before the probe of its site: consumers and readings get the changed value, and the
     gradient is read as it comes from the consumers, before it is changed.
 
     Attributes:
         module: The name of the module at whose calls it stands.
-        changes: What is done, in the order of the configuration.
-        gradient_changes: Those of the gradient, the last first: the one that is put in the path
-            last is the first to see the gradient.
-        is_fresh: Whether what passes was just made and is shared with nothing before it.
-        leaves_fresh: The same for what comes out.
+        changes: The changes, in the order of the configuration.
+        gradient_changes: Those of the gradient, in reverse: the last one put in the path is the
+            first to see the gradient.
+        is_fresh: True if the value was just made and shares memory with nothing before it.
+        leaves_fresh: The same for the changed value.
     """
 
     def __init__(self, module: str, changes: Iterable[Change], *, is_fresh: bool = False) -> None:
@@ -47,7 +47,7 @@ class Edited:
         behind = [c for c in self.changes if c.site.port not in VALUE_PORTS]
         self.gradient_changes = tuple(reversed(behind))
         self.is_output = self.changes[0].site.port.startswith("output")
-        # What a function of the user's own returns may be known to anyone.
+        # The result of a user's function may be shared with anything.
         self.is_fresh = self.leaves_fresh = is_fresh and not self.value_changes
         side = "output" if self.is_output else "input"
         self.place = f"the {side} of {module or 'the model'!r}"
@@ -62,11 +62,11 @@ class Edited:
         return f"Edited({self.__name__!r}, {len(self.changes)} changes)"
 
     def __call__(self, value: Any, given: Any = None) -> Any:
-        """Changes what passes, and puts changes of its gradients in place.
+        """Changes a value, and installs the changes of its gradients.
 
         Args:
-            value: What passes, any structure of tensors.
-            given: What the call was given whose output passes, if the one may be the other.
+            value: The value, any structure of tensors.
+            given: For an output, the input of its call, if the one may be the other.
         """
         for change in self.value_changes:
             tensor = self._find(value, change)
@@ -84,7 +84,7 @@ class Edited:
         if tensor is None:
             picked = "" if change.site.pick is None else f" at {_shown(change.site.pick)}"
             raise LookupError(
-                f"the edit at {self.place} finds no tensor{picked}: what passes there is "
+                f"the edit at {self.place} finds no tensor{picked}: the value there is "
                 f"{_described(value)}"
             )
         return tensor
@@ -94,7 +94,7 @@ class Edited:
         if not isinstance(made, Tensor):
             raise TypeError(
                 f"the edit of the value at {self.place} returned {_described(made)}; it has to "
-                "return the tensor that goes on"
+                "return the tensor to pass on"
             )
         return made
 
@@ -105,11 +105,11 @@ class Edited:
             return replace_tensor(value, tensor, TransformedEdit.apply(tensor, edit))
         if self._is_apart(value, tensor, given):
             return replace_tensor(value, tensor, EagerEdit.apply(tensor, edit))
-        # A Function would part the tensor from its other names; a hook costs less besides.
+        # A Function would separate the tensor from its other names; a hook is also cheaper.
         if self.is_output and not tensor.is_leaf:
             hook_first(tensor, edit)
             return value
-        # In-place operations on a view reach all names. A hook on an input itself would see the
+        # In-place operations on a view reach all names. A hook on the input itself would see the
         # gradient of its other uses too, and one on a leaf would outlive the step.
         alias = alias_of(tensor)
         hook_first(alias, edit)
@@ -117,8 +117,8 @@ class Edited:
 
     def _is_apart(self, value: Any, tensor: Tensor, given: Any) -> bool:
         if self.is_output:
-            # A view that is changed in place loses its hooks. A hook on what the call was given
-            # would see the gradient of its other uses, too.
+            # A view that is changed in place loses its hooks. A hook on an input of the call would
+            # see the gradient of its other uses, too.
             is_given = any(tensor is other for other in tensors_in(given))
             is_fresh_view = self.is_fresh and tensor._is_view()
             return (is_given or is_fresh_view) and stands_in(value, tensor)
@@ -138,57 +138,58 @@ class GradientEdit:
         self.function = function
 
     def __call__(self, g: Tensor) -> Tensor:
-        """The gradient that goes on back; made without a graph of its own."""
+        """The gradient to pass on, made without a graph of its own."""
         return UnderivedEdit.apply(g, self) if torch.is_grad_enabled() else self.changed(g)
 
     def changed(self, g: Tensor) -> Tensor:
-        """The gradient that the function makes of another.
+        """The changed gradient.
 
         Raises:
-            TypeError: It returned something else than a tensor.
-            ValueError: The tensor cannot stand for the gradient, or the gradient was written to.
+            TypeError: The function returned something else than a tensor.
+            ValueError: Its result differs from the gradient in shape, dtype or device, or it wrote
+                into the gradient.
         """
         version = None if torch._C._are_functorch_transforms_active() else g._version
         made = self.checked(g, _run(self.function, g, f"in {self.what}"))
         if version is not None and g._version != version:
             raise ValueError(
-                f"{self.what} changed the gradient in place, which others may hold: return a new "
-                "tensor instead"
+                f"{self.what} changed the gradient in place, but others may hold it: return a "
+                "new tensor instead"
             )
         return made
 
     def checked(self, g: Tensor, made: Any) -> Tensor:
-        """The function's result, if it can stand for the gradient."""
+        """The function's result, if it can take the gradient's place."""
         if not isinstance(made, Tensor):
             raise TypeError(
                 f"{self.what} returned {_described(made)} for {_described(g)}; it has to return "
-                "the gradient that goes on back"
+                "the gradient to pass on"
             )
         if made.shape != g.shape or made.dtype != g.dtype or made.device != g.device:
             raise ValueError(
                 f"{self.what} returned {_described(made)} for {_described(g)}; "
-                "both have to be alike"
+                "both need the same shape, dtype and device"
             )
         return made
 
 
 def hook_first(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Hooks a tensor before all hooks that it has.
+    """Registers a hook that runs before all other hooks of a tensor.
 
-    Who comes later in the forward sees the gradient earlier.
+    A change that comes later in the forward sees the gradient earlier.
     """
-    _ = tensor.grad_fn  # else torch 2.13 crashes where a view's base was changed in place
+    _ = tensor.grad_fn  # otherwise torch 2.13 crashes where a view's base was changed in place
     handle = tensor.register_hook(hook)
     hooks = tensor._backward_hooks
     assert hooks is not None
     for key in [key for key in hooks if key != handle.id]:
-        # Not by move_to_end: autograd goes by the order of a plain dictionary.
+        # Not by move_to_end: autograd uses the order of a plain dictionary.
         hooks[key] = hooks.pop(key)
     return handle
 
 
 def has_edit(tensor: Tensor) -> bool:
-    """True if an edit hooks a tensor's gradient."""
+    """True if a tensor has a hook that edits its gradient."""
     return any(isinstance(hook, GradientEdit) for hook in (tensor._backward_hooks or {}).values())
 
 
@@ -237,7 +238,7 @@ class EagerEdit(torch.autograd.Function):
 
 
 class TransformedEdit(torch.autograd.Function):
-    """The same in the form, slower, that transforms of ``torch.func`` take."""
+    """The same in the slower form that transforms of ``torch.func`` need."""
 
     generate_vmap_rule = True
 
@@ -258,7 +259,7 @@ class TransformedEdit(torch.autograd.Function):
 
 
 class UnderivedEdit(torch.autograd.Function):
-    """A change of a gradient that is itself to be differentiated, which is refused."""
+    """A change of a gradient whose own backward raises: it cannot be differentiated."""
 
     generate_vmap_rule = True
 
@@ -283,7 +284,7 @@ class UnderivedEdit(torch.autograd.Function):
 
 
 class CompiledEdit(torch.autograd.Function):
-    """The same as `EagerEdit`, in the form that the compiler takes."""
+    """The same as `EagerEdit`, in the form that the compiler needs."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, edit: GradientEdit) -> Tensor:
@@ -301,10 +302,10 @@ class CompiledEdit(torch.autograd.Function):
 
 @one_operation
 def same(x: Tensor) -> Tensor:
-    """A copy for a Function to return of its input: the same, as memory of its own.
+    """A copy of a Function's input for it to return, with memory of its own.
 
-    Of what ``detach`` returns, AOTAutograd mixes up outputs that share memory: their gradients
-    would go past the Function, or nowhere.
+    With ``detach``, AOTAutograd mixes up outputs that share memory: their gradients would go past
+    the Function, or be lost.
     """
     if not (_views_keep_strides(x) or _is_expanded(x)):
         return x.new_empty_strided(x.shape, x.stride()).copy_(x)
@@ -312,10 +313,10 @@ def same(x: Tensor) -> Tensor:
 
 
 def _views_keep_strides(x: Tensor) -> bool:
-    """True if a view of the same shape has the same strides, as the compiler believes of all.
+    """True if a view of the same shape has the same strides, as the compiler assumes of all.
 
-    Kernels lay axes of size 1 around what lies within them, whatever their strides were. By these a
-    convolution may have told its memory format.
+    Kernels set the strides of axes of size 1 by the axes inside of them, whatever they were before;
+    a convolution may infer the memory format from these strides.
     """
     axes = list(zip(x.shape, x.stride(), strict=True))
     return all(
@@ -326,9 +327,9 @@ def _views_keep_strides(x: Tensor) -> bool:
 
 
 def _is_expanded(x: Tensor) -> bool:
-    """True if elements share memory, so that there is no copying into such strides.
+    """True if elements share memory, so that it cannot be copied into the same strides.
 
-    Of these, strides of axes of size 1 tell no memory format.
+    For such a tensor, the strides of axes of size 1 do not decide the memory format.
     """
     axes = zip(x.shape, x.stride(), strict=True)
     return any(statically_known_true(stride == 0) and size != 1 for size, stride in axes)

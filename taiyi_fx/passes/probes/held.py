@@ -1,13 +1,14 @@
 """Small tensors, held while a forward or a backward runs and then measured by one call.
 
 A call of torch takes longer than the sums of a small tensor, and a function of Python that autograd
-calls takes longer than both. So what is small is only held, gradients by a builtin: the hook of a
-node is `list.append`. A hook does so from its second gradient on; its first one comes to a
-function, which sees in which version gradients of its tensor arrive. One that then arrives in that
-version, and still has it when backward ends, was not changed in between.
+calls takes longer than both. So small tensors are only held, gradients by a builtin: the hook of a
+node is `list.append`. A hook does so from its second gradient on; its first one goes to a
+function, which notes the version (torch's counter of changes in place) that gradients of its tensor
+arrive with. One that later arrives with that version, and still has it when backward ends, was not
+changed in between.
 
-What was measured stays a few vectors until somebody looks at a slot: nearly always `track` takes
-the vectors as they are, and no slot is looked at.
+The statistics stay a few vectors until a slot is read: nearly always `track` takes the vectors as
+they are, and no slot is read.
 """
 
 from __future__ import annotations
@@ -29,36 +30,36 @@ from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrang
 from taiyi_fx.passes.probes.slots import Slot
 
 Tapping = Callable[..., Any]
-"""Hands on a value, given what the call was given too, with its gradient read."""
+"""A function of a value and its call's input; returns the value, with its gradient read."""
 
 SMALL = 4096
-"""So many elements a tensor has at most that is held."""
+"""The most elements that a held tensor has."""
 MOST = 256
-"""So many are held at most: four megabytes."""
+"""The most tensors that are held: four megabytes."""
 
 NOT_REACHED = "no gradient reached it"
 UNKNOWN = -1
-"""The version of a gradient where none has come yet."""
+"""The version of a gradient before the first one has come."""
 _LARGEST = 4 * SMALL
-"""So many bytes may what a tensor is a view of have."""
+"""The most bytes of a storage that a held tensor is a view of."""
 _NONE = -1
-"""The number of no backward pass."""
+"""In place of the number of a backward pass, where none runs."""
 
 
 class Held:
     """Small tensors of a forward or a backward that is under way.
 
-    Only what nothing is known to change in the meantime is held.
+    Only tensors that nothing is known to change in the meantime are held.
 
     Attributes:
-        tensors: What is held.
-        versions: Of each, when it came.
-        groups: What each is to be folded into.
-        measured: What was measured and is in no slot yet.
-        hooks: Those whose gradients a builtin holds, in this step, with the gradients.
+        tensors: The tensors that are held.
+        versions: The version of each when it came.
+        groups: The reductions and slots of each.
+        measured: Statistics that are not folded into slots yet.
+        hooks: The hooks of this step whose gradients a builtin holds, with the gradients.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
-        latest: The node of the latest of them, which backward comes to first.
+        latest: The node of the last one registered, which backward reaches first.
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class Held:
         self.latest: Node | None = None
         self._ends_with = _NONE
         self._ending = with_hook(self._end_with_this_backward)
-        # The last arrangements, which are nearly always the next ones too.
+        # The last arrangements: nearly always the next ones are the same.
         self._arranged: dict[int, Arrangement] = {}
 
     def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
@@ -85,7 +86,7 @@ class Held:
             return False
         if x.is_inference():  # which has no version
             return False
-        # Its graph, which may hold much more than a megabyte, is not held with it.
+        # Its autograd graph, which may hold much more than a megabyte, is not held with it.
         held = x.detach() if x.requires_grad else x
         self.tensors.append(held)
         self.versions.append(x._version)
@@ -95,7 +96,7 @@ class Held:
         return True
 
     def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-        """The same of a gradient; the running backward pass then ends with all measured."""
+        """The same for a gradient; all are measured at the end of the running backward pass."""
         if torch.compiler.is_compiling():  # a backward pass under compiled autograd
             return False
         self._end_with_this_backward()
@@ -103,12 +104,12 @@ class Held:
 
     def _end_with_this_backward(self, _: Any = None) -> None:
         running = torch._C._current_graph_task_id()
-        if self._ends_with != running:  # another may have failed, or have this one inside it
+        if self._ends_with != running:  # another may have failed, or contain this one
             self._ends_with = running
             torch.autograd.Variable._execution_engine.queue_callback(self.measure)
 
     def end_forward(self) -> None:
-        """Has the backward of the forward that ends now end with all measured."""
+        """Has all that is held measured at the end of this forward's backward."""
         if self.latest is not None:
             self.latest._register_hook_dict(self._ending)  # pyright: ignore[reportAttributeAccessIssue]
             self.latest = None
@@ -122,7 +123,7 @@ class Held:
         tensors, versions, groups = self._taken()
         try:
             self._measure_all(tensors, versions, groups)
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             for its_groups in groups:
                 fail_all(its_groups, error)
 
@@ -145,20 +146,20 @@ class Held:
     def _measure(self, alike: Alike, tensors: list[Tensor]) -> None:
         try:
             states = alike.reduction.measure_many(tensors)
-        except Exception:  # noqa: BLE001 - whose it is shows when each is measured alone
+        except Exception:  # noqa: BLE001 - measuring each alone shows which one failed
             for x, slots in zip(tensors, alike.slots, strict=True):
                 fold(x, ((alike.reduction, slots),))
         else:
             self.measured.append(Measured(alike, states))
 
     def settle(self) -> None:
-        """Folds all that was measured into slots."""
+        """Folds all measured statistics into slots."""
         measured, self.measured = self.measured, []
         for some in measured:
             some.fold()
 
     def _taken(self) -> tuple[list[Tensor], list[int], list[tuple[SlotGroup, ...]]]:
-        """All tensors, their versions and what they are to be folded into; they are let go."""
+        """All tensors, their versions, and their reductions with slots; they are held no longer."""
         tensors, versions, groups = [*self.tensors], [*self.versions], [*self.groups]
         self.tensors.clear()
         self.versions.clear()
@@ -174,7 +175,7 @@ class Held:
     def _sound(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> tuple[list[Tensor], list[tuple[SlotGroup, ...]]]:
-        """Those that can be measured; the slots of the others are told why not."""
+        """The tensors that can be measured; the slots of the others get the reason why not."""
         kept: list[int] = []
         for i, x in enumerate(tensors):
             if is_batch(x, groups[i]):
@@ -185,16 +186,16 @@ class Held:
             for _, slots in groups[i]:
                 fail(slots, RuntimeError("the tensor was changed in place before it was read"))
             for hook in {**self.earlier, **self.hooks}:
-                hook.version = UNKNOWN  # their next gradients are looked at as they come
+                hook.version = UNKNOWN  # their next gradients go to the function again
         return [tensors[i] for i in kept], [groups[i] for i in kept]
 
     def why_nothing(self, slot: Slot) -> str | None:
-        """Why nothing came to a slot, if a gradient of a hook might have."""
+        """The reason why a slot is empty, if it waits for a gradient of a hook."""
         slots = (slots for hook in self.hooks for _, slots in hook.groups)
         return NOT_REACHED if any(slot in some for some in slots) else None
 
     def let_go(self) -> None:
-        """Lets go of all that came."""
+        """Drops all tensors, gradients and statistics."""
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
@@ -206,7 +207,7 @@ class Held:
         self._ends_with = _NONE
 
     def clear(self) -> None:
-        """The same where a step ends: gradients that come later belong to the next."""
+        """The same at the end of a step: gradients that come later belong to the next."""
         self.let_go()
         self.earlier, self.hooks = self.hooks, {}
 
@@ -224,12 +225,12 @@ class GradientHook:
     the graph stays as it is.
 
     Args:
-        groups: What gradients are folded into.
-        room: Where small ones may wait, if nobody else is given them, as a sum's node would hand
-            them on.
+        groups: The reductions and slots that take the gradients.
+        room: Holds small gradients, unless others may get the same tensor, as a sum's node passes
+            it on.
 
     Attributes:
-        version: The one in which gradients arrive, once one has.
+        version: The version that gradients arrive with, once one has.
         gradients: Those that came and are not measured yet.
     """
 
@@ -243,36 +244,36 @@ class GradientHook:
 
     @functools.cached_property
     def _hooks(self) -> Tensor:
-        """A tensor that has the hooks."""
+        """The hooks, in the form that a node takes."""
         return with_hook(self._take)
 
     def at(self, node: Node, output: int, *, is_inside: bool) -> None:
         """Reads the gradient of an output of a node.
 
         Args:
-            node: What made the tensor.
-            output: Which of its outputs it is.
-            is_inside: Whether nobody else hangs hooks on the tensor; those would come first.
+            node: The node that made the tensor.
+            output: The number of the tensor among its outputs.
+            is_inside: True if nothing else puts hooks on the tensor; those would run first.
         """
-        if isinstance(node, BackwardCFunction):  # which may write into what it is given
+        if isinstance(node, BackwardCFunction):  # which may write into its input
             node.register_prehook(functools.partial(give_one_of, output, self._fold))
         elif is_inside and not output:
-            # What `Tensor.register_hook` ends with, for a sixth of its time: the node gets the
+            # The last part of `Tensor.register_hook`, in a sixth of its time: the node gets the
             # hooks of a tensor, here of one that is kept for this.
             node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
         else:
             node.register_prehook(functools.partial(give_one_of, output, self._take))
 
-    def quick(self, careful: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
-        """What hangs on a tensor that nobody else hangs hooks on, in less time.
+    def fast_path(self, general: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
+        """A faster way to read the gradient of a tensor that nothing else puts hooks on.
 
         Args:
-            careful: Reads the gradient of what is not as usual.
-            may_be_view: Whether a view is as usual.
+            general: Reads the gradient in the cases that this does not handle.
+            may_be_view: True if this may handle views.
         """
         room, gradients = self._room, self.gradients
         if room is None:
-            return careful
+            return general
         hung, holding = room.hung, with_hook(gradients.append)
 
         def tapped(value: Any, given: Any = None) -> Any:
@@ -292,7 +293,7 @@ class GradientHook:
                     room.hooks[self] = gradients
                     hung.append(None)
                     return value
-            return careful(value, given)
+            return general(value, given)
 
         return tapped
 
@@ -302,7 +303,7 @@ class GradientHook:
         assert self._room is not None
         try:
             is_held = self._room.takes_gradient(g, self.groups)
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail_all(self.groups, error)
             return
         if is_held:
@@ -314,20 +315,20 @@ class GradientHook:
 def give_one_of(
     output: int, take: Callable[[Tensor], None], gradients: tuple[Tensor | None, ...]
 ) -> None:
-    """Gives the gradient of one output of a node, where there is one."""
+    """Passes the gradient of one output of a node to a hook, if there is one."""
     g = gradients[output]
     if g is not None:
         take(g)
 
 
 def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    """Folds a gradient into slots, as it comes."""
+    """Folds a gradient into slots at once."""
     if not is_batch(g, groups):
         fold(g, groups)
 
 
 def are_held(groups: Iterable[SlotGroup]) -> bool:
-    """Whether all these reductions measure many tensors at once, so that small ones may wait."""
+    """True if all these reductions can measure many tensors at once, so that small ones wait."""
     return all(fast_path(reduction, "measure_many") for reduction, _ in groups)
 
 
@@ -337,7 +338,7 @@ def _has_batch(tensors: list[Tensor]) -> bool:
 
 
 def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-    """Whether a gradient stands for many, of which nothing can be kept; if so, slots say it."""
+    """True if a gradient is a batch of several, which cannot be reduced; slots get the reason."""
     if is_functorch_wrapped_tensor(g) or is_legacy_batchedtensor(g):
         leave(groups, "gradients were taken as a batch (is_grads_batched, vectorize or vmap)")
         return True
@@ -345,7 +346,7 @@ def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
 
 
 def with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
-    """A tensor that is kept for its hook, which nodes take over."""
+    """A tensor whose hook nodes can share."""
     owner = torch.empty(0)
     owner._backward_hooks = {0: hook}
     return owner

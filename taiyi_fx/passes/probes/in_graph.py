@@ -1,13 +1,13 @@
-"""All that compiled code calls to read a tensor: functions that the compiler does not go into.
+"""The functions that compiled code calls to read a tensor; the compiler does not trace into them.
 
 The compiler interprets Python at some milliseconds an operation, and each of these is one operation
-to it. What they do comes up where the compiler has torch itself run the graph: there it costs
-little, and is compiled as if it had stood in the code. Torch runs a graph several times before it
-is compiled; what is found out in the first run holds for the others.
+to it. Their contents appear when the compiler has torch itself run the graph: there they cost
+little, and are compiled as if they had stood in the code. Torch runs a graph several times before
+it is compiled; the findings of the first run hold for the others.
 
-Compiled backward runs as a whole. So statistics of gradients are made by hooks, which leave all
-tensors and autograd's graph as they are, and leave the backward as the gradient of the carrier, by
-a node that autograd comes to last.
+Compiled backward runs as a whole. So statistics of gradients are made by hooks, which change
+neither tensors nor autograd's graph; they are returned from the backward as the gradient of the
+carrier, by a node that autograd runs last.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _NEED_VALUES = (
     GuardOnDataDependentSymNode,
 )
 _OPEN = (
-    "what is kept of a gradient has the batch's size, which the compiler left open: read it "
+    "the statistic of a gradient has the batch's size, which the compiler left open: read it "
     "without compiling, or compile with dynamic=False"
 )
 _OTHER_LAYOUT = (
-    "its gradient is spread over the ranks in another way than the tensor is, which compiled code "
-    "has no room for: read it without compiling"
+    "its gradient is distributed over the ranks in another way than the tensor, which compiled "
+    "code does not support: read it without compiling"
 )
 
 PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
-"""What is measured of a tensor, for a reduction and its slots."""
+"""The part of a tensor to measure, for a reduction and its slots."""
 
 
 @one_operation
@@ -62,7 +62,7 @@ def read(x: Tensor, trace: str, reader: str) -> list[Tensor]:
 
 @one_operation
 def read_within(x: Tensor, carrier: Tensor, trace: str, reader: str) -> None:
-    """The same in an activation checkpoint, which hands nothing over but by what it was given."""
+    """The same in an activation checkpoint, which can return statistics by the carrier alone."""
     found = TRACES[trace]
     found.within[reader] = None
     _box_of(carrier, found).read[reader] = _read(x, found, READERS[reader])
@@ -78,17 +78,17 @@ def watch(
     reader: str,
     is_within: bool,
 ) -> Tensor:
-    """Reads the gradient of all uses of a tensor; returns a ticket, which has to leave the graph.
+    """Reads the gradient of all uses of a tensor; returns a ticket, which the graph has to return.
 
     Args:
         y: The tensor; it stays as it is, and so does its place in autograd's graph. A view would
             leave that place when it is changed in place: see `apart`.
-        x: What the call was given that made it, where that is read beside the gradient.
-        carrier: What hands over the statistics.
-        index: Which one it is.
-        trace: The graph.
-        reader: What is read.
-        is_within: Whether this is in an activation checkpoint.
+        x: The input of the call that made it, for statistics of both.
+        carrier: The tensor whose gradient will be the statistics.
+        index: The carrier's number.
+        trace: The graph's key.
+        reader: The key of the reductions.
+        is_within: True if this is in an activation checkpoint.
     """
     found, reading = TRACES[trace], READERS[reader]
     is_traced = detect_fake_mode((y, carrier)) is not None
@@ -116,19 +116,19 @@ def watch(
 
 @one_operation
 def apart(y: Tensor) -> Tensor:
-    """A tensor that nobody else knows; instead of a view, the same as memory of its own."""
+    """A tensor that nothing else refers to; for a view, a copy with memory of its own."""
     return same(y) if y._is_view() else y
 
 
 @one_operation
 def leave(parts: list[Part], carriers: list[Tensor], trace: str, behind: int) -> list[Tensor]:
-    """All that was read of values, in as few tensors as it takes.
+    """All statistics of values, in as few tensors as possible.
 
     Args:
-        parts: What was read.
-        carriers: By which is found what checkpoints read.
-        trace: The graph.
-        behind: How many tensors stand before these, left by parts of the model that ended earlier.
+        parts: The statistics.
+        carriers: The carriers, by which those made in checkpoints are found.
+        trace: The graph's key.
+        behind: The number of tensors before these, left by parts of the model that ended earlier.
     """
     found = TRACES[trace]
     earlier = found.values if behind else {}
@@ -149,14 +149,14 @@ def leave(parts: list[Part], carriers: list[Tensor], trace: str, behind: int) ->
 
 @one_operation
 def merged(before: list[Tensor], left: list[Tensor], trace: str) -> list[Tensor]:
-    """The results of two forwards of a step as one."""
+    """The merged results of two forwards of a step."""
     with for_compiled_code():
         return TRACES[trace].merged(before, left)
 
 
 @one_operation
 def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
-    """All tickets, and those of checkpoints, as one."""
+    """One ticket for all tickets, those of checkpoints included."""
     boxes = [_box_of(carrier, TRACES[trace]) for carrier in carriers]
     held = [box.kept for box in boxes]
     for box in boxes:
@@ -168,11 +168,11 @@ def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
 
 
 class _Box:
-    """The findings of one run of a graph for a carrier, found by the tensor that stands for it.
+    """The statistics of one run of a graph for a carrier, found by the tensor that stands for it.
 
     Attributes:
-        read: What checkpoints read of values, by reader.
-        states: What hooks found of gradients.
+        read: The states of values that checkpoints read, by reader.
+        states: The states of gradients that hooks measured.
         kept: The ticket, where a checkpoint cannot return it. It leads back here, along autograd's
             graph, which Python's garbage collector does not see: so it is not kept longer.
     """
@@ -188,8 +188,8 @@ class _Box:
         """Measures a gradient."""
         g = g.detach()
         if g.is_contiguous():
-            # So the compiler believes; but what dropout hands back, for one, may lie otherwise, and
-            # a view would fail. This makes it true, and inductor takes it out again.
+            # The compiler assumes these strides, but the gradient from dropout, for one, may have
+            # others, and a view would fail. This makes it true; inductor removes it again.
             g = g.clone(memory_format=torch.contiguous_format)
         found = _states(self.trace, reader, g, x, only=entries)
         for entry, state in found.items():
@@ -203,7 +203,7 @@ class _Box:
             self.trace.reached[entry] = None
 
     def ticket(self, carrier: Tensor, index: int, *, is_kept: bool) -> Tensor:
-        """The ticket that leads autograd to the carrier, after all else."""
+        """The ticket: its node gives the carrier its gradient, after all other nodes."""
         issued: Any = self._issued()
         if issued is None:
             issued = _Last.apply(carrier, self, index)
@@ -214,7 +214,7 @@ class _Box:
         return issued
 
     def gradient(self, like: Tensor, index: int) -> Tensor:
-        """The gradient of a carrier: each state where it has its room; the first number counts."""
+        """The gradient of a carrier: a count of backwards, then each state in its room."""
         size, device = self.trace.carriers[index]
         rooms = ((e, r) for e, r in self.trace.rooms.items() if r.tensor == index)
         states: list[State] = [(like.new_ones(()),)]
@@ -225,12 +225,12 @@ class _Box:
         return torch.cat([packed, like.new_zeros(size - packed.shape[0])])
 
 
-# Autograd runs nodes in the order of their numbers, the latest first, and gives a node its turn
-# when all that feeds it has come. The node of the carrier has to come last: only then have all
-# hooks found their gradients. It gets the number 0, and its output, the ticket, leaves the graph so
-# that its backward is run at all. The ticket's own gradient is of no account.
+# Autograd runs nodes in the order of their numbers, the latest first, each as soon as all its
+# gradients have come. The node of the carrier has to run last: only then have all hooks seen their
+# gradients. It gets the number 0, and its output, the ticket, is returned from the graph so that
+# its backward runs at all. The value of the ticket's own gradient does not matter.
 class _Last(torch.autograd.Function):
-    """A number that nobody needs; its backward gives the carrier its gradient."""
+    """The ticket's number, whose value is not used; its backward gives the carrier its gradient."""
 
     @staticmethod
     def forward(ctx: Any, carrier: Tensor, box: _Box, index: int) -> Tensor:
@@ -240,7 +240,7 @@ class _Last(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        """The states that the hooks found."""
+        """The states that the hooks measured."""
         return ctx.box.gradient(grads[0], ctx.index), None, None
 
 
@@ -249,7 +249,7 @@ def _nothing() -> None:
 
 
 def _box_of(carrier: Tensor, trace: Trace) -> _Box:
-    # Each run of a graph has a tensor of its own for it, and so has each part that is run alone.
+    # Each run of a graph, or of a part of it alone, has a tensor of its own for the carrier.
     box = vars(carrier).get("taiyi_fx")
     if box is None:
         box = vars(carrier)["taiyi_fx"] = _Box(trace)
@@ -257,7 +257,7 @@ def _box_of(carrier: Tensor, trace: Trace) -> _Box:
 
 
 def _hang(y: Tensor, hook: Callable[[Tensor], None]) -> None:
-    # At the node of autograd's graph, which stays there when the tensor is changed in place.
+    # On the node of autograd's graph, which stays the same when the tensor is changed in place.
     node = y.grad_fn
     if node is None:
         y.register_hook(hook)
@@ -282,7 +282,7 @@ def _states(
     only: Sequence[Entry] | None = None,
     part_of: PartOf = part_of,
 ) -> dict[Entry, State]:
-    """The states of a tensor, or of a gradient beside what the call was given; of some none."""
+    """The states of a tensor, or of a gradient and the call's input; some reductions have none."""
     states: dict[Entry, State] = {}
     for entry in only or reader.entries():
         if entry in trace.refused:
@@ -299,7 +299,7 @@ def _states(
                     else reduction.measure_pair(given, part)
                 )
                 _check(reduction, state)
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             trace.refuse(entry, error)
             continue
         trace.kinds[entry] = kinds_of(state, is_fixed=has_fixed_shape(reduction))
@@ -309,12 +309,12 @@ def _states(
 
 @contextmanager
 def _without_values(x: Tensor) -> Iterator[None]:
-    """Refuses what needs the values of tensors: compiled code is made before there are any."""
+    """Refuses operations that need the values of tensors, which do not exist while compiling."""
     mode = detect_fake_mode((x,))
     shapes = None if mode is None else mode.shape_env
     unknown = [] if shapes is None else shapes.pending_fresh_unbacked_symbols
     before = len(unknown)
-    needs = "it asks for values of a tensor (.item(), a mask, an if), which compiled code lacks"
+    needs = "it reads values of a tensor (.item(), a mask, an if), which compiled code lacks"
     try:
         yield
     except _NEED_VALUES as error:

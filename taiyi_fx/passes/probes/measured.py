@@ -13,13 +13,13 @@ from taiyi_fx.passes.probes.slots import Slot
 
 
 class Alike(NamedTuple):
-    """Some of many tensors, which are measured by one call.
+    """Those of many tensors that one call measures.
 
     Attributes:
         reduction: Measures them.
-        places: Where they stand among all.
-        slots: What each is folded into.
-        shapes: Of each, when that was first arranged so, where it is known.
+        places: Their indices among all.
+        slots: The slots of each.
+        shapes: The shape of each at the time of the arrangement, where known.
     """
 
     reduction: Any
@@ -32,7 +32,7 @@ class Measured(NamedTuple):
     """Statistics of several tensors that are in no slot yet.
 
     Attributes:
-        of: What was measured.
+        of: The reduction, and the slots of each tensor.
         states: Their statistics.
     """
 
@@ -46,17 +46,17 @@ class Measured(NamedTuple):
             try:
                 for slot in slots:
                     slot.fold(state, shape)
-            except Exception as error:  # noqa: BLE001 - ends no training run; told at `track`
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail(slots, error)
 
 
 class Arrangement(NamedTuple):
-    """Which of many tensors are measured by one call.
+    """A partition of many tensors into those that one call measures.
 
     Attributes:
-        groups: What each is to be folded into.
-        shapes: Of each, if it depends on them.
-        alike: Those that are measured together.
+        groups: The reductions and slots of each.
+        shapes: The shapes of all, if it depends on them.
+        alike: The tensors of each call.
     """
 
     groups: list[tuple[SlotGroup, ...]]
@@ -64,17 +64,17 @@ class Arrangement(NamedTuple):
     alike: list[Alike]
 
     def fits(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> bool:
-        """Whether other tensors are arranged in the same way."""
+        """True if this is also the arrangement of other tensors."""
         is_same = groups == self.groups
         return is_same and (self.shapes is None or [x.shape for x in tensors] == self.shapes)
 
 
 def arrange(shapes: list[torch.Size], groups: list[tuple[SlotGroup, ...]]) -> Arrangement:
-    """Finds which of many tensors are measured by one call.
+    """Divides many tensors into those that one call measures.
 
     Args:
-        shapes: Of each.
-        groups: What each is to be folded into.
+        shapes: The shape of each.
+        groups: The reductions and slots of each.
     """
     found: dict[Any, Alike] = {}
     is_of_any_shapes = True

@@ -20,12 +20,12 @@ _SCALARS = {torch.float64: float, torch.int64: int}
 
 
 class Room(NamedTuple):
-    """The place where a state lies.
+    """The position of a state in tensors.
 
     Attributes:
-        tensor: In which tensor; or, without a start, from which one on it has its own.
-        start: From which number on.
-        kinds: What its parts are.
+        tensor: The index of the tensor; without a start, that of the first tensor of its own.
+        start: The index of its first number there, or None if it has tensors of its own.
+        kinds: The kinds of its parts.
     """
 
     tensor: int
@@ -34,34 +34,34 @@ class Room(NamedTuple):
 
 
 def kinds_of(state: State, *, is_fixed: bool) -> tuple[Kind, ...]:
-    """The kinds of a state's parts; without a shape where that is not fixed and left open."""
+    """The kinds of a state's parts; without a shape where the compiler left a size open."""
     return tuple((_shape_of(part, is_fixed=is_fixed), part.dtype) for part in state)
 
 
 def _shape_of(part: Tensor, *, is_fixed: bool) -> tuple[int, ...]:
     if not is_fixed and is_left_open(part):
         return ()
-    # A size that the compiler left open is fixed: `range` asks it for a number, `int` does not.
+    # This fixes a size that the compiler left open: `range` needs its number, `int` does not.
     return tuple(len(range(n)) for n in part.shape)
 
 
 def is_left_open(x: Tensor) -> bool:
-    """True if compiled code takes tensors of other sizes in its place."""
+    """True if the same compiled code runs for tensors of other sizes."""
     return any(isinstance(n, torch.SymInt) for n in x.shape)
 
 
 def size_of(kinds: Sequence[Kind]) -> int:
-    """The count of numbers in a state of these kinds."""
+    """The number of elements in a state of these kinds."""
     return sum(math.prod(shape) * (2 if dtype.is_complex else 1) for shape, dtype in kinds)
 
 
 def is_packed(reduction: Foldable, kinds: Sequence[Kind]) -> bool:
-    """True if a state goes into a vector with others, or leaves in tensors of its own."""
+    """True if a state shares a vector with others; False if it has tensors of its own."""
     return has_fixed_shape(reduction) and size_of(kinds) <= _SMALL
 
 
 def pack(states: Sequence[State], device: torch.device) -> Tensor:
-    """The numbers of some states, one behind the other."""
+    """The numbers of some states, concatenated."""
     parts = [_numbers(part) for state in states for part in state]
     if all(not part.shape for part in parts):
         return torch.stack(parts) if parts else torch.zeros(0, dtype=wide(device), device=device)
@@ -84,7 +84,7 @@ def unpack(vector: Tensor, kinds: Sequence[Kind]) -> State:
 
 
 def wide(device: torch.device) -> torch.dtype:
-    """The widest type of numbers that a device has."""
+    """The widest floating-point type of a device."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -95,7 +95,7 @@ def _numbers(part: Tensor) -> Tensor:
 
 
 class Vector:
-    """A vector of numbers that are read out state by state, or many at once.
+    """A vector of packed states, read state by state or many at once.
 
     Args:
         numbers: The vector.
@@ -109,11 +109,11 @@ class Vector:
         return self.numbers.tolist() if self.numbers.is_cpu else None
 
     def state(self, room: Room) -> State:
-        """The state that lies there."""
+        """The state at a position."""
         return unpack(self.numbers[room.start :], room.kinds)
 
     def column(self, dtype: torch.dtype, at: list[int]) -> Tensor | list[float] | list[int]:
-        """The numbers at some places, as Python's where those are at hand and say as much."""
+        """The numbers at some indices, as Python's where these are available and exact."""
         kind = _SCALARS.get(dtype)
         if self._on_host is not None and kind is not None:
             return [kind(self._on_host[i]) for i in at]

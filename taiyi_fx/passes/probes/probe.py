@@ -1,4 +1,4 @@
-"""What the passes emit: probes, which read what passes them and hand it on."""
+"""Probes: the nodes that the passes insert, which read a value and pass it on."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from taiyi_fx.passes.probes.traces import Reader
 from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
 
 Picks = tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]
-"""What is folded where, by what is picked."""
+"""The reductions and their slots, by the pick of the tensor."""
 
 
 class Probe:
-    """A node of the graph: reads what passes it and hands it on.
+    """A node of the graph that reads a value and passes it on.
 
-    Values are read on the spot, gradients when autograd comes to them.
+    Values are read at once, gradients when autograd makes them.
 
     Args:
         name: Its name in generated code.
-        slots: What it folds into.
-        board: What these have in common.
-        is_fresh: Whether what passes was just made and is shared with nothing before it.
+        slots: The slots to fold into.
+        board: The board of the model.
+        is_fresh: True if the value was just made and shares memory with nothing before it.
 
     Attributes:
-        value_slots: By what is picked from the value, the slots to fold it into.
-        gradient_slots: The same for the gradient.
-        pair_slots: The same by what is picked from the call's input, which they read together
+        value_slots: The reductions of values and their slots, by the pick from the value.
+        gradient_slots: The same for gradients.
+        pair_slots: The same for pairs, by the pick from the call's input, which they read together
             with the gradient of the output.
-        taps_output: Whether the gradient of a call's output is read.
-        stays: Whether nothing can change what passes before the graph ends.
-        is_inside: Whether only what hangs no hooks on it gets to see what passes.
+        taps_output: True if the gradient of a call's output is read.
+        stays: True if nothing can change the value before the graph ends.
+        is_inside: True if only operations that put no hooks on the value get it.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Probe:
 
     @property
     def taps_gradients(self) -> bool:
-        """Whether it stands in the path of the value."""
+        """True if it is in the path of the value: it may return another tensor."""
         return bool(self.gradient_slots or self.pair_slots)
 
     def __repr__(self) -> str:
@@ -85,8 +85,8 @@ class Probe:
         """Reads ``value``, any structure of tensors, and returns it with gradients tapped.
 
         Args:
-            value: What passes.
-            given: What the call was given whose output passes, if the one may be the other.
+            value: The value.
+            given: For an output, the input of its call, if the one may be the other.
         """
         self._read_values(value)
         return self._with_gradients_read(value, given)
@@ -110,7 +110,7 @@ class Probe:
             tensor, x = find_tensor(value, None), find_tensor(given, pick)
             if tensor is not None and x is not None:
                 try:
-                    x = whole(x) if is_spread(x) else x  # while all ranks of its mesh are here
+                    x = whole(x) if is_spread(x) else x  # now, as all ranks of its mesh run this
                     pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
                     value = self._with_gradient_read(value, tensor, given, GradientHook(pairs))
                 except Exception as error:  # noqa: BLE001 - never ends a training run
@@ -132,8 +132,8 @@ class Probe:
             leave(groups, NOT_REACHED_OF_INPUT)
         else:
             leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
-        # A view that is changed in place leaves its node, but not a Function behind it. Hooks on
-        # the tensor belong to who put them there, and would come before one on the node.
+        # A view that is changed in place gets another node, but a Function before it stays. Other
+        # hooks on the tensor would run before one on the node.
         may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
         if self.taps_output and node is not None and not (may_leave or tensor._backward_hooks):
             hook.at(node, made.output_nr, is_inside=self.is_inside)
@@ -145,15 +145,15 @@ class Probe:
         if value is not tensor and not stands_in(value, tensor):
             return "held by another"
         if self.taps_output and is_dressed(tensor):
-            return "held by another"  # a Function would undress it
+            return "held by another"  # a Function would return it as a plain tensor
         if self.is_fresh:
             return "made here"
         if any(tensor is other for other in tensors_in(given)):
             return "handed through"
-        return "held by another" if self.taps_output else "given"  # as far as anyone can tell
+        return "held by another" if self.taps_output else "given"  # it may be, as far as is known
 
-    def quick(self) -> Callable[..., Any]:
-        """A function that does the same, in less time for what nearly always passes."""
+    def fast_path(self) -> Callable[..., Any]:
+        """A function that does the same, faster for the usual values."""
         read, tapped = self._read_values, self._with_gradients_read
         if self.stays and len(self._values) == 1:
             ((pick, groups, room),) = self._values
@@ -161,7 +161,7 @@ class Probe:
         is_alone = self.is_inside and self.is_fresh and self.taps_output and not self.pair_slots
         if is_alone and len(self._gradient_hooks) == 1:
             ((pick, hook),) = self._gradient_hooks
-            tapped = hook.quick(tapped, may_be_view=self.stays) if pick is None else tapped
+            tapped = hook.fast_path(tapped, may_be_view=self.stays) if pick is None else tapped
         if not self._values:
             return _named(self, tapped)
         if not self.taps_gradients:
@@ -174,7 +174,7 @@ class Probe:
         return _named(self, read_and_tapped)
 
     def steps(self) -> Steps:
-        """What it does, in constants that compiled code can hold."""
+        """The steps of this probe, as constants for compiled code."""
         aliasing: Aliasing = (
             "made here" if self.is_fresh else "shared" if self.taps_output else "given"
         )
@@ -202,7 +202,7 @@ class Probe:
         )
 
     def _room(self, groups: tuple[SlotGroup, ...]) -> Held | None:
-        """Holds small tensors until they are folded, if all reductions measure many at once."""
+        """The holder of small tensors, if all reductions can measure many at once; else None."""
         return self.board.held if are_held(groups) else None
 
     def _reader(self, groups: tuple[SlotGroup, ...]) -> str:
@@ -210,9 +210,9 @@ class Probe:
 
 
 def _holding(
-    groups: tuple[SlotGroup, ...], room: Held, careful: Callable[[Any], None]
+    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None]
 ) -> Callable[..., None]:
-    """Holds a value that stays as it is; what is not as usual is read the careful way."""
+    """Holds a value that nothing changes; other cases go to the general function."""
     tensors = room.tensors
     hold, hold_version, hold_groups = tensors.append, room.versions.append, room.groups.append
 
@@ -227,20 +227,20 @@ def _holding(
         ):
             try:
                 held = value.detach()  # without its graph
-            except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail_all(groups, error)
                 return
             hold_version(value._version)
             hold_groups(groups)
             hold(held)
         else:
-            careful(value)
+            general(value)
 
     return read
 
 
 def _named(probe: Probe, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function by the name of a probe, by which torch.fx calls it in generated code."""
+    """A function with the name of a probe, which torch.fx uses in generated code."""
 
     def named(value: Any, given: Any = None) -> Any:
         return function(value, given)
@@ -251,5 +251,5 @@ def _named(probe: Probe, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _picked(value: Any, pick: Pick) -> Tensor | None:
-    # A structure's walk is spared for what nearly always passes.
+    # The usual value, one tensor, needs no walk through a structure.
     return value if pick is None and type(value) is Tensor else find_tensor(value, pick)

@@ -22,18 +22,18 @@ class Slot:
 
     Args:
         module: The module's name.
-        reading: What is kept of which value.
-        touched: The slots that a step has left something in, by their keys, which it joins.
+        reading: The reading.
+        touched: The slots that have a result of this step, by their keys; it adds itself.
 
     Attributes:
         found: The state, or None.
         shape: The shape first seen.
-        failure: Why a fold did not succeed in this step, or None.
+        failure: The error of a fold that failed in this step, or None.
         handles: Hooks on tensors that outlive the step.
-        note: Why nothing may be here, as far as the forward pass could tell.
-        order: When it was last folded into, beside others: larger is later.
-        is_joined: Whether it becomes one with those of other ranks.
-        ranks: Those that hold parts of what was folded, or None where each has its own.
+        note: The reason why it may stay empty, as far as the forward pass shows.
+        order: The order of last folds among slots: larger is later.
+        is_joined: True if it is merged with those of other ranks.
+        ranks: The ranks that hold parts of the folded tensor, or None where each has its own.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Slot:
 
     @property
     def state(self) -> State | None:
-        """What was folded, as tensors."""
+        """The folded state, as tensors."""
         return None if self.found is None else in_tensors(self.found)
 
     def fold(self, measured: State | Numbers, shape: torch.Size | None = None) -> None:
-        """Takes in the statistic of one more tensor, unless one before it failed."""
+        """Folds in the statistic of one more tensor, unless an earlier fold failed."""
         if self.found is not None:
             self.found = self.reading.reduction.merge(in_tensors(self.found), in_tensors(measured))
         elif self.failure is None:
@@ -68,12 +68,12 @@ class Slot:
                 self.shape = shape
 
     def fail(self, error: Exception) -> None:
-        """Takes in that a fold did not succeed: the step's statistic would not be whole."""
+        """Records that a fold failed: the step's statistic would be incomplete."""
         self.failure, self.found = without_frames(error), None
         self._touched[self.key] = self
 
     def leave(self, note: str) -> None:
-        """Notes why nothing may come here."""
+        """Records why the slot may stay empty."""
         self.note = note
         self._touched[self.key] = self
 
@@ -87,7 +87,7 @@ class Slot:
 
 
 def in_tensors(found: State | Numbers) -> State:
-    """A state as tensors; one that is so already, as it is."""
+    """A state as tensors."""
     if not any(type(x) in _TYPES for x in found):
         return cast(State, found)
     return tuple(
@@ -96,7 +96,7 @@ def in_tensors(found: State | Numbers) -> State:
 
 
 def stacked(each: Sequence[State | Numbers]) -> State:
-    """Many states, as one whose parts have an axis more."""
+    """Many states as one, whose parts have one more axis, the first."""
     columns = list(zip(*each, strict=True))
     if any(Tensor in map(type, column) for column in columns):
         columns = zip(*map(in_tensors, each), strict=True)

@@ -1,4 +1,4 @@
-"""The table of slots of a model: one for each reading of each call, over its steps."""
+"""The table of slots of a model: one slot for each reading of each call."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class SlotTable:
 
     Attributes:
         plan: The targets, whose readings get slots at each of their calls.
-        board: What its slots have in common.
-        version: Another number whenever there are more calls than before.
-        before: What the step had brought before the forward that is under way, or the last.
+        board: The board that its slots share.
+        version: A number that changes whenever slots of another call are added.
+        before: The states of the step before the forward that is under way, or the last one.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -30,7 +30,7 @@ class SlotTable:
         self.before: list[tuple[Slot, State | Numbers]] = []
 
     def at(self, mode: Mode, module: str, call: int) -> dict[Reading, Slot]:
-        """The slots of one call, made when first asked for."""
+        """The slots of one call, made at first use."""
         key = mode, module, call
         if key not in self._slots:
             readings = self.plan[module].at(*CALL_PORTS)
@@ -41,36 +41,36 @@ class SlotTable:
         return self._slots[key]
 
     def join(self) -> None:
-        """What is read becomes one with what other ranks read."""
+        """Marks all slots for merging across ranks."""
         self._is_joined = True
         for slot in self._every():
             slot.is_joined = True
 
     def calls(self, mode: Mode, module: str) -> int:
-        """How many calls of the module in one forward have been seen so far."""
+        """The number of calls of the module in one forward, as far as seen."""
         return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
 
     def measure(self) -> None:
-        """Folds all that has come and waits; what the step has brought is lost where that fails."""
+        """Folds all results that wait; if that fails, the results of the step are lost."""
         try:
             self.board.measure()
-        except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             self.board.drop()
             for slot in self._every():
                 slot.fail(error)
 
     def states(self) -> list[tuple[Slot, State | Numbers]]:
-        """What the step has brought so far."""
+        """The states of the step so far, with their slots."""
         self.measure()
         self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 
     def begin_forward(self) -> None:
-        """Keeps what the step has brought before one more forward."""
+        """Saves the states of the step before one more forward."""
         self.before = self.states()
 
     def restore(self) -> None:
-        """Takes the step back to what it had brought before the forward."""
+        """Restores the states that the step had before the forward."""
         self.board.held.let_go()
         self.board.drop_left()
         for slot in self._touched.values():
@@ -79,7 +79,7 @@ class SlotTable:
             slot.found = state
 
     def clear(self) -> None:
-        """Forgets the step everywhere."""
+        """Clears all slots, for the next step."""
         self.before = []
         self.board.drop()
         for slot in self._touched.values():
@@ -87,7 +87,7 @@ class SlotTable:
         self._touched.clear()
 
     def drop(self) -> None:
-        """Gives up all memory: what is folded next may be elsewhere."""
+        """Releases all memory: later tensors may be on another device."""
         self.board.drop()
         for slot in self._every():
             slot.found = None

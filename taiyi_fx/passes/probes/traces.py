@@ -1,16 +1,16 @@
-"""The results of compiled code: for each graph that the compiler made, where its numbers lie.
+"""The results of compiled code: for each graph that the compiler made, the layout of its numbers.
 
-The values that a graph reads leave it as one vector; what it reads of gradients leaves its backward
-as the gradient of one extra input, the carrier. Nothing is written to, and nothing of ours is asked
-when the code is called but whether the carrier is still a tensor of its kind.
+A graph returns its statistics of values as one vector; its backward returns those of gradients as
+the gradient of one extra input, the carrier. Nothing is written in place, and the only guard that
+this adds to the code is that the carrier is still a tensor of its kind.
 
 The carrier is a tensor of zeros that no computation needs. Its gradient, which the graph's backward
 makes as it makes that of any input, is the vector of statistics: ``[1, state, state, ...]``. Each
 state has its room, given once while the compiler traces, so the order in which gradients come does
-not matter. The first number counts: it is 1 after one backward, and another number where autograd
-has added up the gradients of several calls, which nobody could take apart again. A hook on the
-carrier keeps the gradient until somebody looks; then all scalars of one reduction are taken out of
-the vector at once (`_Arrangement`) and wait as vectors, as what `held` measures does.
+not matter. The first number is a count: it is 1 after one backward, and another number where
+autograd has added up the gradients of several calls, which cannot be separated again. A hook on the
+carrier keeps the gradient until a slot is read; then all scalars of one reduction are taken out of
+the vector at once (`_Arrangement`) and wait as vectors, like the statistics of `held`.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ from taiyi_fx.passes.probes.slots import Slot, without_frames
 
 _BROKEN = (
     "the code around the model was compiled with it, in several pieces: compile the model itself, "
-    "or mend what fullgraph=True complains of"
+    "or fix what fullgraph=True reports"
 )
 _SUMMED = (
-    "several calls of compiled code had one backward: compile the model itself, not the code "
+    "several calls of compiled code shared one backward: compile the model itself, not the code "
     "around it"
 )
 _LOST = (
-    "the compiler parted an activation checkpoint from what follows it, as it does for "
+    "the compiler split an activation checkpoint from the code after it, as it does for "
     "DistributedDataParallel: set torch._dynamo.config.optimize_ddp = False"
 )
 
 _KEYS = itertools.count()
 READERS: weakref.WeakValueDictionary[str, Reader] = weakref.WeakValueDictionary()
 TRACES: weakref.WeakValueDictionary[str, Trace] = weakref.WeakValueDictionary()
-"""By the texts that compiled code has for them: constants, of which nothing has to be checked."""
+"""By their keys, which are constants in compiled code and need no guards."""
 
 Part = tuple[str, list[Tensor]]
-"""The states of one reader: a vector of what is packed, and all tensors of what is not."""
+"""A reader's key and its states: a vector of the packed ones, then the tensors of the others."""
 
 
 class Reader:
@@ -75,23 +75,23 @@ class Reader:
         READERS[self.key] = self
 
     def entries(self) -> list[Entry]:
-        """Each of its reductions."""
+        """An entry for each of its reductions."""
         return [Entry(self.key, i) for i in range(len(self.groups))]
 
     def merge(self, entry: Entry, a: State, b: State) -> State:
-        """One state of two of a reduction."""
+        """The merged state of two of one reduction."""
         return self.groups[entry.group][0].merge(a, b)
 
 
 class Entry(NamedTuple):
-    """One reduction of what a reader reads."""
+    """One reduction of a reader."""
 
     reader: str
     group: int
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The slots that it is folded into."""
+        """The slots that take its states."""
         return READERS[self.reader].groups[self.group][1]
 
 
@@ -100,21 +100,21 @@ class Trace:
     """One graph that the compiler made.
 
     Attributes:
-        held: Takes what it brings, as vectors, until slots are looked at.
-        is_within: Whether the code around the model is compiled with it.
-        key: The text that its code has for it.
-        kinds: Of each state, once it was measured.
-        refused: Why a reduction cannot be taken.
-        notes: Why nothing may come to a reader.
+        held: Takes its results, as vectors, until slots are read.
+        is_within: True if the code around the model is compiled with it.
+        key: Its name in compiled code.
+        kinds: The kinds of each state, once it was measured.
+        refused: The errors of reductions that cannot be measured in it.
+        notes: The reasons why readers may get nothing.
         within: The readers in activation checkpoints.
-        values: Where each state of a value lies in what a forward leaves.
-        carriers: How many numbers each takes, and where.
-        rooms: Where each state of a gradient lies in the carriers' gradients.
-        reached: What gradients reach, in their order.
-        lost: What could not be handed over.
+        values: The position of each state of a value in the results of a forward.
+        carriers: The device and the size of each carrier.
+        rooms: The position of each state of a gradient in the carriers' gradients.
+        reached: The entries that gradients reach, in their order.
+        lost: The entries whose states could not be returned.
         arrived: The gradients of each carrier that are still to be unpacked.
-        ends: How many parts of the model ended in it: one, where it has the whole of a forward.
-        place: The name on the board of what a forward leaves.
+        ends: The number of parts of the model that ended in it: one for the whole of a forward.
+        place: The name of a forward's results on the board.
     """
 
     held: Held
@@ -139,18 +139,18 @@ class Trace:
         self._of_values: tuple[dict[Entry, Room], _Arrangement] | None = None
 
     def refuse(self, entry: Entry, error: Exception) -> None:
-        """Keeps why a reduction cannot be taken."""
+        """Records why a reduction cannot be measured in this graph."""
         self.refused[entry] = without_frames(error)
         self.kinds.pop(entry, None)
 
     def packed(self, states: Mapping[Entry, State], device: torch.device) -> list[Tensor]:
-        """The states of a reader in the form that is handed over."""
+        """The states of a reader in the form that the graph returns."""
         small = [s for entry, s in states.items() if self._is_packed(entry)]
         own = [part for e, s in states.items() if not self._is_packed(e) for part in s]
         return [pack(small, device), *own]
 
     def arranged(self, parts: Sequence[Part]) -> tuple[list[Tensor], dict[Entry, Room]]:
-        """The states of readers in as few tensors as it takes, and where each lies in them."""
+        """The states of readers in as few tensors as possible, and the position of each."""
         vectors: dict[torch.device, list[Tensor]] = {}
         sizes: dict[torch.device, int] = {}
         for _, (vector, *_) in parts:
@@ -174,7 +174,7 @@ class Trace:
         return tensors, rooms
 
     def merged(self, before: Sequence[Tensor], left: Sequence[Tensor]) -> list[Tensor]:
-        """The results of two forwards as one."""
+        """The merged results of two forwards."""
         packed: dict[int, list[State]] = {}
         made = list(left)
         for entry, room in self.values.items():
@@ -197,20 +197,20 @@ class Trace:
         return f"{self.key}_carrier{index}"
 
     def carrier_at(self, device: torch.device, numbers: int) -> int:
-        """The first carrier on a device; one of so many numbers, if there was none."""
+        """The first carrier on a device; if there was none, a new one of this size."""
         for index, (_, where) in enumerate(self.carriers):
             if where == device:
                 return index
         return self.add_carrier(device, numbers)
 
     def add_carrier(self, device: torch.device, numbers: int) -> int:
-        """One more carrier, of so many numbers behind the first one, which counts."""
+        """One more carrier: a count, and this many numbers after it."""
         self.carriers.append((1 + numbers, device))
         self.arrived.append([])
         return len(self.carriers) - 1
 
     def give_room(self, entry: Entry, index: int) -> None:
-        """Gives a state of a gradient its room, in a carrier that has it or in one of its own."""
+        """Assigns a state of a gradient its position, in a carrier with room or in a new one."""
         kinds = self.kinds[entry]
         numbers, device = self.carriers[index]
         start = 1 + sum(size_of(r.kinds) for r in self.rooms.values() if r.tensor == index)
@@ -222,11 +222,11 @@ class Trace:
         """A carrier for one more forward."""
         size, device = self.carriers[index]
         carrier = torch.zeros(size, dtype=wide(device), device=device, requires_grad=True)
-        carrier._backward_hooks = {0: self.arrived[index].append}  # what `register_hook` ends with
+        carrier._backward_hooks = {0: self.arrived[index].append}  # the end of `register_hook`
         return carrier
 
     def unpack(self, parts: list[Part] | None, left: list[Tensor] | None) -> None:
-        """Folds what a forward left."""
+        """Folds the results of a forward."""
         for reader, why in self.notes.items():
             leave(READERS[reader].groups, why)
         for entry in self.rooms:
@@ -246,7 +246,7 @@ class Trace:
             fail(entry.slots, RuntimeError(_LOST))
 
     def unpack_gradients(self) -> None:
-        """Folds what backwards brought."""
+        """Folds the results of backwards."""
         for index, arrived in enumerate(self.arrived):
             for gradient in arrived:
                 if not self.is_within or gradient[0].item() == 1:
@@ -257,7 +257,7 @@ class Trace:
             arrived.clear()
 
     def drop(self) -> None:
-        """Lets go of what backwards brought."""
+        """Drops the results of backwards."""
         for arrived in self.arrived:
             arrived.clear()
 
@@ -280,20 +280,20 @@ class Trace:
                 state = vectors[room.tensor].state(room) if is_packed else _state(tensors, room)
                 for slot in entry.slots:
                     slot.fold(state)
-            except Exception as error:  # noqa: BLE001 - never ends a training run; told at `track`
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail(entry.slots, error)
         for slot in arrangement.slots:
             slot.order = next(CLOCK)
 
 
 class _Arrangement(NamedTuple):
-    """States that lie in vectors, those of one reduction together.
+    """The order in which to unpack states: those of one reduction at once.
 
     Attributes:
-        together: What is of one reduction, in which vector, and the places of each part's numbers.
+        together: For each reduction, the vector, and the indices of each part's numbers.
         alone: All other states.
-        slots: Those of all, in their order.
-        known: Of how many this was found out.
+        slots: The slots of all, in their order.
+        known: The number of states that it was made for.
     """
 
     together: list[tuple[Alike, int, list[tuple[torch.dtype, list[int]]]]]
@@ -303,7 +303,7 @@ class _Arrangement(NamedTuple):
 
     @classmethod
     def of(cls, rooms: Mapping[Entry, Room], known: int = 0) -> _Arrangement:
-        """The states that have these rooms."""
+        """The arrangement of states with these positions."""
         found: dict[Any, list[tuple[Entry, int]]] = {}
         alone: dict[Entry, Room] = {}
         for entry, room in rooms.items():

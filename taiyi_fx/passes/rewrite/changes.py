@@ -1,4 +1,4 @@
-"""Nodes that may change in place what they are given."""
+"""Nodes that may mutate their inputs."""
 
 # A reading may move from one probe to another only if nothing writes into the tensor in between.
 # The answer has to be right for any model, so a node may write unless it is known not to: it is

@@ -1,4 +1,4 @@
-"""The context of a pass: all that it is given beside a graph."""
+"""The context of a pass: its inputs beside the graph."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from taiyi_fx.passes.probes.table import SlotTable
 
 @dataclass(frozen=True)
 class Context:
-    """The context of a pass: all that it is given beside a graph.
+    """The context of a pass: its inputs beside the graph.
 
     Attributes:
         part: The module that the graph's nodes name modules and tensors from.
         table: Takes the readings.
-        mode: How they are kept; None makes no probes, only the edits.
-        starts: How often targets were called before the graph in the same forward.
-        due: Pairs of a module's name and one of its readings: what is due.
-        is_compiled: Whether the graph becomes part of code that torch.compile compiles.
+        mode: The mode of the readings; None makes no probes, only the edits.
+        starts: The number of earlier calls of targets in the same forward.
+        due: The due readings: pairs of a module's name and one of its readings.
+        is_compiled: True if the graph becomes part of code that torch.compile compiles.
     """
 
     part: nn.Module

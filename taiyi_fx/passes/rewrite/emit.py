@@ -15,8 +15,8 @@ from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 OWN = ""
 """The name, in a graph of a module's own call, of the module itself.
 
-The call has two arguments, the positional ones and the keywords; what stands for its forward is a
-function without arguments that gives the forward of now.
+The call has two arguments, the positional ones and the keywords; in place of its forward there is a
+function without arguments that returns the present forward.
 """
 
 Function = Callable[..., Any]
@@ -28,17 +28,16 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
 
     A traced graph module spends 7 % of a thin MLP's step on ``getattr(self.net, "0")`` and in
     ``nn.Module.__call__``. Here a module's call is a call of its forward. That is the same only
-    while the module has no hooks, which whoever calls the function has to see to.
+    while the module has no hooks: the caller of the function has to make sure of that.
 
     Args:
         graph: The graph; left as it is.
         forwards: The forward of each module that the graph calls, by name.
-        wrap: If given, makes of each node's name and its function the one that is called instead:
-            of a call's own, and for inputs, parameters, buffers and the output of one that hands
-            them through.
+        wrap: If given, takes each node's name and its function, and returns the one to call in its
+            place. For inputs, parameters, buffers and the output, the function is the identity.
     """
     graph = copy.deepcopy(graph)
-    meant: dict[int, Function] = {}  # by the identity of what stands for it
+    meant: dict[int, Function] = {}  # by the identity of its stand-in
     for node in graph.nodes:
         function = _function_of(node, forwards, every=wrap is not None)
         if function is not None:
@@ -71,7 +70,7 @@ def _function_of(
 
 
 def _is_bound(target: Any) -> bool:
-    """True if code has to call this very object, not what goes by its name when it runs."""
+    """True if code has to call this very object, not the one that has its name at run time."""
     if getattr(target, "__module__", None) == "_operator":
         # Written as `a += b`, it would change what `a` stands for where that is a number.
         return target in IN_PLACE_OPERATORS
@@ -99,7 +98,7 @@ def _same(value: Any) -> Any:
 
 def _named(name: str) -> Function:
     # torch.fx writes a torch function by its path, which for a bound method would be wrong: so it
-    # is given a name among the globals, to stand for what is meant.
+    # gets a stand-in with a name among the globals.
     def meant(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
 

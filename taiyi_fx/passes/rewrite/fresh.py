@@ -1,4 +1,4 @@
-"""Modules whose outputs share no memory with their inputs, which they leave alone."""
+"""Modules that do not change their inputs, and whose outputs share no memory with them."""
 
 from __future__ import annotations
 
@@ -27,16 +27,15 @@ _ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.truediv, opera
 
 
 def is_fresh(module: nn.Module) -> bool:
-    """True if what a module returns was made by it, and is known to nobody else.
+    """True if a module's output is new memory that nothing else refers to.
 
-    Only torch's own classes are taken for this, with the forward they came with, not what others
-    derive from them.
+    Only torch's own classes count, with their original forward; derived classes do not.
     """
     return entry_of(module) is None and is_torchs(module) and isinstance(module, _FRESH)
 
 
 def makes_new(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
-    """True if a node's value is a new tensor, of which nothing before it is another name."""
+    """True if a node's value is a new tensor, not another name of an earlier one."""
     if node.op != "call_module":
         return node.op == "call_function" and node.target in _ARITHMETIC
     module = modules[str(node.target)]
@@ -47,7 +46,7 @@ def makes_new(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
 
 
 def is_torchs_call(node: fx.Node) -> bool:
-    """True if a node is a method of a tensor, or Python's or torch's own operation."""
+    """True if a node is a method of a tensor, or an operation of Python's or torch's own."""
     if node.op == "call_method":
         return "hook" not in str(node.target)
     owner = getattr(node.target, "__module__", None) or ""

@@ -1,4 +1,4 @@
-"""One tensor is read once: probes that see the same value become one."""
+"""Fuses probes that see the same value, so that each tensor is read once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def fuse_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     """Moves readings to the first probe of the same tensor, in place.
 
     Values may move across nodes that cannot have changed the tensor. Gradients move only along
-    an edge that is the tensor's sole use: there both sides see the same gradient. Each probe is
-    told whether anything could change its value later, and whether its value may be returned.
+    an edge that is the tensor's sole use: there both sides see the same gradient. The meta of each
+    probe says if nothing can change its value later, and if the graph may return its value.
     """
     by_source: dict[fx.Node, list[fx.Node]] = defaultdict(list)
     for node in graph.nodes:
@@ -59,19 +59,19 @@ def _fuse_all(
 
 # The trick is to overestimate twice. First, memory: a node's value may be a view of any of its
 # inputs, so each node is put into one set with all its inputs, unless its module is known to make
-# something fresh. The sets are exact enough, as `Linear`, convolutions and norms part them. Second,
+# something fresh. The sets are small enough, as `Linear`, convolutions and norms end them. Second,
 # time: a node that may write into an input may write into everything of that input's set. With the
 # places of these writes, a reading may move from one probe to an earlier one if no write lies
 # between the two. For values this is all. A gradient is another matter: it is a sum over all uses
 # of a tensor, so it is the same at both probes only if the second is the sole use of the first.
-# Even then an output may be another name of what its call was given, whose other uses count for the
-# output and not for the next call's input: between the two only what is known to be new passes.
+# Even then an output may be another name of its call's input, whose other uses count for the output
+# and not for the next call's input: between the two, only values that are known to be new qualify.
 class _Memory:
-    """Which nodes' values may share memory, and where in the graph it may be written.
+    """The sets of nodes whose values may share memory, and the nodes that may write to it.
 
     Attributes:
-        order: The place of each node.
-        modules: Those that the graph calls, by name.
+        order: The position of each node.
+        modules: The modules that the graph calls, by name.
     """
 
     def __init__(self, graph: fx.Graph, root: nn.Module) -> None:
@@ -92,15 +92,15 @@ class _Memory:
         self._returned = {self._shared[node] for node in graph.nodes if node.op == "output"}
 
     def is_known_outside(self, node: fx.Node) -> bool:
-        """True if its value may share memory with what is there before or after the graph."""
+        """True if its value may share memory with tensors from before or after the graph."""
         return self._shared[node] in self._outside
 
     def is_returned(self, node: fx.Node) -> bool:
-        """True if its value may be, or share memory with, what the graph returns."""
+        """True if its value may be, or share memory with, the graph's output."""
         return self._shared[node] in self._returned
 
     def changes_of(self, node: fx.Node) -> list[int]:
-        """Places of the nodes that may write into what a node's value shares."""
+        """Positions of the nodes that may write into memory that a node's value shares."""
         return self._changes[self._shared[node]]
 
 

@@ -1,4 +1,4 @@
-"""Marks become edits and probes, or nothing where a call has neither."""
+"""Replaces marks by edits and probes, or removes them where a call has neither."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ PORTS: dict[Any, tuple[Port, ...]] = {
 def insert_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     """Replaces each mark by a probe with the slots of its call, in place; none without a mode.
 
-    What changes the value or its gradient stands before the probe, which so reads the value as it
-    goes on, and the gradient as it comes. Input and output gradient together are read before it.
+    An edit of the value or its gradient stands before the probe, which so reads the changed value,
+    and the gradient before its change. Pairs of input and output gradient are read before the edit.
 
-    A probe without gradient readings hands its value on, but nothing has to wait for it. One of
-    an output that may be an input of the same call gets that too, to tell; and one that reads
-    input and output gradient together.
+    A probe without gradient readings returns its value, but no other node uses it. A probe of an
+    output gets the input of the call too if the one may be the other, or if it reads pairs.
     """
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
@@ -86,16 +85,16 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
 
 
 def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
-    """The slots that read what a call itself made, and those that read what its consumers got.
+    """The slots whose probe stands before the edit, and those whose probe stands after it.
 
-    The gradient of a weight is made of the one that reaches its module in the end.
+    Pairs stand before: the gradient of a weight is made from the output's edited gradient.
     """
     pairs = [slot for slot in slots if slot.reading.site.port == "pair"]
     return pairs, [slot for slot in slots if slot not in pairs]
 
 
 def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edited | None:
-    """The edit of the values that a mark stands for, or None."""
+    """The edit at a mark, or None."""
     changes = [c for c in table.plan[module].changes if c.site.port in PORTS[mark]]
     return Edited(module, changes, is_fresh=is_fresh) if changes else None
 
@@ -103,7 +102,7 @@ def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edit
 def set_slots(
     graph: fx.Graph, node: fx.Node, name: str, slots: Collection[Slot], board: Board
 ) -> None:
-    """Makes a mark or probe the probe of these slots; without any, erases it.
+    """Turns a mark or probe into the probe of these slots; without slots, erases it.
 
     Only a probe that taps a gradient stays in the path of the value.
     """
@@ -134,7 +133,7 @@ def is_probe(node: fx.Node) -> bool:
 
 
 def _bypass(graph: fx.Graph, node: fx.Node) -> None:
-    """Points every user of what comes out of the node at what went in."""
+    """Replaces every use of a node's output by its input."""
     value = node.args[0]
     for user in list(node.users):
         if user.target is unpack and user.op == "call_function" and not _is_edited(value):
@@ -142,7 +141,7 @@ def _bypass(graph: fx.Graph, node: fx.Node) -> None:
     if isinstance(value, fx.Node):
         node.replace_all_uses_with(value)
     elif node.users:
-        (user,) = node.users  # only the output takes a whole structure
+        (user,) = node.users  # only the output node takes a whole structure
         user.args = (value,)
 
 

@@ -1,4 +1,4 @@
-"""Probes become what runs: quick functions, or calls of constants that compiled code can hold."""
+"""Lowers probes to fast functions or, for compiled code, to calls with constants."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
 
 def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
-    """Replaces each probe by its quick function, in place.
+    """Replaces each probe by its fast function, in place.
 
-    In a graph that is to be compiled it becomes a call that says in constants what the probe does:
-    there is nothing to check of these.
+    In a graph that is to be compiled it becomes a call with constants, which need no guards.
     """
     if not context.is_compiled:
         for node in graph.nodes:
             if is_probe(node):
-                node.target = node.target.quick()
+                node.target = node.target.fast_path()
         return graph
     take_operations()
     gradients = sum(reading.site.port in GRADIENT_PORTS for _, reading in context.due)

@@ -19,14 +19,14 @@ Pass = Callable[[fx.Graph, nn.Module], fx.Graph]
 """A graph, and the module that its nodes name modules and tensors from, to the graph to run."""
 
 META = "taiyi_fx"
-"""The key in a node's meta that tells nodes of taiyi_fx from the model's."""
+"""The key in a node's meta that distinguishes nodes of taiyi_fx from the model's."""
 
 
 def check_passes(passes: Any) -> tuple[Pass, ...]:
-    """The passes, if that is what they are.
+    """The passes as a tuple.
 
     Raises:
-        TypeError: They are no list, or one is not callable.
+        TypeError: They are not a list, or one is not callable.
     """
     if not isinstance(passes, (list, tuple)):
         raise TypeError(
@@ -40,15 +40,15 @@ def check_passes(passes: Any) -> tuple[Pass, ...]:
 
 
 def apply_passes(capture: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:
-    """The capture with each graph as the passes, one after another, made it.
+    """The capture with the passes applied in order to each graph.
 
-    They come before probes: what is read is what the graphs, as they left them, compute.
+    They run before probes are inserted, so readings are of the graphs that they made.
 
     Raises:
-        ValueError: There is no graph, or a pass made none that can stand for the model's.
+        ValueError: There is no graph, or a pass made one that cannot replace the model's.
         LookupError: A graph names a module or tensor that the model does not have.
         TypeError: A pass returned something else than a graph.
-        Exception: Whatever a pass raised, with a note that names it.
+        Exception: Any that a pass raised, with a note that names the pass.
     """
     if not capture.graphs:
         raise ValueError(f"the passes have no graph to work on: {capture}")
@@ -70,7 +70,7 @@ def _rewritten(captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]
 
 
 def named_marks(graph: fx.Graph) -> fx.Graph:
-    """The graph, with nodes of taiyi_fx that say in their meta what they are."""
+    """The graph, with the purpose of each node of taiyi_fx in its meta."""
     for node in graph.nodes:
         if is_mark(node) or node.target in (pack, unpack):
             node.meta[META] = _place(node) if is_mark(node) else "arguments"
@@ -83,7 +83,7 @@ def _place(mark: fx.Node) -> str:
 
 
 class Check:
-    """The conditions on the graph that a pass makes of another, taken before it is made.
+    """The conditions that a pass's graph has to meet, recorded before the pass runs.
 
     Args:
         graph: The graph before the pass.
@@ -96,20 +96,20 @@ class Check:
         self.part = part
 
     def __call__(self, made: fx.Graph) -> None:
-        """Refuses what cannot stand for the graph before the pass.
+        """Refuses a graph that cannot replace the one before the pass.
 
         Raises:
-            ValueError: Its inputs or the places of readings and edits are others, or it has not
+            ValueError: It has other inputs or other places of readings and edits, or not exactly
                 one output.
             LookupError: It names a module or tensor that the model does not have.
         """
         if _inputs(made) != self.inputs:
-            raise ValueError(f"its inputs are {_inputs(made)}, where they were {self.inputs}")
+            raise ValueError(f"its inputs are {_inputs(made)}, but they were {self.inputs}")
         if len(made.find_nodes(op="output")) != 1:
-            raise ValueError("a graph has one output")
+            raise ValueError("a graph needs exactly one output")
         self._check_places(_places(made))
         self._check_names(made)
-        made.python_code("self")  # what cannot be written as code fails here
+        made.python_code("self")  # raises if it cannot be written as code
 
     def _check_places(self, made: Counter[str]) -> None:
         lost, doubled = self.places - made, made - self.places
@@ -147,7 +147,7 @@ def _is_there(node: fx.Node, part: nn.Module) -> bool:
 
 
 def _still_inlined(calls: Sequence[InlinedCall], graph: fx.Graph) -> Iterator[InlinedCall]:
-    """The calls whose nodes are still there, of modules of which all are."""
+    """The calls of the modules whose nodes all still exist."""
     names = {node.name for node in graph.nodes}
     broken = {p.module for p in calls if not names.issuperset((*p.inputs, *p.outputs))}
     return (p for p in calls if p.module not in broken)

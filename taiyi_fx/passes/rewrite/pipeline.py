@@ -28,10 +28,10 @@ SPECIALIZE: tuple[Pass, ...] = (specialize, lower_probes)
 Rule = tuple[str, Callable[[fx.Node, Context], bool]]
 NOT_LEFT_BY: dict[Pass, Rule] = {
     insert_probes: ("a mark", lambda node, _: is_mark(node)),
-    specialize: ("a probe of what is not due", is_not_due),
-    lower_probes: ("a probe that is not lowered", lambda node, _: is_probe(node)),
+    specialize: ("a probe of readings that are not due", is_not_due),
+    lower_probes: ("a probe that was not lowered", lambda node, _: is_probe(node)),
 }
-"""For a pass, the nodes that it may not leave, beside those that torch's own lint finds."""
+"""The nodes that may not exist after a pass, beside those that torch's own lint finds."""
 
 
 def probe_graph(marked: fx.Graph, context: Context) -> fx.Graph:
@@ -46,7 +46,7 @@ def build_due(
 
     Args:
         probed: A graph with probes.
-        context: What is due, among others.
+        context: The passes' context, with the due readings.
         forwards: The forward of each module that the graph calls, by name.
     """
     return emit(run_passes(SPECIALIZE, probed, context), forwards)
@@ -78,13 +78,13 @@ def run_pass(
 
     Args:
         apply: The pass.
-        graph: What it is given.
-        args: What it is given besides.
-        check: What else has to hold of the graph that it made.
+        graph: Its input.
+        args: Its other arguments.
+        check: Raises if the graph that it made breaks a rule.
 
     Raises:
-        TypeError: The pass returned no graph.
-        Exception: Whatever the pass, the lint or the check raised. All have a note that names the
+        TypeError: The pass did not return a graph.
+        Exception: Any that the pass, the lint or the check raised. All have a note that names the
             pass.
     """
     try:

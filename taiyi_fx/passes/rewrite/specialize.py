@@ -31,7 +31,7 @@ def specialize(graph: fx.Graph, context: Context) -> fx.Graph:
 
 
 def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
-    """By node, True if it is torch's own and so hangs no hook on what it is given."""
+    """By node, True if it is torch's own and so puts no hooks on its inputs."""
     known: dict[fx.Node, bool] = {}
     for node in reversed(graph.nodes):
         if is_probe(node):
@@ -45,6 +45,6 @@ def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
 
 
 def is_not_due(node: fx.Node, context: Context) -> bool:
-    """True if a node is a probe that makes a reading which is not due."""
+    """True if a node is a probe with a reading that is not due."""
     slots = node.target.slots if isinstance(node.target, Probe) else ()
     return any((slot.module, slot.reading) not in context.due for slot in slots)

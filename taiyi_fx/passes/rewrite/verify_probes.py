@@ -1,4 +1,4 @@
-"""Finds what a plan cannot get from a graph: calls that never come, gradients that cannot."""
+"""Finds the readings of a plan that a graph cannot give: calls or gradients that never come."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def data_flow(graph: fx.Graph) -> nx.DiGraph:
     flow = nx.DiGraph()
     for node in graph.nodes:
         flow.add_node(node)
-        # What a probe compares its value with is no flow. An edit has nothing but its value.
+        # A probe's further inputs are for comparison, not data flow. An edit has only its value.
         sources = _nodes_in(node.args[:1]) if is_probe(node) else node.all_input_nodes
         flow.add_edges_from((source, node) for source in sources)
     return flow
@@ -39,14 +39,14 @@ def _nodes_in(value: Any) -> list[fx.Node]:
 def verify_probes(
     model: nn.Module, parts: Mapping[str, fx.Graph], plan: Plan, python: Mapping[str, str]
 ) -> dict[str, str]:
-    """Says, by module, what its probes will never see.
+    """By module, the reason why its probes will never see something.
 
-    Modules below a forward that stayed Python are left out: only a run can tell.
+    Modules below a forward that stayed Python are left out: only a run can show that.
 
     Args:
         model: The model.
         parts: The probed graphs, by the name of the part that each stands in for.
-        plan: What is to be read.
+        plan: The planned readings.
         python: Modules whose forwards stayed Python.
     """
     findings = dict(_never_called(model, parts[""], plan, python)) if "" in parts else {}
@@ -68,7 +68,7 @@ def _never_called(
 
 
 def _is_used_elsewhere(model: nn.Module, name: str) -> bool:
-    """True if another method than a forward names a module, or one that it stands in."""
+    """True if another method than a forward names a module, or a module that contains it."""
     owner, held = model, name.split(".") if name else []
     for key in held:
         if any(key in code.co_names for code in _other_methods(type(owner))):
@@ -91,13 +91,13 @@ def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[st
     modules = called_modules(graph, part)
     for node in graph.nodes:
         if may_change_inputs(node, modules) and not is_edit(node):
-            # What it returns may go on under another name.
+            # Its output may be used under another name.
             flow.add_edges_from((each, output) for each in (node, *_that_read(node)))
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
         if node not in reaching:
             for module in _awaiting_gradient(node):
-                yield module, "no gradient can come: nothing leads to the output"
+                yield module, "no gradient can reach it: it does not lead to the output"
 
 
 def _that_read(node: fx.Node) -> Iterator[fx.Node]:

@@ -1,1 +1,1 @@
-"""The part that runs: which forwards are overridden, by which graphs, while a forward is read."""
+"""The runtime: overrides forwards by graphs while a forward is read."""

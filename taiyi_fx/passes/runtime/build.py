@@ -22,12 +22,12 @@ class Instrumented:
     Attributes:
         root: The model.
         table: The slots that its probes fold into.
-        installation: Puts probes on the model's forwards and takes them off.
+        installation: Installs and removes the overrides of the model's forwards.
         session: Surrounds each forward of the instrumented model.
-        capture: What became graphs, and what stayed Python and why.
-        shown: The graph of the forward in the model's mode, to look at, run and edit.
+        capture: The graphs, and the forwards that stayed Python, with the reasons.
+        shown: The graph of the forward in the model's mode, to print, run and edit.
         parts: The same for each part that a graph stands in for, by name.
-        findings: What its probes will never see, by module.
+        findings: The reasons why probes will never see something, by module.
     """
 
     root: nn.Module
@@ -47,10 +47,10 @@ def build(
 
     Args:
         model: The model.
-        capture: What became of it.
-        plan: What is to be read and changed.
-        record_eval: Whether forwards in evaluation mode are read too.
-        is_rewritten: Whether passes of the user's own made the graphs, so that they run always.
+        capture: The model's graphs.
+        plan: The planned readings and changes.
+        record_eval: True if forwards in evaluation mode are read too.
+        is_rewritten: True if the user's own passes made the graphs, which then run at each call.
     """
     table = SlotTable(plan)
     installation = Installation(

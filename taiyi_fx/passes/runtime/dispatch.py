@@ -24,12 +24,11 @@ class Dispatcher(ForwardOverride):
     Attributes:
         graphs: The graphs that may stand in.
         own_call: The graph of the module's own call, around its Python, if it is a target.
-        functions: What is read of calls of functions in its Python, if anything is.
+        functions: Reads calls of functions in its Python, or None.
         sites: Names of the targets that its graphs and its Python call.
-        before_python: What puts parts into place, before a Python that calls them runs.
-        edited: Names of those that change what passes, read or not.
-        is_rewritten: Whether passes of the user's own made its graphs, which then run at each
-            call.
+        before_python: Installs the overrides of its parts, before its Python calls them.
+        edited: Names of the targets with edits, which apply even if nothing is due.
+        is_rewritten: True if the user's own passes made its graphs, which then run at each call.
     """
 
     is_rewritten = False
@@ -45,9 +44,9 @@ class Dispatcher(ForwardOverride):
         self.own_call: ProbedGraph | None = None
         self.functions: FunctionCalls | None = None
 
-    def plain(self) -> Forward:
-        """The forward that would run without this one, with its calls of functions read."""
-        forward, functions, run = super().plain(), self.functions, self.run
+    def original_forward(self) -> Forward:
+        """The forward that would run without this one, with readings of its calls of functions."""
+        forward, functions, run = super().original_forward(), self.functions, self.run
         if functions is None or not functions.are_watched():
             return forward
         if torch.compiler.is_compiling():
@@ -57,14 +56,14 @@ class Dispatcher(ForwardOverride):
 
     @property
     def changes_values(self) -> bool:
-        """Whether it has to run when nothing is read, too."""
+        """True if it has to run even if nothing is read."""
         return bool(self.edited) or self.is_rewritten
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run, board = self.run, self.board
         mode = run.mode_here() if run.is_here else None
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
-            return self.plain()(*args, **kwargs)
+            return self.original_forward()(*args, **kwargs)
         if mode is None or board.is_open or not torch.compiler.is_compiling():
             return self._read(mode, args, kwargs)
         board.is_open = True
@@ -80,18 +79,18 @@ class Dispatcher(ForwardOverride):
         if self.before_python is not None and graph not in self.graphs:
             self.before_python()
         if graph is None:
-            return self.plain()(*args, **kwargs)
+            return self.original_forward()(*args, **kwargs)
         function = graph.function(mode)
         if mode is None or torch.compiler.is_compiling():
             return function(self.module, *args, **kwargs)
         try:
             return function(self.module, *args, **kwargs)
         except BaseException:
-            graph.undo(mode)  # a call that failed, which the model may catch, was none
+            graph.undo(mode)  # a failed call, whose error the model may catch, does not count
             raise
 
     def _graph(self) -> ProbedGraph | None:
-        """The graph that runs now, if one does."""
+        """The graph that runs at this call, or None."""
         for graph in self.graphs if self.below is None else ():
             if graph.guards_pass():
                 return graph
@@ -99,10 +98,10 @@ class Dispatcher(ForwardOverride):
         return self.own_call
 
     def _refuse_without_graph(self) -> None:
-        """Refuses to run without a graph what only a graph does.
+        """Refuses to run the Python where a changed graph should run.
 
         Raises:
-            RuntimeError: Passes of the user's own made one, or `recompile`.
+            RuntimeError: The user's own passes, or `recompile`, made one.
         """
         if self.is_rewritten:
             (first, *others), training = self.graphs, self.module.training

@@ -1,4 +1,4 @@
-"""Calls of functions in forwards that stayed Python, which only their run shows."""
+"""Readings of calls of functions in forwards that stayed Python, seen only at run time."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from taiyi_fx.passes.runtime.run import Calls, Run
 class FunctionCalls(TorchFunctionMode):
     """Reads and changes calls of some functions in the forward of one module.
 
-    Entered around that forward alone, and only where something is to be done: all calls of torch
-    in it then go through here.
+    Entered around that forward alone, and only where there is something to read or change: all
+    calls of torch in it then go through here.
 
     Args:
-        module: The module. Calls in its parts are those parts' own.
+        module: The module. Calls in its parts belong to those parts.
         sites: The functions, by the names of their sites there.
-        table: Where readings go.
-        run: What is due.
+        table: Takes the readings.
+        run: The state of the forward under way, with the due readings.
         calls: The sites' counters.
 
     Attributes:
         sites: The names of the sites.
-        edited: Those of them where values or gradients are changed.
+        edited: The names of those where values or gradients are changed.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class FunctionCalls(TorchFunctionMode):
             )
 
     def are_watched(self) -> bool:
-        """True if something of these is due now, or changed whatever is due."""
+        """True if any of these is due now, or has an edit."""
         if self.edited:
             return True
         if self._due_key != self._run.due_key:
@@ -72,7 +72,7 @@ class FunctionCalls(TorchFunctionMode):
         return self._is_due
 
     def refuse_in_compiled_code(self) -> None:
-        """Refuses an edit that compiled code would leave out; what is only read is told as missing.
+        """Refuses an edit that compiled code would leave out; readings there are just missing.
 
         Raises:
             RuntimeError: A call of these is edited.
@@ -84,7 +84,7 @@ class FunctionCalls(TorchFunctionMode):
             )
 
     def around(self, forward: Forward, mode: Mode | None) -> Forward:
-        """A forward with this around it."""
+        """A forward that runs with this mode on."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
             outer = self._mode, self._has_backward
@@ -100,7 +100,7 @@ class FunctionCalls(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:  # torch's own untyped protocol
-        """A call of torch, between probes if it is one of the functions'."""
+        """The result of a call of torch, between probes if it is of one of the functions."""
         frame = sys._getframe(1)
         graph = self._graphs.get(_operator_at(frame) or func)
         if graph is None or not self._is_called_by(frame):
@@ -134,12 +134,12 @@ _CALL = nn.Module._call_impl.__code__
 
 @torch.compiler.assume_constant_result
 def _refuse(text: str) -> None:
-    # As ordinary Python, while the compiler traces: torch 2.6 does not say what traced code raised.
+    # As ordinary Python, while the compiler traces: torch 2.6 hides the errors of traced code.
     raise RuntimeError(text)
 
 
 def _operator_at(frame: types.FrameType | None) -> Function | None:
-    """The operator that the code which led to a call of torch is at, if it is at one."""
+    """The operator whose instruction led to a call of torch, or None."""
     while frame is not None and is_torchs_file(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else operators_in(frame.f_code).get(frame.f_lasti)

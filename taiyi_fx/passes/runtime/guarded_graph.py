@@ -1,4 +1,4 @@
-"""A captured graph, and whether running it is, now, the same as running the model's Python."""
+"""A captured graph with guards that say when it may run in place of the model's Python."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from taiyi_fx.passes.runtime.run import Calls, Run
 
 
 class GuardedGraph(ProbedGraph):
-    """A captured graph, bound to the modules it calls, while it may stand in for their Python.
+    """A captured graph, bound to the modules that it calls, with its guards.
 
     Args:
         captured: The graph.
         root: The model.
-        table: Where its readings go.
-        run: What is due.
+        table: Takes its readings.
+        run: The state of the forward under way, with the due readings.
         calls: Counters of the targets that are called from elsewhere too.
 
     Attributes:
         captured: The graph with its guards.
-        training: The mode that it was captured in, where the model asks for it, or None.
-        is_edited: Whether another graph was taken for it.
+        training: The mode that it was captured in, if the model's code depends on it, or None.
+        is_edited: True if another graph has replaced it.
     """
 
     is_edited = False
@@ -61,25 +61,25 @@ class GuardedGraph(ProbedGraph):
 
     @property
     def follows_mode(self) -> bool:
-        """True if the model's code asks whether it trains."""
+        """True if the model's code depends on its mode, training or evaluation."""
         return self.training is not None
 
     def rewrite(self, graph: fx.Graph) -> None:
-        """Takes another graph of the same inputs, parts and places."""
+        """Replaces the graph by another with the same inputs, parts and places."""
         self.modules = called_modules(graph, self.part)
         self.forwards = {name: forward_of(module) for name, module in self.modules.items()}
         self.take(graph)
         self.is_edited = True
 
     def guards_pass(self) -> bool:
-        """True if running the graph is, now, the same as running the model's Python."""
+        """True if the graph now computes the same as the model's Python."""
         if torch.compiler.is_compiling():
-            # The compiler itself asks the rest while it traces, and not at each call.
+            # The rest is checked once, while the compiler traces, and not at each call.
             return self.guards.values_hold() and _ran_the_same(self.key)
         return self.guards.hold()
 
     def function(self, mode: Mode | None) -> Forward:
-        """The graph as a function that makes the due readings, followed by who observes."""
+        """The graph as a function that makes the due readings; an observer follows it."""
         observer = self.run.observer
         if observer is None or mode is None or torch.compiler.is_compiling():
             return super().function(mode)
@@ -93,11 +93,11 @@ class GuardedGraph(ProbedGraph):
         return self.followed(self.run.observer, due)
 
     def followed(self, observer: Observer, graph: fx.Graph) -> Callable[..., Any]:
-        """A graph as a function, with an observer told of all calls and of what its nodes make.
+        """A graph as a function that shows an observer all calls and the results of nodes.
 
         Args:
-            observer: What follows the forward under way.
-            graph: The captured graph, or what the passes made of it.
+            observer: Follows the forward under way.
+            graph: The captured graph, or the one that the passes made of it.
         """
 
         def make(wrap: Wrap, at: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Which forwards of a model are overridden for a set of due readings, and when."""
+"""Chooses the forwards to override for a set of due readings, and installs the overrides."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.probed_graph import own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
 
-# In evaluation such a layer may compute past its parts, unless it has hooks or this is false.
+# In evaluation such a layer may bypass its parts, unless it has hooks or this is false.
 _SHORTCUT = "activation_relu_or_gelu"
 _KEYS = itertools.count()
 
 INSTALLATIONS: weakref.WeakValueDictionary[str, Installation] = weakref.WeakValueDictionary()
-"""By the texts that compiled code has for them."""
+"""By their keys, which are constants in compiled code."""
 
 
 class Installation:
@@ -34,11 +34,11 @@ class Installation:
     Attributes:
         root: The model.
         table: The slots that its probes fold into.
-        run: What a forward is read as.
-        key: The text that compiled code has for it.
-        dispatchers: By name, the modules that are overridden when they have to be; the root first.
-        overrides: What is put into place while a forward runs, for what is due now.
-        is_always: Whether some are needed in every forward, whatever is due.
+        run: The state of the forward under way, with the due readings.
+        key: Its name in compiled code.
+        dispatchers: The overrides that may be installed, by module; the root's first.
+        overrides: The overrides that are installed while a forward runs, for the due readings.
+        is_always: True if some are needed in every forward, even if nothing is due.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class Installation:
             made.graphs.append(GuardedGraph(graph, self.root, self.table, self.run, calls))
         if is_target:
             counter = self._calls[name]
-            made.own_call = own_call(name, module, made.plain, self.table, self.run, counter)
+            made.own_call = own_call(
+                name, module, made.original_forward, self.table, self.run, counter
+            )
             made.sites |= {name}
         made.functions = self._functions_of(name, capture)
         made.sites |= made.functions.sites if made.functions else frozenset()
@@ -111,9 +113,9 @@ class Installation:
         return made[-1] if made else None
 
     def rewrite_root(self, captured: GuardedGraph, graph: fx.Graph) -> None:
-        """Has a graph run in place of a captured one of the whole model, from here on.
+        """Replaces a captured graph of the whole model, from the next call on.
 
-        In the other mode nothing of the model runs until its graph is rewritten, too.
+        In the other mode the model refuses to run until its graph is rewritten, too.
         """
         root = self.dispatchers[""]
         captured.rewrite(graph)
@@ -128,8 +130,8 @@ class Installation:
     def set_due(self, due: Due) -> None:
         """Makes exactly these readings from the next forward on.
 
-        With none, all forwards are the model's own again, but for those with edits and for what
-        passes of the user's own made.
+        With none, all forwards are the model's own again, except those with edits and those that
+        the user's own passes rewrote.
         """
         if due is self.run.due or due == self.run.due:
             return
@@ -140,7 +142,7 @@ class Installation:
             self._put_parts()
 
     def _choose(self) -> None:
-        """Chooses what is overridden for what is due now."""
+        """Chooses the overrides for the due readings."""
         for override in self._compiled:
             override.take_own_code(self.run.due_key)
         names = {module for module, _ in self.run.due} | self._edited
@@ -157,18 +159,18 @@ class Installation:
         self.overrides = [root, *chosen, *frames]
 
     def put(self, *, needs_parts: bool = True) -> None:
-        """Puts the chosen forwards into place.
+        """Installs the chosen overrides.
 
         Where the model's graph calls all of them, those of parts only once its Python runs.
         """
-        # One that was put around the model's own meanwhile, such as one under autocast, leads here.
+        # A wrapper put around the model's own meanwhile, such as autocast's, still calls this one.
         if entry_of(self.root) is self._own_of_root:
             self.overrides[0].put()
         if self.is_always or needs_parts or not self._is_called_as_usual():
             self._put_parts()
 
     def _is_called_as_usual(self) -> bool:
-        """True if nothing runs at a call of the model but a forward that puts parts if needed."""
+        """True if a call of the model runs only a forward that installs overrides of parts."""
         root = self.root
         return (
             self.dispatchers[""].before_python is not None
@@ -178,13 +180,13 @@ class Installation:
         )
 
     def take_off(self) -> None:
-        """Puts back what stood there; what changes values stays, for what backward runs again."""
+        """Restores the forwards; edited ones stay, for checkpoints that backward runs again."""
         self.overrides[0].take_off()
         if not (self._stays or self.is_always):
             self._take_off_parts()
 
     def stand_for_good(self) -> None:
-        """Puts parts there while they are due, for code that asks whether they are."""
+        """Leaves overrides of parts installed while due, for compiled code that guards on them."""
         self._stays = True
         self._put_parts()
 
@@ -207,7 +209,7 @@ class Installation:
             vars(module)[_SHORTCUT] = usual
 
     def close(self) -> None:
-        """Leaves the model as it was given, but in calls that edits or passes have to change."""
+        """Restores the model, except calls that edits or passes have to change."""
         self._stays = False
         self._take_off_parts()
 
@@ -217,10 +219,10 @@ class Installation:
             calls.count = 0
 
     def meet_compiled_parts(self) -> bool:
-        """Gives parts that are compiled one by one frames of their own, of whatever class.
+        """Gives parts that are compiled one by one frames of their own, even if of one class.
 
-        Such parts run the same code in the plain model, where torch.compile takes one for the
-        other. Here each has statistics of its own, and is compiled for itself.
+        In the plain model such parts run the same code, and torch.compile shares it between them.
+        Here each has statistics of its own, and is compiled separately.
 
         Returns:
             True if there are any.
@@ -238,7 +240,7 @@ class Installation:
         return True
 
     def end_step(self) -> None:
-        """Forgets what was read, if anything was, and counts calls from the first again."""
+        """Clears the readings, if there are any, and counts calls from the first again."""
         self.run.made.clear()
         if not self._stays:
             self._take_off_parts()
@@ -261,7 +263,7 @@ def _compiled_parts(root: nn.Module) -> list[nn.Module]:
 def _with_shortcuts(
     modules: Mapping[str, nn.Module], edited: Collection[str]
 ) -> dict[nn.Module, Any]:
-    """The layers that may leave out an edited part's call, with what makes them."""
+    """The layers that may bypass an edited part's call, with their switch for that."""
     return {
         module: vars(module)[_SHORTCUT]
         for name, module in modules.items()

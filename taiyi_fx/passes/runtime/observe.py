@@ -1,4 +1,4 @@
-"""One forward of a copy of a model, followed."""
+"""Follows one forward of a copy of a model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def observe(
         python: Names of the modules whose forwards are followed.
         args: Positional arguments.
         kwargs: Keyword arguments.
-        graphs: The graphs that may stand in for parts, whose nodes are looked at too.
+        graphs: The graphs that may stand in for parts, whose nodes are followed too.
     """
     # Parameters, which no forward changes, are not copied.
     model = copy.deepcopy(model, {id(p): p for p in model.parameters()})
@@ -67,4 +67,4 @@ class _FollowedGraph(ForwardOverride):
                 made = self.observer.unless_failed(graph.followed, self.observer, marked)
                 if made is not None:
                     return made(self.module, *args, **kwargs)
-        return self.plain()(*args, **kwargs)
+        return self.original_forward()(*args, **kwargs)

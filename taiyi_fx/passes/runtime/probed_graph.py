@@ -21,7 +21,7 @@ from taiyi_fx.passes.rewrite.pipeline import build_due, probe_graph
 from taiyi_fx.passes.runtime.run import Calls, Run
 
 Starts = tuple[tuple[int, int], ...]
-"""Which targets had been called before in the same forward, and how often."""
+"""The numbers of earlier calls of targets in the same forward."""
 
 Forward = Callable[..., Any]
 
@@ -30,16 +30,16 @@ _KEYS = itertools.count()
 
 
 class ProbedGraph:
-    """A marked graph of a module, with probes for what is due.
+    """A marked graph of a module, with probes for the due readings.
 
     Args:
         graph: The graph, with marks around the calls of targets.
         part: The module that its nodes name modules and tensors from.
         forwards: The forward of each module that it calls, by name.
-        table: Where its readings go.
-        run: What is due.
-        calls: By a target's name, its counter and how often the graph calls it; of those that are
-            called from elsewhere too.
+        table: Takes its readings.
+        run: The state of the forward under way, with the due readings.
+        calls: The counters of targets that are called from elsewhere too, and the number of calls
+            in the graph, by name.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class ProbedGraph:
         _GRAPHS[self.key] = self
 
     def take(self, graph: fx.Graph) -> None:
-        """Takes another graph, of which functions are made anew."""
+        """Replaces the graph; functions are made again from the new one."""
         self.graph = graph
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
         self._made: dict[tuple[Mode | None, str, Starts], Forward] = {}
-        self.version += "i"  # no number, of which compiled code would make a variable
+        self.version += "i"  # not a number, which compiled code would make a variable
 
     def function(self, mode: Mode | None) -> Forward:
         """The graph as a function that makes the due readings.
@@ -91,13 +91,13 @@ class ProbedGraph:
         return getattr(self, place)
 
     def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
-        """The function for what is due now."""
+        """The function for the readings that are due now."""
         due = self.run.due if mode else frozenset()
         context = Context(self.part, self.table, mode, due=due, is_compiled=is_compiled)
         return build_due(self.probed_graph(mode, starts), context, self.forwards)
 
     def count_calls(self) -> Starts:
-        """Counts the calls that the graph makes; returns how often targets were called before."""
+        """Counts the calls that the graph makes; returns the numbers of earlier ones."""
         starts = []
         for i, (calls, made) in enumerate(self._calls):
             if calls.count:
@@ -114,24 +114,24 @@ class ProbedGraph:
         return starts
 
     def count_compiled(self, counts: tuple[int, ...]) -> tuple[Starts, tuple[int, ...]]:
-        """Where calls start that compiled code makes, and what counters are to be told of.
+        """The first calls that compiled code makes, and the new values of the counters.
 
         Args:
-            counts: What they have counted.
+            counts: The values of the counters.
         """
         within, is_within = self.run.within(), bool(body_under_way())
-        starts, told = [], []
+        starts, ends = [], []
         for i, ((calls, made), count) in enumerate(zip(self._calls, counts, strict=True)):
             before = count + within.get(calls, 0)
             if before:
                 starts.append((i, before))
             if is_within:
                 within[calls] = within.get(calls, 0) + made
-            told.append(0 if is_within else made + within.pop(calls, 0))
-        return tuple(starts), tuple(told)
+            ends.append(0 if is_within else made + within.pop(calls, 0))
+        return tuple(starts), tuple(ends)
 
     def undo(self, mode: Mode) -> None:
-        """Takes back the calls just counted: what they left is what was there before the forward.
+        """Takes back the calls just counted, and restores the states from before the forward.
 
         A forward makes each call once.
         """
@@ -179,9 +179,9 @@ def own_call(
     Args:
         site: The target's name.
         module: The module that is called, or that calls a function.
-        forward: Gives what is called, as things stand.
-        table: Where its readings go.
-        run: What is due.
+        forward: Returns the function to call at present.
+        table: Takes its readings.
+        run: The state of the forward under way, with the due readings.
         calls: The target's counter.
     """
     return ProbedGraph(_graph_of_call(site), module, {OWN: forward}, table, run, {site: (calls, 1)})
@@ -198,5 +198,5 @@ def _graph_of_call(name: str) -> fx.Graph:
 
 
 def forward_of(module: nn.Module) -> Forward:
-    """The forward that a call of a module runs, as things stand, without ours."""
+    """The forward that a call of a module runs at present, without our overrides."""
     return entry_of(module) or forward_of_class(module)

@@ -1,4 +1,4 @@
-"""Every random stream that Python code can draw from: taken, and put back."""
+"""Saves and restores every random generator that Python code can draw from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def random_state() -> dict[str, Any]:
 
 
 def restore_random_state(state: Mapping[str, Any]) -> None:
-    """Puts all generators back to a state."""
+    """Sets all generators to a saved state."""
     random.setstate(state["python"])
     torch.set_rng_state(state["torch"])
     if "numpy" in state:

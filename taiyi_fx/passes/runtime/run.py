@@ -1,4 +1,4 @@
-"""What a forward under way is read as, and what is due."""
+"""The state of a forward under way: its thread, its mode and the due readings."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Calls:
 
 
 class Run:
-    """What a forward under way is read as.
+    """The state of a forward under way.
 
     Attributes:
-        inside: Whether a forward of the instrumented model is running.
-        thread: In which thread.
-        mode: How its readings are kept; None reads nothing.
-        record_eval: Whether forwards in eval mode are read too, apart from training.
+        inside: True if a forward of the instrumented model is running.
+        thread: The thread that it runs in.
+        mode: The mode of its readings; None reads nothing.
+        record_eval: True if forwards in eval mode are read too, apart from training.
         due: The readings due.
-        due_key: A name for each set of due readings: compiled code takes a text for a constant,
-            where it would make a variable of a number that changes.
-        observer: What follows the forward under way, if anything does.
+        due_key: A name for each set of due readings: a string is a constant to compiled code, where
+            it would make a variable of a number that changes.
+        observer: Follows the forward under way, or None.
         made: The numbers of autograd's nodes that forwards of this step made, where backward may
-            have to change values again.
+            have to apply edits again.
     """
 
     def __init__(self, record_eval: bool) -> None:
@@ -65,7 +65,7 @@ class Run:
         self.due_key = self._keys.setdefault(due, f"due{len(self._keys)}")
 
     def within(self) -> dict[Calls, int]:
-        """Calls in checkpoints that the compiler has met in this forward and not told counters."""
+        """Calls in checkpoints that the compiler met in this forward and has not counted yet."""
         making = TracingContext.get()
         known, calls = self._within
         if known is None or known() is not making:
@@ -74,22 +74,22 @@ class Run:
         return calls
 
     def begin_compiled(self) -> None:
-        """A forward begins in what the compiler is making, perhaps not the first."""
+        """Begins a forward in the graph that is being compiled, perhaps not the first there."""
         self._within = None, {}
 
     def begin(self, mode: Mode | None) -> None:
-        """A forward of the instrumented model begins, in this thread."""
+        """Begins a forward of the instrumented model in this thread."""
         self.inside, self.mode, self.thread = True, mode, get_ident()
 
     def end(self) -> None:
-        """It has ended."""
+        """Ends the forward."""
         self.inside, self.mode, self.thread = False, None, 0
 
     @property
     def is_here(self) -> bool:
-        """Whether what runs now is part of a forward of the instrumented model.
+        """True if this thread is in a forward of the instrumented model.
 
-        What another thread calls of the same modules meanwhile is not.
+        Calls of the same modules in other threads meanwhile are not part of it.
         """
         if torch.compiler.is_compiling():
             return self.inside
@@ -97,15 +97,15 @@ class Run:
 
     @property
     def is_in_backward(self) -> bool:
-        """Whether what runs now is run again by backward, as an activation checkpoint is."""
+        """True if backward runs this code again, as it does an activation checkpoint."""
         return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
     @property
     def is_run_again(self) -> bool:
-        """Whether backward runs again what a forward of the instrumented model ran, of this step.
+        """True if backward runs code of one of this step's forwards of the model again.
 
-        Autograd numbers its nodes as they are made: that of a checkpoint tells whose it was, and
-        within another one that of the outer.
+        Autograd numbers its nodes as they are made: the number of a checkpoint's node, of nested
+        ones the outermost, says which forward made it.
         """
         if not self.made or not self.is_in_backward:
             return False
@@ -113,10 +113,10 @@ class Run:
         return any(number in made for number in numbers for made in self.made)
 
     def mode_here(self) -> Mode | None:
-        """How a call that begins now, in a forward of the instrumented model, is read.
+        """The mode of a call that begins now, in a forward of the instrumented model.
 
-        None in a transform of ``torch.func``, where what is there are no tensors that could be
-        kept, and in an exported program, which leaves no readings behind.
+        None in a transform of ``torch.func``, whose values are not tensors that could be kept, and
+        in an exported program, which keeps no readings.
         """
         if self.mode is None or self.due_key == _NOTHING_DUE:
             return None
@@ -125,10 +125,10 @@ class Run:
         return None if torch._C._are_functorch_transforms_active() else self.mode
 
     def mode_of(self, root: nn.Module) -> Mode | None:
-        """How a forward that begins now is read.
+        """The mode of a forward that begins now.
 
-        One counts that builds a graph in training. One that runs inside backward is the second run
-        of an activation checkpoint and does not.
+        A training forward that builds a graph counts. One that runs inside backward is the second
+        run of an activation checkpoint and does not.
         """
         if self.due_key == _NOTHING_DUE:
             return None
@@ -143,7 +143,7 @@ class Run:
 
 
 def _nodes_under_way() -> Iterator[Any]:
-    """Autograd's nodes that run now, the innermost first: one may run a backward of its own."""
+    """Autograd's nodes that run now, innermost first: a node may run a backward of its own."""
     node = torch._C._current_autograd_node()
     if node is not None:
         yield node

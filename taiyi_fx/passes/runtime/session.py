@@ -1,4 +1,4 @@
-"""A forward of the instrumented model: while it runs, the model's parts are read."""
+"""Runs each forward of the instrumented model with its overrides installed."""
 
 from __future__ import annotations
 
@@ -28,38 +28,38 @@ Forward = Callable[..., Any]
 _FRAMES = 4
 
 _PATIENCE = 5.0
-"""So many seconds a forward in training waits for another thread's, which may be waiting for it."""
+"""The seconds that a training forward waits for another thread's, which may be waiting for it."""
 
 MANY_UNTRACKED = 100
-"""So many training forwards without a first `track` are told of."""
+"""The number of training forwards without a first `track` that brings a warning."""
 
 
 class Session:
-    """What surrounds each forward of an instrumented model.
+    """Runs each forward of an instrumented model, and keeps the state between them.
 
-    Before and after it the model is as it was given: nothing of ours stands anywhere in it. Only
-    where the whole call is compiled with what is around it, forwards are put there for good, as
-    compiled code asks at each call whether they are still the same.
+    Before and after a forward the model is as it was given: it holds no override of ours. Only
+    where the whole call is compiled with the code around it, overrides stay installed, as compiled
+    code checks at each call that they are still the same.
 
     Attributes:
         followed: The forwards that stayed Python.
-        flow: The data flow of what stayed Python and the shapes of what flows, once seen.
-        is_observing: Whether the next forward shows them.
-        has_begun: Whether a forward was read before.
+        flow: The data flow of forwards that stayed Python, and all shapes, once seen.
+        is_observing: True if the next forward is to show them.
+        has_begun: True if a forward was read before.
         threads: The threads whose training forwards are read.
-        has_unread: Whether an evaluation was not, as another thread's was under way.
-        is_uneven: Whether a forward of the step ran within `DistributedDataParallel.join`, which
+        has_unread: True if an evaluation was not read, as another thread's forward was under way.
+        is_uneven: True if a forward of the step ran within `DistributedDataParallel.join`, which
             lets ranks end one after another.
-        untracked: How many training forwards ran while ``on_many_untracked`` was there.
+        untracked: The number of training forwards before the first ``track``.
         on_many_untracked: Called once, when these are many; None once a step was tracked.
-        frames: How many frames of Python's stack it may take besides the model's, where the model
-            takes many.
+        frames: The frames of Python's stack that it may need besides the model's, where the model
+            needs many.
     """
 
     def __init__(self, installation: Installation, followed: Collection[str]) -> None:
         depth = max(name.count(".") for name, _ in installation.root.named_modules())
         self.frames = _FRAMES * (depth + 1) if depth > DEEPEST else 0
-        self.is_observing = depth < DEEPEST  # following a flow takes frames at each level, too
+        self.is_observing = depth < DEEPEST  # following the flow takes frames at each level, too
         self.installation = installation
         self.run = installation.run
         self.table = installation.table
@@ -73,18 +73,18 @@ class Session:
         self._has_waited = False
 
     def __call__(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs a forward of the model, read as is due."""
+        """Runs a forward of the model and makes the due readings."""
         run, is_compiling = self.run, torch.compiler.is_compiling()
-        # In one frame, as the compiler would take others for itself.
+        # In one frame, as the compiler would compile others on their own.
         if run.inside and (is_compiling or run.thread == get_ident()):
             return forward(*args, **kwargs)
         if is_compiling:
             return self._compiled(forward, args, kwargs)
-        compiler = set_eval_frame(None)  # what is ours is not to be compiled, but what it calls
+        compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
             return self._python(forward, args, kwargs)
         try:
-            self.is_observing = False  # what is compiled cannot be followed
+            self.is_observing = False  # compiled code cannot be followed
             return self._python(functools.partial(_compiled, compiler, forward), args, kwargs, True)
         finally:
             set_eval_frame(compiler)
@@ -119,9 +119,9 @@ class Session:
             self._lock.release()
 
     def _framed(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Runs a forward of which nothing is read in a frame of ours.
+        """Runs, in a frame of ours, a forward of which nothing is read.
 
-        The compiler goes past those of torch's own modules, to what they call.
+        The compiler skips the frames of torch's own modules, and compiles the code they call.
         """
         root = self.installation.dispatchers[""]
         root.put()
@@ -132,7 +132,7 @@ class Session:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """What the body calls of the model is read as one forward."""
+        """Reads all calls of the model in the body as one forward."""
         if self.run.is_here:
             yield
             return
@@ -156,9 +156,9 @@ class Session:
 
     @contextmanager
     def ending_step(self) -> Iterator[str | None]:
-        """Gives what was read to this thread, which tracks; no other's is read in the body.
+        """Ends the step for this thread, which tracks it; in the body no other thread is read.
 
-        Gives why what was read is not the step's, if so; it is forgotten then.
+        Yields the reason why the readings are not the step's, if so; they are dropped then.
         """
         is_alone = self._wait(_PATIENCE)
         try:
@@ -172,7 +172,7 @@ class Session:
                 self._lock.release()
 
     def _mode(self) -> Mode | None:
-        """How a forward that begins now in this thread is read."""
+        """The mode of a forward that begins now in this thread."""
         if self.on_many_untracked is not None:
             self._count_untracked()
         mode = self.run.mode_of(self.installation.root)
@@ -187,10 +187,10 @@ class Session:
             tell()
 
     def _is_first(self, mode: Mode | None) -> bool:
-        """Whether this forward can be read, as no other thread's is.
+        """True if this forward can be read, as no other thread's is being read.
 
-        Where values are changed, it waits for that. Else it might be what the other thread waits
-        for: in training its patience has an end, and an evaluation does not wait.
+        With edits it waits until that is so. Without, the other thread may be waiting for it: a
+        training forward then waits for a limited time, and an evaluation not at all.
         """
         if self.installation.is_always:
             return self._lock.acquire()
@@ -204,7 +204,7 @@ class Session:
         return is_first
 
     def _wait(self, seconds: float) -> bool:
-        """Waits until no other thread's forward is read, but for one and the same only once."""
+        """Waits until no other thread's forward is read, once for each such thread."""
         is_alone = self._lock.acquire(blocking=False)
         if not (is_alone or self._has_waited):
             is_alone = self._lock.acquire(timeout=seconds)
@@ -212,31 +212,31 @@ class Session:
         return is_alone
 
     def _begin_reading(self) -> None:
-        """Keeps what the step has brought so far; a forward that is not read leaves it alone."""
+        """Saves the states of the step so far, if this forward is read."""
         if self.run.mode == "train" and self.threads.begin():
             self.table.clear()
         if self.run.mode is not None:
             self.table.begin_forward()
 
     def _undo_reading(self) -> None:
-        """Takes the step back to that: a forward that failed was none."""
+        """Restores these states: a forward that failed does not count."""
         if self.run.mode is not None:
             self.table.restore()
 
     def _begin(self, mode: Mode | None, *, needs_parts: bool) -> int:
-        """Has all that is called of the model read; returns the limit of Python's stack."""
+        """Installs the overrides; returns the previous limit of Python's stack."""
         if mode == "train" and not self.threads.may_read():
-            mode = None  # the thread that this one waited for was that of the step
+            mode = None  # the step belongs to the thread that this one waited for
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(limit + self.frames)
         if not self.has_begun:
             self.has_begun = True
             if self.installation.meet_compiled_parts():
-                self.is_observing = False  # what is compiled cannot be followed
+                self.is_observing = False  # compiled code cannot be followed
         self.installation.put(needs_parts=needs_parts)
         self.installation.count_anew()
         if mode is not None:
-            self.table.board.is_open = False  # as one that failed may have left it
+            self.table.board.is_open = False  # a forward that failed may have left it open
             self.is_uneven |= _is_uneven()
         self.run.begin(mode)
         self._first = _get_sequence_nr()
@@ -259,7 +259,7 @@ class Session:
             return forward(*args, **kwargs)
         _stand_for_good(self.installation.key)
         if not _has_hooks(self.installation.root):
-            # The compiler has seen by now that no forward stands on the root.
+            # By now the compiler has seen that the root has no override.
             forward = self.installation.dispatchers[""]
         self.installation.count_anew()
         board = self.table.board
@@ -297,7 +297,7 @@ def _has_hooks(module: nn.Module) -> bool:
 
 
 def _compiled(compiler: Any, forward: Forward, *args: Any, **kwargs: Any) -> Any:
-    """What a forward returns that torch.compile takes over again."""
+    """The output of a forward for which torch.compile is switched on again."""
     set_eval_frame(compiler)
     try:
         return forward(*args, **kwargs)

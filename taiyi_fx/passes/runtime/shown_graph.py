@@ -1,4 +1,4 @@
-"""The graph of an instrumented model, as torch.fx and its users take it: to run and to edit."""
+"""The graph of an instrumented model in torch.fx's form, to run and to edit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class ShownGraph:
-    """The forward in the model's mode as a graph, or a call of its Python, where that is none.
+    """The forward in the model's mode as a graph; one call of its Python, if it has no graph.
 
-    In it `enter` and `leave` stand where probes are: they hand on what passes, whoever runs them.
-    It is a copy, so that an edit that is half made runs nowhere; `recompile` puts it to use. Where
-    the model's code asks for the mode, training and evaluation have a graph each.
+    In it `enter` and `leave` mark the places of probes: they return their input. It is a copy, so
+    that an unfinished edit runs nowhere; `recompile` puts it to use. Where the model's code depends
+    on the mode, training and evaluation have a graph each.
     """
 
     def __init__(self, installation: Installation) -> None:
@@ -46,13 +46,13 @@ class ShownGraph:
         self._set(self._installation.root.training, graph)
 
     def written(self) -> fx.GraphModule:
-        """The model as a graph module without marks, which code of torch's alone can run."""
+        """The model as a graph module without marks, which needs torch alone to run."""
         shown, root = self.graph, self._installation.root
         bare = probe_graph(shown, Context(root, self._installation.table, None))
         return fx.GraphModule(root, bare)
 
     def recompile(self) -> None:
-        """Runs the graph as it is now at each call in the model's mode from here on.
+        """Takes over the graph as it is now: it runs at each call in the model's mode from here on.
 
         Raises:
             TypeError: The model is not one graph.
@@ -62,7 +62,7 @@ class ShownGraph:
         self._recompile(self._installation.root.training)
 
     def take_edits(self, other: ShownGraph) -> None:
-        """Runs the graphs that run in place of another model of the same parts."""
+        """Takes over the edited graphs of another model with the same parts."""
         for training, graph in other._edits.items():
             self._set(training, copy.deepcopy(graph))
             self._recompile(training)
@@ -81,7 +81,7 @@ class ShownGraph:
         self._installation.rewrite_root(captured, graph)
 
     def _at(self, training: bool) -> GuardedGraph | None:
-        """The captured graph of a mode; that of evaluation is captured when first asked for."""
+        """The captured graph of a mode; that of evaluation is captured at first use."""
         first = self._captured[0]
         if training or first is None or not first.follows_mode:
             return first
@@ -97,12 +97,12 @@ class ShownGraph:
 
     def _set(self, training: bool, graph: fx.Graph) -> None:
         captured = self._at(training)
-        self._graph_of(captured)  # what an edit has to keep is known of the one before
+        self._graph_of(captured)  # kept for the check of the edited one
         self._shown[captured] = graph
 
 
 def python_forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Stands, in a graph to look at, for a forward that stayed Python."""
+    """The stand-in, in a printed graph, for a forward that stayed Python."""
     raise RuntimeError("this graph shows a forward that stayed Python; call the module instead")
 
 

@@ -15,16 +15,16 @@ NOT_OF_TRACK = (
 
 
 class StepThreads:
-    """Decides whose training forwards are read, where several threads run the model.
+    """Decides which thread's training forwards are read, where several run the model.
 
     A step belongs to the thread that calls ``track``, if that thread runs forwards itself. Which
-    one that is shows at ``track`` only, so forwards that come before are judged by the last step:
-    the thread that tracked it comes first, at the beginning the one that instruments. Threads that
-    ran forwards beside it, as a server does that answers while the model trains, are plain from
+    one that is shows at ``track`` only, so earlier forwards are judged by the last step: the thread
+    that tracked it comes first, at the beginning the one that instruments. Threads that ran
+    forwards beside it, such as a server's that answers while the model trains, are not read from
     then on. Where the tracking thread runs no forward, as with a pool of workers, all are read.
 
     Attributes:
-        has_beside: Whether forwards were left unread, as they ran beside those of a step.
+        has_beside: True if forwards were not read, as they ran beside those of a step.
     """
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class StepThreads:
         return True
 
     def leave_unread(self) -> None:
-        """Notes a forward of this thread that cannot be read, as another is under way."""
+        """Records that a forward of this thread cannot be read, as another is under way."""
         self._unread.add(get_ident())
 
     def begin(self) -> bool:
-        """Notes that a forward of this thread is read.
+        """Records that a forward of this thread is read.
 
         Returns:
-            Whether what was read before was another thread's, and is to be forgotten.
+            True if the readings so far are another thread's, and have to be dropped.
         """
         thread = get_ident()
         self._read.add(thread)
@@ -64,14 +64,14 @@ class StepThreads:
         return bool(others)
 
     def end_step(self, under_way: int) -> str | None:
-        """Gives the step to this thread, which tracks; returns why it cannot be read, if so.
+        """Ends the step for this thread, which tracks it; returns why it has no readings, if so.
 
         Args:
-            under_way: The thread in which a forward runs that is read; 0 if none does.
+            under_way: The thread whose forward is being read; 0 if none is.
         """
         thread = get_ident()
         read, unread = self._read, self._unread
-        # What a forward still brings that another thread began would be the next step's.
+        # Later readings of a forward that another thread began would belong to the next step.
         self._read = {under_way} - {0, thread}
         self._unread = set()
         self._has_owner_begun = False

@@ -198,7 +198,7 @@ _PER_ROW = 4
 
 
 def _legend_label(entries: Sequence[Entry]) -> dict[str, str]:
-    """The legend as the label of the whole graph, so that it is no box among the boxes."""
+    """The legend as the label of the whole graph, so that it is not one of its boxes."""
     if not entries:
         return {}
     cells = list(map(_entry, entries))

@@ -81,8 +81,8 @@ class Diagram:
 
         Raises:
             FileNotFoundError: The folder does not exist.
-            ValueError: The suffix is none of these.
-            OSError: The file cannot be written, or is no regular file; one that was there stays.
+            ValueError: The suffix is not one of these.
+            OSError: The file cannot be written, or is not a regular file; one that was there stays.
             EngineMissing: Neither Graphviz nor matplotlib is installed, and a picture needs one;
                 the text says how to install it.
         """
@@ -145,8 +145,8 @@ def diagram(
     inputs. Without a run, its parts are drawn without edges between them.
 
     Args:
-        instrumented: What `taiyi_fx.instrument` returned.
-        depth: How many levels of modules are open, 1 being those of the model itself; ``"auto"``
+        instrumented: The result of `taiyi_fx.instrument`.
+        depth: The number of open levels of modules, 1 being those of the model itself; ``"auto"``
             opens as many as some 60 boxes allow, the outer ones first, and the modules around the
             first ones that are flagged; ``"full"`` opens all, repeated ones too.
         expand: Names of further modules to open, with all modules around them.
@@ -161,7 +161,7 @@ def diagram(
         LookupError: There is no module of a name in ``expand``.
         TypeError: The first argument did not come from `taiyi_fx.instrument`; the depth is neither
             a number nor one of these words; or ``expand`` is one text.
-        ValueError: The direction is none of these, or the depth is negative.
+        ValueError: The direction is not one of these, or the depth is negative.
     """
     if not isinstance(instrumented, InstrumentedModule):
         kind = type(instrumented).__name__

@@ -127,7 +127,7 @@ def _length(shape: Sequence[int]) -> int:
 
 
 def evenly(steps: Sequence[int], many: int) -> list[int]:
-    """So many of the steps, evenly spaced: with the last one, and from two on with the first."""
+    """A number of the steps, evenly spaced: with the last one, and from two on with the first."""
     if many == 1:
         return [steps[-1]]
     return [steps[place * (len(steps) - 1) // (many - 1)] for place in range(many)]

@@ -105,7 +105,7 @@ class Gathered:
 
         Args:
             readout: The source of the numbers.
-            identity: A value that identifies the run; if it has changed, everything is read anew.
+            identity: A value that identifies the run; if it has changed, everything is read again.
         """
         if identity != self._known:
             self._forget()

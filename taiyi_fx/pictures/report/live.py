@@ -34,7 +34,7 @@ from taiyi_fx.runs.run import Run
 
 _POLL_MS = 2000
 _REST = 4
-"""The polling interval is at least so many times the time that a header takes to make."""
+"""The smallest polling interval, as a multiple of the time to make a header."""
 
 _NOTHING = run_entry("", About("", {}, [], [], [], None), [], [], 0)
 
@@ -115,7 +115,7 @@ class LiveRun:
         return run_entry(self.name, about, series, chunks, left_out), about.outline
 
     def _series_entries(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
-        """The entries of a group's series, made anew only if there are new numbers."""
+        """The entries of a group's series, made again only if there are new numbers."""
         key = self._gathered.generation, group.number
         size, entries = self._entries.get(key, (0, []))
         if size != group.size:

@@ -53,7 +53,7 @@ def report(
         FileNotFoundError: There is no run in a folder, or no folder to write in.
         ImportError: A run is in Parquet, and pyarrow is not installed.
         OSError: A run cannot be read, or the file cannot be written, or is a device.
-        TypeError: A source is of another type, or the path or the title is no text.
+        TypeError: A source is of another type, or the path or the title is not a string.
         ValueError: A run is damaged, or written by a newer taiyi_fx; or the path is empty, a
             folder, or does not end in .html.
     """
@@ -79,7 +79,7 @@ def _file(path: str | os.PathLike[str]) -> Path:
         raise TypeError(f"path is the file to write, such as 'run.html', not {path!r}")
     file = Path(path)
     if not os.fspath(path) or file.is_dir():
-        raise ValueError(f"{str(path)!r} is no file to write: give one, such as 'run.html'")
+        raise ValueError(f"{str(path)!r} is not a file to write: give one, such as 'run.html'")
     if file.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"{file.name!r} should end in .html: a report is a page")
     check_place(file)

@@ -25,7 +25,7 @@ HOST = "127.0.0.1"
 _JSON, _HTML, _BYTES = "application/json", "text/html; charset=utf-8", "application/octet-stream"
 _TEXT = "text/plain; charset=utf-8"
 _CONNECTIONS = 64
-"""So many connections are open at once, each with a thread. A page has six."""
+"""The most connections open at once, each with a thread. A page has six."""
 _REQUEST_SECONDS = 30
 """The time to send a request, from the connection or the answer before it."""
 _ANSWER_SECONDS = 120
@@ -83,7 +83,7 @@ class Server:
 class _Connections:
     """The open connections: not too many, and none for ever.
 
-    A time-out of a socket begins anew with each byte, so a client that sends one now and then would
+    A time-out of a socket restarts with each byte, so a client that sends one now and then would
     keep its thread. Here a whole request has one deadline, and a whole answer another. Where there
     are too many connections, the one that waits longest for its request gives way to a new one: a
     browser opens it again when it needs it.

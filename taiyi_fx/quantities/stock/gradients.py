@@ -63,7 +63,7 @@ def output_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     Formula: <g_t, g_(t-1)> / (||g_t||_2 ||g_(t-1)||_2)
     """
     if before is None:
-        raise NoValue("this is the first due step: there is no gradient before it")
+        raise NoValue("this is the first due step, so there is no gradient before it")
     if before.shape != g.shape:
         shapes = f"{tuple(before.shape)} and {tuple(g.shape)}"
         raise NoValue(f"the gradients of this due step and the one before have shapes {shapes}")

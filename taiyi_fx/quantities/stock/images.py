@@ -34,7 +34,7 @@ def feature_map(maps: Tensor) -> Tensor:
 def _no_kernels(module: nn.Module) -> str | None:
     kernels = getattr(module, "weight", None)
     if isinstance(kernels, Tensor) and kernels.ndim != 4:
-        return f"has a weight of the shape {tuple(kernels.shape)}, which is no stack of 2-D kernels"
+        return f"has a weight of the shape {tuple(kernels.shape)}, not a stack of 2-D kernels"
     return None
 
 

@@ -78,7 +78,7 @@ def parameter_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
     Formula: <g_t, g_(t-1)> / (||g_t||_2 ||g_(t-1)||_2)
     """
     if before is None or before.shape != g.shape:
-        raise NoValue("this is the first due step: there is no gradient before it")
+        raise NoValue("this is the first due step, so there is no gradient before it")
     return cosine(g, before)
 
 
@@ -208,7 +208,7 @@ def parameter_condition(singular: MatrixSingularValues) -> Tensor:
 
 def _update(now: Tensor, before: Tensor | None) -> Tensor:
     if before is None or before.shape != now.shape:
-        raise NoValue("this is the first due step: there is no parameter before it")
+        raise NoValue("this is the first due step, so there is no parameter before it")
     if now.is_complex():
         return accumulated(now - before)
     return accumulated(now) - accumulated(before)

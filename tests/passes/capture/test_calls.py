@@ -35,7 +35,7 @@ def test_a_call_gives_what_it_gives_in_python(name):
 
 REFUSED = {
     "calls `random` of a Random": lambda self, x: x * random.random(),
-    "calls torch's randn on nothing that flows in": lambda self, x: x + torch.randn(4),
+    "calls torch's randn without a value that flows in": lambda self, x: x + torch.randn(4),
     "calls `print`": lambda self, x: print(x),
     "calls `append` of a list": lambda self, x: self.seen.append(x),
     "calls a method that changes or reads the module's state, `train`": lambda s, x: s.train(),

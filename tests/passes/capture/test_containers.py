@@ -70,11 +70,11 @@ def test_parts_that_come_go_or_move_are_noticed(forward, change):
         ),
         ("iterates over a Linear", lambda self, x: [y + 1 for y in self.fc]),
         ("iterates over a float", lambda self, x: [y + 1 for y in self.scale]),
-        ("asks for the length of a Linear", lambda self, x: len(self.fc)),
+        ("takes the length of a Linear", lambda self, x: len(self.fc)),
         ("takes an item of a Linear", lambda self, x: self.fc[0]),
         ("cannot be followed: IndexError", lambda self, x: self.layers[7](x)),
         ("cannot be followed: KeyError", lambda self, x: self.options["no"]),
-        ("reads the parameter 'no', which is not there", lambda self, x: self.gains["no"]),
+        ("reads the parameter 'no', which does not exist", lambda self, x: self.gains["no"]),
         ("calls `sort` of a list", lambda self, x: [2, 1].sort()),
     ],
 )

@@ -82,8 +82,8 @@ REFUSED = {
     "uses `lambda y: y`": lambda self, x: (lambda y: y)(x),
     "uses a nested or asynchronous comprehension": lambda self, x: [a for b in [[x]] for a in b],
     "reads 'late' before it is set": None,
-    "turns a value into a text in a way of its own": lambda self, x: f"{x.ndim:3}",
-    "unpacks what is no dictionary of its own": lambda self, x: {**self.layers},
+    "formats a value with a conversion or a format of its own": lambda self, x: f"{x.ndim:3}",
+    "unpacks by `**` what is not a dictionary that it made": lambda self, x: {**self.layers},
     "computes `truediv`": lambda self, x: x * (1 / 0),
     "calls `self.fc.forward` directly": lambda self, x: self.fc.forward(x),
 }

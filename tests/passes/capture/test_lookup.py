@@ -74,10 +74,10 @@ def test_a_builtin_is_guarded_against_a_global_of_its_name():
             lambda s, x: x * space.factor,
         ),
         ("reads the global variable 'TENSORS', a tensor", lambda self, x: x * TENSORS),
-        ("reads 'nowhere', which is not there", lambda self, x: x * nowhere),  # noqa: F821
-        ("reads `self.nowhere`, which is not there", lambda self, x: self.nowhere(x)),
-        ("asks what flows in for `x.grad_fn`", lambda self, x: x.grad_fn),
-        ("asks what flows in for `x.is_cuda`", lambda self, x: x.is_cuda),
+        ("reads 'nowhere', which does not exist", lambda self, x: x * nowhere),  # noqa: F821
+        ("reads `self.nowhere`, which does not exist", lambda self, x: self.nowhere(x)),
+        ("reads `x.grad_fn` of a value that flows in", lambda self, x: x.grad_fn),
+        ("reads `x.is_cuda` of a value that flows in", lambda self, x: x.is_cuda),
         ("reads `self._modules`, torch's own", lambda self, x: self._modules),
         ("reads `self.__dict__`", lambda self, x: self.__dict__),
     ],

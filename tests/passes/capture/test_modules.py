@@ -124,7 +124,7 @@ def test_a_list_that_is_handed_to_a_part_shows_what_the_part_does_to_it():
     capture = trace(Takes(Adds()), TraceTargets([]))
     assert capture.is_whole
     handed_on = trace(Takes(nn.Identity()), TraceTargets([]))
-    assert "hands a list or dictionary to 'part'" in handed_on.python[""]
+    assert "passes a list or dictionary to 'part'" in handed_on.python[""]
 
 
 def test_a_method_of_a_class_that_is_no_function_is_no_forward():
@@ -148,7 +148,7 @@ class Calls(Leaf):
     ("part", "why"),
     [
         (Strange(), "has a __getattr__ of its own"),
-        (Calls(), "is called in a way of its own"),
+        (Calls(), "has a __call__ of its own"),
         (nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)), "is parametrized"),
     ],
     ids=lambda each: type(each).__name__,

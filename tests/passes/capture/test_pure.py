@@ -57,14 +57,17 @@ class Kind(metaclass=Odd):
     ("why", "forward"),
     [
         ("branches on a tensor's data or shape", lambda self, x: bool(x)),
-        ("asks for the truth of a Linear", lambda self, x: x if self.fc else -x),
+        ("takes the truth value of a Linear", lambda self, x: x if self.fc else -x),
         ("tests the type of a value", lambda self, x: isinstance(x, torch.Tensor)),
-        ("asks for a type in its own way", lambda self, x: isinstance(self.scale, Kind)),
-        ("tests the type of a value by `hasattr`", lambda self, x: hasattr(x, "grad")),
-        ("asks for an attribute that is not there, 'no'", lambda self, x: hasattr(self, "no")),
-        ("asks for an attribute by no name", lambda self, x: getattr(self, 3)),
+        (
+            "tests a type that has its own `__instancecheck__`",
+            lambda self, x: isinstance(self.scale, Kind),
+        ),
+        ("uses `hasattr` on what is not a module", lambda self, x: hasattr(x, "grad")),
+        ("tests for an attribute that does not exist, 'no'", lambda self, x: hasattr(self, "no")),
+        ("reads an attribute by a name that is not a string", lambda self, x: getattr(self, 3)),
         ("computes with a list", lambda self, x: [x] * 2),
-        ("changes a list or dictionary that it found", None),
+        ("changes in place a list or dictionary that it did not make", None),
         ("cannot be followed: TypeError", lambda self, x: len(1, 2)),
     ],
 )

@@ -63,7 +63,7 @@ def test_nodes_know_the_calls_of_modules_that_they_are_in():
 
 
 def test_a_module_from_elsewhere_is_refused():
-    with pytest.raises(Refused, match="reads a Linear that is no module of its own"):
+    with pytest.raises(Refused, match="reads a Linear that is not one of its modules"):
         recorder_of(nn.Sequential()).name_of(nn.Linear(1, 1))
 
 

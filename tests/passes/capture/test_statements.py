@@ -105,9 +105,9 @@ def writes_beyond_the_end(self, x):
     [
         (raises, "uses `raise ValueError`"),
         (loops_while, "uses `while True`"),
-        (loops_with_else, "uses `else` behind a loop"),
+        (loops_with_else, "uses `else` after a loop"),
         (deletes, "uses `del y`"),
-        (asserts_wrongly, "asserts what is false"),
+        (asserts_wrongly, "asserts a condition that is false"),
         (writes_into_what_it_found, "changes `self.options['flag']`"),
         (writes_beyond_the_end, "cannot be followed: IndexError"),
     ],

@@ -266,21 +266,21 @@ STAY = {
     appends: "calls `append` of a list",
     draws_in_python: "calls `random` of a Random",
     draws_with_numpy: "random",
-    draws_with_torch: "calls torch's randn on nothing that flows in",
+    draws_with_torch: "calls torch's randn without a value that flows in",
     branches_on_data: "branches on a tensor's data or shape (test_trace.py:",
     branches_on_shape: "branches on a tensor's data or shape (test_trace.py:",
     asks_for_a_type: "tests the type of a value",
     asks_for_none: "tests the identity of a value, `mask is None`",
-    asks_for_an_attribute: "tests the type of a value by `hasattr`",
+    asks_for_an_attribute: "uses `hasattr` on what is not a module",
     prints: "calls `print`",
     reads_the_clock: "calls `time.time`",
     tries: "uses `try`",
-    asks_for_grad_mode: "calls torch's is_grad_enabled on nothing that flows in",
+    asks_for_grad_mode: "calls torch's is_grad_enabled without a value that flows in",
     applies_a_function: "reads `Square.apply`, of a class",
-    checkpoints: "tests the type of a value by `hasattr`",
+    checkpoints: "uses `hasattr` on what is not a module",
     calls_forward: "calls `self.fc.forward` directly",
     changes_a_global: "uses `global COUNTS`",
-    makes_a_tensor_by_its_class: "calls torch's Tensor on nothing that flows in (",
+    makes_a_tensor_by_its_class: "calls torch's Tensor without a value that flows in (",
     iterates: "iterates over a tensor",
 }
 
@@ -573,7 +573,7 @@ def test_what_a_part_leaves_behind_keeps_its_parent_python():
             losses = []
             return self.gate(x, losses) + sum(losses)
 
-    for model, reason in ((Reads(), "self.aux"), (Collects(), "hands a list or dictionary")):
+    for model, reason in ((Reads(), "self.aux"), (Collects(), "passes a list or dictionary")):
         capture = traced(model, ["gate"])
         assert not capture.graphs
         assert reason in capture.python[""]

@@ -78,9 +78,9 @@ def test_arguments_are_nodes_and_constants_and_come_back_as_values():
 
 
 def test_no_code_can_spell_an_object():
-    with pytest.raises(Refused, match="hands on a Linear, which a graph cannot"):
+    with pytest.raises(Refused, match="passes on a Linear, which a graph cannot hold"):
         argument((Known(nn.Linear(1, 1)),))
-    with pytest.raises(Refused, match="hands on a method"):
+    with pytest.raises(Refused, match="passes on a method"):
         argument(Method(Known(1), "real"))
 
 

@@ -69,7 +69,7 @@ def test_a_pair_is_measured_once_and_lets_its_input_go():
     pair = WithInput(Pair(), torch.tensor([2.0]))
     assert pair.measure(torch.tensor([3.0])) == (6,)
     assert pair.x is None
-    with pytest.raises(RuntimeError, match="backward came twice"):
+    with pytest.raises(RuntimeError, match="backward ran twice"):
         pair.measure(torch.tensor([3.0]))
 
 

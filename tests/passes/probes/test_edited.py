@@ -41,7 +41,7 @@ def test_several_are_made_in_order_and_going_back_in_reverse():
 
 WRONG = {
     "None": (lambda g: None, TypeError, "returned None for a tensor of shape \\(2,\\)"),
-    "shape": (lambda g: g[:1], ValueError, "both have to be alike"),
+    "shape": (lambda g: g[:1], ValueError, "both need the same shape, dtype and device"),
     "in place": (lambda g: g.add_(1), ValueError, "changed the gradient in place"),
 }
 

@@ -174,7 +174,7 @@ def test_each_graph_of_a_model_that_stays_python_is_given_and_the_rest_is_told()
         given.append(module)
         return gelu_for_relu(graph, module)
 
-    with pytest.warns(MonitorWarning, match="passes see graphs alone.*2 graphs") as told:
+    with pytest.warns(MonitorWarning, match="passes apply to graphs only.*2 graphs") as told:
         probed = taiyi_fx.instrument(Branches(), {"ReLU": ["OutputNorm"]}, passes=[notes])
     assert "the model itself: branches on a tensor" in str(told[0].message)
     assert told[0].filename == __file__
@@ -343,8 +343,8 @@ def uses_before_it_is_made(graph, module):
     [
         (returns_nothing, TypeError, "a pass returns the graph to go on with, not None"),
         (fails, KeyError, "conv9"),
-        (erases_the_output, ValueError, "a graph has one output"),
-        (adds_an_input, ValueError, r"its inputs are \['mask', 'input'\], where they were \['in"),
+        (erases_the_output, ValueError, "a graph needs exactly one output"),
+        (adds_an_input, ValueError, r"its inputs are \['mask', 'input'\], but they were \['in"),
         (takes_readings_away, ValueError, "reads or edits are gone: 0.input, 0.output"),
         (reads_twice, ValueError, "reads or edits are there twice: 0.input, 0.output"),
         (calls_what_is_not_there, LookupError, "names 'mine', which the model does not have"),

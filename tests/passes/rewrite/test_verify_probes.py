@@ -26,7 +26,7 @@ def test_verification_names_calls_that_never_come_and_gradients_that_cannot():
     findings = verify_probes(model, {"": graph}, table.plan, {})
     assert set(findings) == {"a", "c", "never"}
     assert "never calls" in findings["never"]
-    assert "no gradient can come" in findings["a"]
+    assert "no gradient can reach it" in findings["a"]
 
 
 def test_what_is_changed_in_place_goes_on_under_another_name():

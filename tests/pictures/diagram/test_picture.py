@@ -283,7 +283,7 @@ def test_a_file_that_was_there_stays_where_another_cannot_be_made(tmp_path, monk
     assert file.read_bytes() == before
     os.remove(file)
     os.mkfifo(file)
-    with pytest.raises(OSError, match="is there and is no regular file"):
+    with pytest.raises(OSError, match="exists and is not a regular file"):
         drawn.write(file)
 
 

@@ -260,7 +260,7 @@ def test_a_report_is_a_page_in_a_folder_that_is_there(tmp_path):
     path = written(Store, tmp_path / "run", [])
     with pytest.raises(ValueError, match=r"'run.pdf' should end in .html"):
         taiyi_fx.report(path, tmp_path / "run.pdf")
-    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' to write run.html in"):
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' for run.html"):
         taiyi_fx.report(path, tmp_path / "missing" / "run.html")
 
 
@@ -272,9 +272,9 @@ def test_wrong_arguments_are_told(tmp_path):
         taiyi_fx.report(path, 3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="title is a text, not 3"):
         taiyi_fx.report(path, "x.html", title=3)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="is no file to write"):
+    with pytest.raises(ValueError, match="is not a file to write"):
         taiyi_fx.report(path, tmp_path)
-    with pytest.raises(ValueError, match="is no file to write"):
+    with pytest.raises(ValueError, match="is not a file to write"):
         taiyi_fx.report(path, "")
     with pytest.raises(FileNotFoundError, match="no run in"):
         taiyi_fx.report(tmp_path / "none", tmp_path / "x.html")
@@ -297,6 +297,6 @@ def test_what_is_no_regular_file_is_never_replaced(tmp_path):
     path = written(Store, tmp_path / "run", [])
     pipe = tmp_path / "pipe.html"
     os.mkfifo(pipe)
-    with pytest.raises(OSError, match="is there and is no regular file"):
+    with pytest.raises(OSError, match="exists and is not a regular file"):
         taiyi_fx.report(path, pipe)
     assert pipe.is_fifo()

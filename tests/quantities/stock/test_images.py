@@ -69,7 +69,7 @@ def test_a_picture_of_nothing_is_refused(option):
 
 def test_no_kernels_no_picture():
     with pytest.raises(
-        taiyi_fx.ConfigError, match=r"weight of the shape \(2, 3\).*no stack of 2-D"
+        taiyi_fx.ConfigError, match=r"weight of the shape \(2, 3\).*not a stack of 2-D"
     ):
         taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 2)), {"0": ["WeightImage"]})
     option = {"param": "bias"}
@@ -84,7 +84,9 @@ def test_no_kernels_no_picture():
 def test_what_are_no_maps_is_told():
     with pytest.raises(ValueError, match=r"axes N, C, H and W, but the shape is \(2, 3\)"):
         recorded(nn.Sequential(nn.ReLU()), "FeatureMap", torch.ones(2, 3))
-    with pytest.raises(ValueError, match=r"sizes \(1, 2, 2\) and \(1, 3, 3\) make no one picture"):
+    with pytest.raises(
+        ValueError, match=r"sizes \(1, 2, 2\) and \(1, 3, 3\) do not fit in one picture"
+    ):
         recorded(
             nn.Sequential(nn.ReLU()), "FeatureMap", torch.ones(1, 1, 2, 2), torch.ones(1, 1, 3, 3)
         )

@@ -179,7 +179,7 @@ def test_what_has_no_gradient_by_sample_is_said_at_the_door():
         taiyi_fx.instrument(model, {str(i): ["PerSampleGradNorm"] for i in range(3)})
     text = str(error.value)
     assert "'0' (ReLU) has no weight" in text
-    assert "'1' (Own) is none of the layers whose gradient is known sample by sample" in text
+    assert "'1' (Own) is not a layer whose gradient is known sample by sample" in text
     assert "'2' (Embedding) scales its gradient by the frequency of words" in text
     found = taiyi_fx.instrument(
         nn.Sequential(nn.ReLU(), nn.Linear(2, 2)), {nn.Module: ["PerSampleGradNorm"]}
