@@ -54,9 +54,7 @@ class MLP(nn.Module):
         super().__init__()
         self.between: Between = unchanged
         widths = [16] + [32] * 7
-        self.layers = nn.ModuleList(
-            Dense(a, b, activation) for a, b in pairwise(widths)
-        )
+        self.layers = nn.ModuleList(Dense(a, b, activation) for a, b in pairwise(widths))
         self.head = nn.Linear(32, 5)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from taiyi_fx.findings.robust import log10
 _STEPS = 8
 _DEEP = 5
 """Modules below which there is no depth to speak of."""
-_POWERS = 5.0
+_POWERS = 3.5
 """Powers of ten between the first module's gradient and the last one's."""
 
 

@@ -130,6 +130,22 @@ class Evidence:
         return (one for one in self.series if one.quantity in quantities)
 
     @property
+    def weights(self) -> list[Watched]:
+        """The norms of weights, one for each module."""
+        return self._one_of_each("WeightNorm", "ParameterNorm.weight")
+
+    @property
+    def weight_gradients(self) -> list[Watched]:
+        """The norms of weights' gradients, one for each module."""
+        return self._one_of_each("WeightGradNorm", "ParameterGradNorm.weight")
+
+    def _one_of_each(self, *quantities: str) -> list[Watched]:
+        found: dict[str, Watched] = {}
+        for one in self.of_quantity(*quantities):
+            found.setdefault(one.module, one)
+        return [*found.values()]
+
+    @property
     def losses(self) -> list[Watched]:
         """Numbers of the user's own that are called a loss."""
         return [s for s in self.series if not s.direction and "loss" in s.quantity.lower()]

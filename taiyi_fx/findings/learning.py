@@ -11,13 +11,11 @@ from taiyi_fx.findings.finding import Finding
 
 _STEPS = 8
 """Due steps that a silence has to last."""
-_GRADIENTS = ("WeightGradNorm", "ParameterGradNorm", "ParameterGradRMS")
-_SIZES = ("WeightNorm", "ParameterNorm", "ParameterRMS")
 
 
 def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose gradient is exactly zero while others have one."""
-    every = [s for s in evidence.of_quantity(*_GRADIENTS) if len(s.values) >= _STEPS]
+    every = [s for s in evidence.weight_gradients if len(s.values) >= _STEPS]
     silent = [s for s in every if _lasts(s.values == 0)]
     if not silent or len(silent) == len(every):
         return
@@ -41,8 +39,8 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
 
 def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
-    gradients = {s.module: s for s in evidence.of_quantity(*_GRADIENTS)}
-    every = [s for s in evidence.of_quantity(*_SIZES) if len(s.values) >= _STEPS]
+    gradients = {s.module: s for s in evidence.weight_gradients}
+    every = [s for s in evidence.weights if len(s.values) >= _STEPS]
     pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
@@ -69,8 +67,8 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
 
 def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Modules without a gradient among siblings that have one; not where all before it lack one."""
-    with_gradient = {s.module for s in evidence.of_quantity(*_GRADIENTS)}
-    every = [s for s in evidence.of_quantity(*_SIZES) if len(s.values) >= _STEPS]
+    with_gradient = {s.module for s in evidence.weight_gradients}
+    every = [s for s in evidence.weights if len(s.values) >= _STEPS]
     for role in dict.fromkeys(s.role for s in every):
         siblings = [s for s in every if s.role == role]
         has = [s.module in with_gradient for s in siblings]

@@ -10,7 +10,7 @@ from taiyi_fx.findings.evidence import Evidence, Watched
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.robust import Numbers, smooth, spread
 
-_FEW = 12
+_FEW = 8
 """Numbers below which a loss has no course yet."""
 _MANY = 50
 _RISE = 3.0

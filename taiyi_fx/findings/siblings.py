@@ -27,7 +27,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     for quantity in _SIZES:
         groups: dict[Hashable, list[Watched]] = {}
         for one in evidence.of_quantity(quantity):
-            groups.setdefault((one.role, kinds[one.module]), []).append(one)
+            # Names such as "0" and "1" say nothing of a module's role.
+            kind = kinds[one.module] if one.role.rpartition(".")[2] == "*" else None
+            groups.setdefault((one.role, kind), []).append(one)
         for group in groups.values():
             yield from _of_group(group)
 

@@ -12,7 +12,10 @@ from taiyi_fx.findings.finding import Finding
 _STEPS = 8
 _LARGE = 0.2
 """The size of a step beside that of the parameter; some 1e-3 is usual."""
-_SMALL = 1e-6
+_SMALL = 3e-5
+"""So small are steps that change nothing in a training's time, in the median of all weights."""
+_LARGEST = 1e-4
+"""And so small the largest of any weight: some need few steps."""
 _FEW = 3
 _TWICE = 2
 
@@ -23,12 +26,17 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     large = [s for s in series if _is_large(s, evidence)]
     if large:
         yield _large(large, series)
-    elif len(series) >= _FEW and all(np.nanmax(_finite(s), initial=0.0) <= _SMALL for s in series):
-        yield _small(series)
+    elif len(series) >= _FEW and all(_largest(s) <= _LARGEST for s in series):
+        if np.median([np.median(_finite(s)) for s in series if len(_finite(s))] or [1]) <= _SMALL:
+            yield _small(series)
 
 
 def _finite(s: Watched) -> Values:
     return s.values[np.isfinite(s.values)]
+
+
+def _largest(s: Watched) -> float:
+    return float(_finite(s).max(initial=0.0))
 
 
 def _is_large(s: Watched, evidence: Evidence) -> bool:
@@ -45,7 +53,8 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
     return Finding(
         kind="large_steps",
         severity="alert",
-        module="",
+        # Of few weights it is theirs; of many the optimizer's.
+        module=first.module if len(large) <= len(series) / 8 else "",
         quantity="UpdateRatio.weight",
         step=step,
         value=value,
