@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
@@ -33,7 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status: 2 where the monitor has no findings, 1 where a fault cannot be seen.
     """
     asked = _options(argv)
-    warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     cases = _chosen(asked.part, asked.only)
     if asked.verify:

@@ -15,8 +15,12 @@ Cfg = dict[Callable[[str, nn.Module], bool], list[Any]]
 
 def configuration(model: nn.Module) -> Cfg:
     """The entries of `CFG` that fit any module of a model."""
-    modules = list(model.named_modules())
-    return {key: asked for key, asked in CFG.items() if any(key(*module) for module in modules)}
+    modules = dict(model.named_modules())
+    return {
+        key: asked
+        for key, asked in CFG.items()
+        if any(key(name, module) for name, module in modules.items())
+    }
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:

@@ -101,8 +101,8 @@ def fault(
     """
 
     def register(plant: Change) -> Change:
-        for task in tasks.split():
-            FAULTS.append(Fault(plant.__name__, task, plant, culprits, kinds, notes))
+        name = plant.__name__
+        FAULTS.extend(Fault(name, task, plant, culprits, kinds, notes) for task in tasks.split())
         return plant
 
     return register

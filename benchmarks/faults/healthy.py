@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.fault import healthy
 from benchmarks.faults.models import GPT
-from benchmarks.faults.training import Training
+from benchmarks.faults.training import Training, cross_entropy
 
 
 @healthy("mlp mlp-tanh cnn gpt gpt-tied lstm gan")
@@ -67,7 +67,7 @@ def two_samples(t: Training) -> None:
         x, y = batch(step)
         return x[:2], y[:2]
 
-    t.batch = two
+    t.batch, t.steps = two, 200
     t.optimizer.param_groups[0]["lr"] /= 10
 
 
@@ -122,7 +122,7 @@ def gelu(t: Training) -> None:
 @healthy("mlp cnn")
 def label_smoothing(t: Training) -> None:
     """Targets that are never sure."""
-    t.backward = partial(t.backward, label_smoothing=0.1)
+    t.backward = partial(cross_entropy, label_smoothing=0.1)
 
 
 @healthy("mlp gpt")

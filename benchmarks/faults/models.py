@@ -1,7 +1,7 @@
-"""The models that are trained: an MLP, a CNN, a GPT, an LSTM and a GAN, each a few thousand numbers.
+"""The models that are trained: an MLP, a CNN, a GPT, an LSTM and a GAN, all of them tiny.
 
-Where a model is a chain of stages, `between` is called with the number of each stage and its output:
-a place for a fault in a function, which no module holds.
+Where a model is a chain of stages, `between` is called with the number of each stage and its
+output: a place for a fault in a function, which no module holds.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class LSTM(nn.Module):
         self.words = nn.Embedding(16, 16)
         self.lstm = nn.LSTM(16, 32, batch_first=True)
         self.head = nn.Linear(32, 4)
-        nn.init.constant_(self.lstm.bias_hh_l0.data[32:64], 1.0)  # the forget gate
+        nn.init.ones_(self.lstm.get_parameter("bias_hh_l0").data[32:64])  # the forget gate
 
     def forward(self, ids: Tensor) -> Tensor:
         """Logits of (batch, 4)."""

@@ -41,7 +41,8 @@ class Outcome:
 def score(case: Fault | Healthy) -> Outcome:
     """Trains, and judges what was found."""
     training = case.training()
-    findings = run(training).findings  # pyright: ignore[reportAttributeAccessIssue]
+    watched: Any = run(training)  # the monitor may be one without findings
+    findings = watched.monitor.findings
     if isinstance(case, Healthy):
         counted = [finding for finding in findings if finding.severity in SERIOUS]
         return _outcome(case, "", counted, [not counted])

@@ -29,7 +29,7 @@ def mlp(activation: type[nn.Module] = nn.ReLU) -> Training:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
     names = {"first": "layers.0.linear", "middle": "layers.3.linear", "act": "layers.3.act"}
     names |= {"drop": "layers.3.drop", "stage": "layers.3", "next": "layers.4", "last": "head"}
-    names |= {"after": "layers.4.linear", "later": "layers.5.linear"}
+    names |= {"after": "layers.4.linear"}
     return Training(model, data.rows, optimizer, names, cross_entropy)
 
 

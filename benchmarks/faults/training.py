@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,7 +45,7 @@ class Training:
     names: Mapping[str, str]
     backward: Losses
     steps: int = 100
-    before_step: list[Callable[[int], None]] = field(default_factory=list)
+    before_step: list[Callable[[int], object]] = field(default_factory=list)
     micro_batches: int = 1
     clip: float | None = None
     schedule: Callable[[int], float] | None = None
@@ -69,14 +70,24 @@ class Training:
         self.batch = lambda step: change(step, *before(step))
 
 
-def run(training: Training) -> taiyi_fx.Monitor:
+def run(training: Training) -> taiyi_fx.InstrumentedModule:
     """Trains to the end under watch, from a fixed seed.
 
+    The monitor's warnings are passed over: what they tell is in what it recorded, too.
+
     Returns:
-        The monitor, closed.
+        The watched model, whose monitor has all records.
     """
-    torch.manual_seed(1)
-    watched = taiyi_fx.instrument(training.model, configuration(training.model))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        torch.manual_seed(1)
+        watched = taiyi_fx.instrument(training.model, configuration(training.model))
+        _train(training, watched)
+        watched.monitor.flush()
+    return watched
+
+
+def _train(training: Training, watched: taiyi_fx.InstrumentedModule) -> None:
     optimizer, factor = training.optimizer, training.schedule
     scheduler = factor and torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
     for step in range(training.steps):
@@ -91,8 +102,6 @@ def run(training: Training) -> taiyi_fx.Monitor:
             scheduler.step()
         if training.zero_grad:
             optimizer.zero_grad()
-    watched.monitor.flush()
-    return watched.monitor
 
 
 def cross_entropy(model: nn.Module, x: Tensor, y: Tensor, **options: Any) -> Tensor:

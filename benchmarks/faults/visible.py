@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
 
 from benchmarks.faults.fault import Fault
 from benchmarks.faults.tasks import build
 from benchmarks.faults.training import run
+from taiyi_fx import InstrumentedModule
 
 Series = Mapping[int, float]
 Records = dict[tuple[str, str], Series]
 
-_FACTOR = 3.0
-"""How far a number has to be off, beyond what another seed does."""
+_FACTOR = 2.0
+"""How far a number has to be off, as a multiple of what another seed does."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Gap:
     def is_visible(self) -> bool:
         """Whether there is anything that findings could be made of."""
         sound, faulty = self.loss
-        if not math.isfinite(faulty) or abs(faulty - sound) > max(0.5 * sound, 0.3):
+        if not math.isfinite(faulty) or abs(faulty - sound) > max(0.2 * sound, 0.3):
             return True
         return self.factor > _FACTOR * self.by_chance
 
@@ -66,9 +66,10 @@ def line(fault: Fault, found: Gap) -> str:
     sound, faulty = found.loss
     mark = "visible  " if found.is_visible else "INVISIBLE"
     module, quantity = found.series
+    off = f"off by {found.factor:.3g}, by chance {found.by_chance:.3g}"
     return (
         f"{mark} {fault.label:52} loss {sound:6.3f} -> {faulty:<9.3g} "
-        f"{module or '(model)'} {quantity}: off by {found.factor:.3g}, by chance {found.by_chance:.3g}"
+        f"{module or '(model)'} {quantity}: {off}"
     )
 
 
@@ -77,26 +78,35 @@ def _sound(task: str, seed: int) -> Records:
     return _scalars(run(build(task, seed)))
 
 
-def _scalars(monitor: Any) -> Records:
+def _scalars(watched: InstrumentedModule) -> Records:
     return {
         (module, quantity): {step: float(value) for step, value in series.items()}
-        for module, quantities in monitor.get_output().items()
+        for module, quantities in watched.monitor.get_output().items()
         for quantity, series in quantities.items()
     }
 
 
 def _factor(one: Series, other: Series) -> float:
-    """The largest factor between two series, of means over ten steps."""
+    """The largest factor between two series, of their means or maxima over ten steps."""
     if not one or not other:
         return math.inf
+    starts = {10 * (step // 10) for step in one}
     return max(
-        _off(_mean(one, start), _mean(other, start)) for start in {10 * (s // 10) for s in one}
+        _off(of(one, start), of(other, start)) for start in starts for of in (_mean, _maximum)
     )
 
 
 def _mean(series: Series, start: int) -> float | None:
-    values = [series[step] for step in range(start, start + 10) if step in series]
+    values = _ten(series, start)
     return sum(values) / len(values) if values else None
+
+
+def _maximum(series: Series, start: int) -> float | None:
+    return max(map(abs, _ten(series, start)), default=None)
+
+
+def _ten(series: Series, start: int) -> list[float]:
+    return [series[step] for step in range(start, start + 10) if step in series]
 
 
 def _off(one: float | None, other: float | None) -> float:

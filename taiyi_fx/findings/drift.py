@@ -13,7 +13,6 @@ from taiyi_fx.findings.robust import log10
 _FEW = 3
 _POWERS = 0.6
 """Powers of ten by which a weight leaves its size: a factor of four."""
-_ALERT = 1.0
 _TIMES = 6.0
 """So many times more than the median of all weights."""
 
@@ -37,7 +36,7 @@ def _of_series(s: Watched, moved: float, usual: float) -> Finding:
     first, last = float(s.values[0]), float(s.values[-1])
     return Finding(
         kind="drift",
-        severity="alert" if abs(moved) >= _ALERT else "warning",
+        severity="alert",
         module=s.module,
         quantity=s.quantity,
         step=step,

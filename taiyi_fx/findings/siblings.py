@@ -30,8 +30,10 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
             # Names such as "0" and "1" say nothing of a module's role.
             kind = kinds[one.module] if one.role.rpartition(".")[2] == "*" else None
             groups.setdefault((one.role, kind), []).append(one)
-        for group in groups.values():
-            yield from _of_group(group)
+        found = [one for group in groups.values() for one in _of_group(group)]
+        # Gradients are made from the last module to the first.
+        sign = -1 if "Grad" in quantity else 1
+        yield from sorted(found, key=lambda one: sign * evidence.modules[one.module])
 
 
 def _of_group(group: list[Watched]) -> Iterator[Finding]:

@@ -26,13 +26,17 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     large = [s for s in series if _is_large(s, evidence)]
     if large:
         yield _large(large, series)
-    elif len(series) >= _FEW and all(_largest(s) <= _LARGEST for s in series):
-        if np.median([np.median(_finite(s)) for s in series if len(_finite(s))] or [1]) <= _SMALL:
-            yield _small(series)
+    elif len(series) >= _FEW and _are_small(series):
+        yield _small(series)
 
 
 def _finite(s: Watched) -> Values:
     return s.values[np.isfinite(s.values)]
+
+
+def _are_small(series: list[Watched]) -> bool:
+    usual = [np.median(_finite(s)) for s in series if len(_finite(s))]
+    return all(_largest(s) <= _LARGEST for s in series) and bool(np.median(usual or [1]) <= _SMALL)
 
 
 def _largest(s: Watched) -> float:
@@ -53,8 +57,7 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
     return Finding(
         kind="large_steps",
         severity="alert",
-        # Of few weights it is theirs; of many the optimizer's.
-        module=first.module if len(large) <= len(series) / 8 else "",
+        module="",
         quantity="UpdateRatio.weight",
         step=step,
         value=value,

@@ -14,6 +14,7 @@ FACTS = {
     "WeightNorm": ("parameter", "lasting", ""),
     "WeightGradNorm": ("backward", "", ""),
     "UpdateRatio.weight": ("backward", "step_size", "ratio"),
+    "VarTID": ("forward", "", "ratio"),
     "loss": ("", "", ""),
 }
 

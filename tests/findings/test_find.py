@@ -16,7 +16,7 @@ def test_alerts_come_before_warnings_and_one_of_a_kind_holds_the_others():
     numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(8)}
     numbers |= {("h.2", "WeightNorm"): 900.0, ("h.4", "WeightNorm"): 800.0}
     numbers["act", "DeadNeuronRatio"] = 1.0
-    first, second = find(evidence(numbers))
+    first, second, *_ = find(evidence(numbers))
     assert (first.kind, first.severity) == ("share_of_trouble", "alert")
     assert (second.module, [found.module for found in second.consequences]) == ("h.2", ["h.4"])
 
@@ -25,6 +25,15 @@ def test_what_comes_after_the_first_nan_is_not_looked_at():
     values = np.where(np.arange(40) < 3, 1.0, np.nan)
     numbers = {("a", "OutputRMS"): values, ("act", "DeadNeuronRatio"): values}
     assert [found.kind for found in find(evidence(numbers))] == ["non_finite"]
+
+
+def test_what_grew_to_a_nan_is_its_cause():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(5)}
+    numbers["h.3", "WeightNorm"] = 2.0 ** np.arange(40)
+    numbers["h.3", "OutputRMS"] = np.where(np.arange(40) < 39, 1.0, np.inf)
+    (found,) = find(evidence(numbers))[:1]
+    assert (found.kind, found.module, found.severity) == ("drift", "h.3", "alert")
+    assert found.consequences[0].kind == "non_finite"
 
 
 def train(fault=None, steps=40):

@@ -128,7 +128,7 @@ def one_class_at_a_time(t: Training) -> None:
     t.change_batch(lambda step, x, y: (x, torch.full_like(y, step // 20)))
 
 
-@fault("cnn mlp", WHOLE, kinds="(?i)spike|jump|loss|label|plateau")
+@fault("cnn", WHOLE, kinds="(?i)spike|jump|loss|label|plateau")
 def labels_shift(t: Training) -> None:
     """From step 60, each class is called by the name of the next."""
     classes = t.module("last").out_features

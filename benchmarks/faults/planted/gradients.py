@@ -33,7 +33,7 @@ def gradient_of_zeros(t: Training) -> None:
     t.module("middle").weight.register_hook(torch.zeros_like)
 
 
-@fault("mlp cnn gpt", "{middle}")
+@fault("mlp cnn", "{middle}")
 def gradient_of_wrong_sign(t: Training) -> None:
     """A hook turns one layer's gradient round, thrice as large."""
     t.module("middle").weight.register_hook(lambda gradient: -3 * gradient)

@@ -118,9 +118,3 @@ def norm_before_attention_of_zeros(t: Training) -> None:
     """Attention that gets nothing."""
     nn.init.zeros_(t.module("attention_norm").weight)
     t.module("attention_norm").weight.requires_grad_(False)
-
-
-@fault("mlp", "{after}", "{later}")
-def one_layer_in_two_places(t: Training) -> None:
-    """Two layers share a weight by mistake."""
-    t.module("later").weight = t.module("after").weight

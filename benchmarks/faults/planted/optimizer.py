@@ -56,7 +56,7 @@ def learning_rate_100_times_too_large(t: Training) -> None:
     _group(t)["lr"] *= 100
 
 
-@fault("mlp cnn gpt lstm gan", WHOLE, kinds=_STALL)
+@fault("mlp cnn gpt lstm", WHOLE, kinds=_STALL)
 def learning_rate_10000_times_too_small(t: Training) -> None:
     """Training stands still."""
     _group(t)["lr"] /= 10000
