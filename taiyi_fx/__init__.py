@@ -13,6 +13,7 @@ from taiyi_fx.version import __version__ as __version__
 if TYPE_CHECKING:
     from taiyi_fx.config.check import ConfigError
     from taiyi_fx.config.edits import Edit, edit
+    from taiyi_fx.findings import Finding
     from taiyi_fx.instrument import instrument
     from taiyi_fx.instrumented import InstrumentedModule, capture_of, graph_of, monitor_of
     from taiyi_fx.monitor import Monitor
@@ -48,6 +49,7 @@ __all__ = [
     "Diagram",
     "Edit",
     "EpochSummary",
+    "Finding",
     "Grid",
     "InstrumentedModule",
     "Monitor",
@@ -103,6 +105,7 @@ _HOMES = {
     "Edit": "config.edits",
     "edit": "config.edits",
     "EpochSummary": "records.epochs",
+    "Finding": "findings",
     "Grid": "records.grid",
     "InstrumentedModule": "instrumented",
     "capture_of": "instrumented",
@@ -141,7 +144,9 @@ _HOMES = {
     "Visualization": "writers.visualization",
 }
 
-_WITHOUT_TORCH = frozenset(("pictures.report", "records.grid", "records.record", "runs"))
+_WITHOUT_TORCH = frozenset(
+    ("findings", "pictures.report", "records.grid", "records.record", "runs")
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
+from taiyi_fx.findings import Evidence, Finding, find
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
@@ -144,6 +145,20 @@ class Monitor:
             self._queue.put(TrackedStep(self._step, transfer), len(logged))
         self._queue.take(all_of_it=True)
         return self._queue.records
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong by the numbers recorded so far, most urgent first.
+
+        A finding names the cause; what follows from it is among its `consequences`.
+        """
+        describe = self.info.describe
+
+        def facts(series: Series) -> tuple[str, str, str]:
+            info = describe(series)
+            return info.direction, info.health, info.unit
+
+        return find(Evidence.of_records(self.records, facts))
 
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.

@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,12 @@ from torch import nn
 
 from benchmarks import diagram, quantity_costs, scaling, soak, storage, zoo, zoo_install
 from benchmarks import report as long_report
+from benchmarks.faults import __main__ as faults
+from benchmarks.faults.fault import FAULTS, HEALTHY, Fault
+from benchmarks.faults.score import names_culprit, score
+from benchmarks.faults.tasks import TASKS, build
+from benchmarks.faults.training import run
+from benchmarks.faults.visible import gap
 from benchmarks.overhead.hooks import NORMS, condition
 from benchmarks.overhead.host_copies import HostCopies
 from benchmarks.overhead.memory import peak_of
@@ -24,6 +31,7 @@ from benchmarks.overhead.worker import facts, times
 from benchmarks.zoo_check import check_case
 from benchmarks.zoo_models import libraries
 from benchmarks.zoo_models.case import Case
+from taiyi_fx import Monitor
 from taiyi_fx.config.check import check
 from taiyi_fx.writers import Store
 from tests.writers.runs import numbers, written
@@ -295,3 +303,86 @@ def test_a_cost_is_measured_of_what_the_quantity_reads(name):
     assert len(cost.shape) == {"VarTID": 4, "WeightImage": 4, "Loss": 0}.get(name, 2)
     assert min(cost.passes, cost.milliseconds, cost.tiny) > 0
     assert f"| `{name}` | " in quantity_costs.page({name: cost})
+
+
+def planted(label):
+    return next(case for case in FAULTS if case.label == label)
+
+
+def test_faults_are_known_by_name_and_are_split_in_two_halves():
+    labels = [case.label for case in [*FAULTS, *HEALTHY]]
+    assert len(set(labels)) == len(labels)
+    parts = {case.name: case.part for case in FAULTS}
+    assert set(parts.values()) == {"tuning", "held_out"}
+    assert 0.35 < list(parts.values()).count("tuning") / len(parts) < 0.65
+    assert len(parts) >= 40
+    assert len(HEALTHY) >= 20
+
+
+def test_culprits_of_faults_are_modules_of_what_is_trained():
+    trainings = {task: build(task) for task in TASKS}
+    for case in FAULTS:
+        training = trainings[case.task]
+        names = [name for name, _ in training.model.named_modules()]
+        for culprit in case.culprits:
+            pattern = culprit.format_map(training.names)
+            found = [SimpleNamespace(module=name, kind="") for name in names]
+            assert any(names_culprit(f, [pattern], None) for f in found) or "*" in pattern, case
+
+
+def test_a_planted_fault_is_trained_and_recorded():
+    training = planted("nan_in_one_weight/mlp").training()
+    training.steps = 40
+    monitor = run(training).monitor
+    records = monitor.get_output()
+    assert list(records[""]["loss"]) == list(range(40))
+    first = monitor.non_finite[0]
+    assert (first.module, first.step) == ("layers.3.linear", 30)
+    assert records["layers.3.linear"]["NonFinite"][29] == 0
+    assert records["layers.3.linear"]["NonFinite"][30] > 0
+
+
+def test_a_faulty_training_is_the_same_twice():
+    losses = []
+    for _ in range(2):
+        training = planted("identical_rows/mlp").training()
+        training.steps = 5
+        losses.append(run(training).monitor.get_output()[""]["loss"])
+    assert losses[0] == losses[1]
+
+
+def test_a_fault_that_changes_nothing_does_not_show():
+    fault = Fault("nothing", "lstm", lambda training: None, ("{middle}",))
+    assert not gap(fault).is_visible
+    assert gap(planted("forget_bias_of_minus_10/lstm")).is_visible
+
+
+def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):
+    def finding(module, kind, severity="alert"):
+        facts = {"module": module, "kind": kind, "severity": severity}
+        return SimpleNamespace(**facts, quantity="WeightNorm", step=3, text="it is so")
+
+    def told(*findings):
+        monkeypatch.setattr(Monitor, "findings", list(findings), raising=False)
+
+    fault = planted("frozen_among_trained/lstm")
+    told(finding("head", "a", "note"), finding("lstm@1", "b"), finding("head", "a"))
+    outcome = score(fault)
+    assert (outcome.is_right, outcome.is_named, outcome.found) == (True, True, 2)
+    told(finding("head", "a"), finding("lstm", "b"))
+    assert (score(fault).is_right, score(fault).is_named) == (False, True)
+    told()
+    assert (score(fault).is_right, score(fault).found) == (False, 0)
+
+    told(finding("head", "a"))
+    file = tmp_path / "outcomes.json"
+    assert faults.main(["--part", "all", "--only", "as_it_is/lstm", "--json", str(file)]) == 0
+    assert "healthy: false alarms 1 of 1 (100 %)" in capsys.readouterr().out
+    (outcome,) = json.loads(file.read_text(encoding="utf-8"))
+    assert outcome["first"]["text"] == "it is so"
+
+
+def test_faults_are_not_scored_without_findings(monkeypatch, capsys):
+    monkeypatch.delattr(Monitor, "findings", raising=False)
+    assert faults.main(["--part", "all"]) == 2
+    assert "monitor.findings is not there" in capsys.readouterr().out

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import as_json, headed, many, say, table
+from taiyi_fx.cli.printing import as_json, headed, many, printable, say, table
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
+    from taiyi_fx.findings import Finding
     from taiyi_fx.runs import Curve, Run, SeriesName, Span
 
 _EXAMPLES = """
@@ -47,10 +49,14 @@ def _run(given: Namespace) -> int:
             shown = as_json(_told(run, chosen, numbers))
         else:
             rows = [_row(name, span, numbers.get(name)) for name, span in chosen.items()]
-            parts = [headed(_head(given.path, run, spans)), table(_HEAD, rows)]
+            parts = [headed(_head(given.path, run, spans)), *_findings(run), table(_HEAD, rows)]
             shown = "\n\n".join([*parts, _events(run)] if given.events else parts)
     say(shown)
     return 0
+
+
+def _findings(run: Run) -> list[str]:
+    return [printable(f"{found}") for found in run.findings]
 
 
 def _events(run: Run) -> str:
@@ -91,9 +97,14 @@ def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, st
         "steps": _steps(list(spans.values())),
         "epochs": str(len(run.epochs)),
         "series": f"{len(spans):,} ({many(numbers, 'value')})",
+        "findings": ", ".join(_counted(found.severity for found in run.findings)) or "none",
         "events": ", ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "none",
     }
     return {**entries, "resumed": f"at step {', '.join(resumed)}"} if resumed else entries
+
+
+def _counted(severities: Iterable[str]) -> list[str]:
+    return [many(count, severity) for severity, count in Counter(severities).items()]
 
 
 def _steps(spans: Sequence[Span]) -> str:
@@ -131,7 +142,16 @@ def _told(
             }
             for name, span in spans.items()
         ],
+        "findings": [_finding_json(found) for found in run.findings],
         "events": [event._asdict() for event in run.events],
+    }
+
+
+def _finding_json(found: Finding) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(found),
+        "value": json_number(found.value),
+        "consequences": [_finding_json(one) for one in found.consequences],
     }
 
 

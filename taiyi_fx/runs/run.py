@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.record import Event
@@ -96,6 +97,22 @@ class Run:
     def outline(self) -> Outline | None:
         """The model as boxes within boxes, as it was last seen; None before the first flush."""
         return self.source.outline()
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong by the numbers so far, most urgent first.
+
+        A finding names the cause; what follows from it is among its `consequences`.
+        """
+        series = [s for s in self.source.series() if s.mode == "train"]
+        curves = self.curves(s.series_name for s in series)
+        return find(
+            Evidence.of(
+                Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve)
+                for s in series
+                if (curve := curves.get(s.series_name)) is not None
+            )
+        )
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.

@@ -16,7 +16,7 @@ from tests.writers.runs import FORMATS, numbers, opened, written
 def test_show_tells_what_a_run_has(cli, run):
     code, out, err = cli("show", run, "--events")
     assert (code, err) == (0, "")
-    head, series, events = out.split("\n\n")
+    head, finding, series, events = out.split("\n\n")
     told = dict(line for line in cells(head))
     assert told["run"] == str(run)
     assert told["model"] == "torch.nn.modules.container.Sequential"
@@ -24,6 +24,9 @@ def test_show_tells_what_a_run_has(cli, run):
     assert told["steps"] == "0 ... 4"
     assert told["series"] == "3 (11 values)"
     assert told["events"] == "1 x warning"
+    assert told["findings"] == "1 alert"
+    assert finding.startswith("alert: step ")
+    assert "the first NaN or Inf is in the logged numbers of 'a'. " in finding
     assert cells(series)[2:] == [
         ["a", "q", "train", "0 ... 4 (5)", "3", "2", "1", "3", "1", "1"],
         ["b", "t", "train", "0 ... 4 (5)", "tensors"],
@@ -48,6 +51,7 @@ def test_show_as_json_is_strict_json(cli, run):
     assert code == 0
     assert found["start_steps"] == [0]
     assert found["epochs"][0]["number"] == 0
+    assert [one["kind"] for one in found["findings"]] == ["non_finite"]
     assert found["events"] == [{"step": 1, "kind": "warning", "module": "a", "text": "too hot"}]
     name = {"mode": "train", "first_step": 0, "last_step": 4, "values": 5}
     numbers = {"first": 3.0, "last": 2.0, "min": 1.0, "max": 3.0, "nan": 1, "inf": 1}

@@ -1,0 +1,82 @@
+"""Trains, asks for findings, and prints who was named."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import torch
+
+import benchmarks.faults
+from benchmarks.faults import healthy, planted
+from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
+from benchmarks.faults.score import score, shares, table
+from benchmarks.faults.visible import gap, line
+from taiyi_fx import Monitor
+
+PARTS = ("tuning", "held_out", "healthy", "all")
+
+__all__ = ["healthy", "main", "planted"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs what the command line says.
+
+    Returns:
+        The exit status: 2 where the monitor has no findings, 1 where a fault cannot be seen.
+    """
+    asked = _options(argv)
+    torch.set_num_threads(1)
+    cases = _chosen(asked.part, asked.only)
+    if asked.verify:
+        return _verify([case for case in cases if isinstance(case, Fault)])
+    if not hasattr(Monitor, "findings"):
+        print("monitor.findings is not there: nothing can be scored.")
+        return 2
+    begin, outcomes = time.monotonic(), []
+    for case in cases:
+        print(case.label, file=sys.stderr, flush=True)
+        outcomes.append(score(case))
+    print(f"{table(outcomes)}\n\n{shares(outcomes)}")
+    print(f"{len(cases)} trainings in {time.monotonic() - begin:.0f} s")
+    if asked.json:
+        text = json.dumps([asdict(outcome) for outcome in outcomes], indent=1)
+        asked.json.write_text(text + "\n", encoding="utf-8")
+    return 0
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    summary = (benchmarks.faults.__doc__ or "").splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=summary)
+    parser.add_argument("--part", choices=PARTS, default="tuning", help="default: tuning")
+    parser.add_argument("--only", help="a name, a name/task, or a pattern of these")
+    parser.add_argument("--json", type=Path, help="a file for all outcomes")
+    parser.add_argument("--verify", action="store_true", help="check that the faults show")
+    return parser.parse_args(argv)
+
+
+def _chosen(part: str, only: str | None) -> list[Fault | Healthy]:
+    cases = [case for case in [*FAULTS, *HEALTHY] if part in ("all", case.part)]
+    if only is None:
+        return cases
+    return [c for c in cases if c.name == only or fnmatchcase(c.label, only)]
+
+
+def _verify(faults: Sequence[Fault]) -> int:
+    hidden = 0
+    for fault in faults:
+        found = gap(fault)
+        hidden += not found.is_visible
+        print(line(fault, found), flush=True)
+    print(f"{len(faults) - hidden} of {len(faults)} faults show")
+    return int(hidden > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

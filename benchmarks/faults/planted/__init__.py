@@ -1,0 +1,13 @@
+"""The faults, by what they are in; importing this registers all."""
+
+from benchmarks.faults.planted import (
+    data,
+    functions,
+    gradients,
+    initialisation,
+    layers,
+    optimizer,
+    weights,
+)
+
+__all__ = ["data", "functions", "gradients", "initialisation", "layers", "optimizer", "weights"]

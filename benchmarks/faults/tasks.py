@@ -1,0 +1,82 @@
+"""The tasks: a model, its data and its optimizer, sound as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from benchmarks.faults import data
+from benchmarks.faults.models import CNN, GAN, GPT, LSTM, MLP
+from benchmarks.faults.training import Training, adversarial, cross_entropy
+
+
+def build(task: str, seed: int = 0) -> Training:
+    """A sound training that is ready to run.
+
+    Args:
+        task: A name in `TASKS`.
+        seed: Of the model's weights.
+    """
+    torch.manual_seed(seed)
+    return TASKS[task]()
+
+
+def mlp(activation: type[nn.Module] = nn.ReLU) -> Training:
+    """An MLP of eight layers that learns from a teacher, by SGD with momentum."""
+    model = MLP(activation)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    names = {"first": "layers.0.linear", "middle": "layers.3.linear", "act": "layers.3.act"}
+    names |= {"drop": "layers.3.drop", "stage": "layers.3", "next": "layers.4", "last": "head"}
+    names |= {"after": "layers.4.linear"}
+    return Training(model, data.rows, optimizer, names, cross_entropy)
+
+
+def cnn() -> Training:
+    """A CNN with batch norm that learns digits, by SGD with momentum."""
+    model = CNN()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    names = {"first": "layers.0.conv", "middle": "layers.2.conv", "act": "layers.2.act"}
+    names |= {"drop": "layers.2.drop", "stage": "layers.2", "next": "layers.3", "last": "head"}
+    names |= {"norm": "layers.2.norm", "after": "layers.3.conv"}
+    return Training(model, data.images, optimizer, names, cross_entropy)
+
+
+def gpt(*, is_tied: bool = False) -> Training:
+    """A GPT of four blocks that learns characters, by AdamW."""
+    model = GPT(is_tied=is_tied)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    names = {"first": "words", "middle": "layers.1.mlp.up", "act": "layers.1.mlp.act"}
+    names |= {"drop": "layers.1.mlp.drop", "stage": "layers.1", "next": "layers.2"}
+    names |= {"last": "head", "norm": "layers.1.norm2", "after": "layers.1.mlp.down"}
+    names |= {"attention": "layers.1.attn", "attention_norm": "layers.1.norm1"}
+    return Training(model, data.text, optimizer, names, cross_entropy)
+
+
+def lstm() -> Training:
+    """An LSTM that has to remember the first token, by Adam."""
+    model = LSTM()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    names = {"first": "words", "middle": "lstm", "last": "head"}
+    return Training(model, data.sequences, optimizer, names, cross_entropy)
+
+
+def gan() -> Training:
+    """A GAN that learns a circle, by Adam."""
+    model = GAN()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.5, 0.999))
+    names = {"first": "generator.0", "middle": "generator.2", "act": "generator.3"}
+    names |= {"last": "generator.4", "judge": "discriminator.2"}
+    return Training(model, data.ring, optimizer, names, adversarial)
+
+
+TASKS: dict[str, Callable[[], Training]] = {
+    "mlp": mlp,
+    "mlp-tanh": lambda: mlp(nn.Tanh),
+    "cnn": cnn,
+    "gpt": gpt,
+    "gpt-tied": lambda: gpt(is_tied=True),
+    "lstm": lstm,
+    "gan": gan,
+}

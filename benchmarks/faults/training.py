@@ -1,0 +1,140 @@
+"""A training that can be changed before it runs, and its run under watch."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import taiyi_fx
+from benchmarks.faults.config import configuration
+from benchmarks.faults.data import Batch
+
+Losses = Callable[[nn.Module, Any, Tensor], Tensor]
+"""Runs forward and backward of one batch with a model, and returns the loss."""
+
+
+@dataclass
+class Training:
+    """A model and all that trains it.
+
+    Attributes:
+        model: What is trained.
+        batch: Makes the inputs and targets of a step.
+        optimizer: Moves the parameters; a fault changes its groups.
+        names: Modules by the part that they play, such as ``middle``.
+        backward: Runs forward and backward.
+        steps: How many.
+        before_step: Called with the number of each step before its forward.
+        micro_batches: How many batches make a step.
+        clip: Largest norm of all gradients.
+        schedule: Factor of the learning rate at a step.
+        autocast: Whether the forward runs in bfloat16.
+        zero_grad: Whether gradients are cleared between steps.
+    """
+
+    model: nn.Module
+    batch: Callable[[int], Batch]
+    optimizer: torch.optim.Optimizer
+    names: Mapping[str, str]
+    backward: Losses
+    steps: int = 100
+    before_step: list[Callable[[int], object]] = field(default_factory=list)
+    micro_batches: int = 1
+    clip: float | None = None
+    schedule: Callable[[int], float] | None = None
+    autocast: bool = False
+    zero_grad: bool = True
+
+    def module(self, part: str) -> Any:
+        """The module that plays a part. Its class is the model's business, hence `Any`."""
+        return self.model.get_submodule(self.names[part])
+
+    def at(self, step: int, change: Callable[[], object]) -> None:
+        """Has something changed before one step."""
+        self.before_step.append(lambda now: change() if now == step else None)
+
+    def each_step(self, change: Callable[[], object]) -> None:
+        """Has something changed before every step but the first."""
+        self.before_step.append(lambda now: change() if now else None)
+
+    def change_batch(self, change: Callable[[int, Tensor, Tensor], Batch]) -> None:
+        """Has a function of the step, inputs and targets make the batches from those of now."""
+        before = self.batch
+        self.batch = lambda step: change(step, *before(step))
+
+
+def run(training: Training) -> taiyi_fx.InstrumentedModule:
+    """Trains to the end under watch, from a fixed seed.
+
+    The monitor's warnings are passed over: what they tell is in what it recorded, too.
+
+    Returns:
+        The watched model, whose monitor has all records.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        torch.manual_seed(1)
+        watched = taiyi_fx.instrument(training.model, configuration(training.model))
+        _train(training, watched)
+        watched.monitor.flush()
+    return watched
+
+
+def _train(training: Training, watched: taiyi_fx.InstrumentedModule) -> None:
+    optimizer, factor = training.optimizer, training.schedule
+    scheduler = factor and torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    for step in range(training.steps):
+        for change in training.before_step:
+            change(step)
+        watched.monitor.log("loss", _backward(training, watched, step))
+        watched.monitor.track(step)
+        if training.clip is not None:
+            nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
+        optimizer.step()
+        if scheduler:
+            scheduler.step()
+        if training.zero_grad:
+            optimizer.zero_grad()
+
+
+def cross_entropy(model: nn.Module, x: Tensor, y: Tensor, **options: Any) -> Tensor:
+    """Forward and backward of the cross-entropy over all rows; options are those of torch's."""
+    loss = F.cross_entropy(model(x).flatten(0, -2).float(), y.flatten(), **options)
+    loss.backward()
+    return loss.detach()
+
+
+def adversarial(model: nn.Module, noise: Tensor, real: Tensor) -> Tensor:
+    """Forward and backward of both losses of a GAN, and their sum."""
+    judged, fooled = model(noise, real)
+    truth = torch.cat([torch.ones(len(real), 1), torch.zeros(len(noise), 1)])
+    of_discriminator = F.binary_cross_entropy_with_logits(judged, truth)
+    of_generator = F.binary_cross_entropy_with_logits(fooled, torch.ones_like(fooled))
+    of_discriminator.backward(inputs=_trained(model.discriminator), retain_graph=True)
+    of_generator.backward(inputs=_trained(model.generator))
+    return (of_discriminator + of_generator).detach()
+
+
+def _trained(module: Any) -> list[nn.Parameter]:
+    return [parameter for parameter in module.parameters() if parameter.requires_grad]
+
+
+def _backward(training: Training, model: nn.Module, step: int) -> Tensor:
+    of = torch.autocast("cpu", torch.bfloat16) if training.autocast else contextlib.nullcontext()
+    losses = []
+    for micro in range(training.micro_batches):
+        with of:
+            x, y = training.batch(step * training.micro_batches + micro)
+            losses.append(training.backward(model, x, y))
+    if training.micro_batches > 1:
+        for parameter in training.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad /= training.micro_batches
+    return torch.stack(losses).mean()

@@ -1,0 +1,49 @@
+"""Weights that leave the size that they were initialised with, where others keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.robust import log10
+
+_FEW = 3
+_POWERS = 0.6
+"""Powers of ten by which a weight leaves its size: a factor of four."""
+_TIMES = 6.0
+"""So many times more than the median of all weights."""
+
+
+def drift(evidence: Evidence) -> Iterator[Finding]:
+    """Weights that grew or shrank far more than others did; not those that began at zero."""
+    series = [s for s in evidence.weights if s.values[0] > 1e-6]
+    if len(series) < _FEW:
+        return
+    moved = np.array([float(log10(s.values[-1:] / s.values[0])[0]) for s in series])
+    usual = float(np.median(np.abs(moved)))
+    order = np.argsort(-np.abs(moved))
+    for i in order.tolist():
+        if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
+            yield _of_series(series[i], float(moved[i]), usual)
+
+
+def _of_series(s: Watched, moved: float, usual: float) -> Finding:
+    change = np.abs(log10(s.values / s.values[0]))
+    step = int(s.steps[int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])])
+    first, last = float(s.values[0]), float(s.values[-1])
+    return Finding(
+        kind="drift",
+        severity="alert",
+        module=s.module,
+        quantity=s.quantity,
+        step=step,
+        value=last,
+        expected=f"near {first:.3g}, as others change by a factor of {10**usual:.3g}",
+        text=f"from step {step} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
+        f"{last:.3g}, where that of others keeps its size",
+        advice="Look for a learning rate or a weight decay of its own, an initialisation of "
+        "another scale, or code that writes into it",
+    )

@@ -1,0 +1,72 @@
+"""All rules, applied to what is known; causes first, with what follows from them beneath."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from taiyi_fx.findings.batch_norm import stale_statistics
+from taiyi_fx.findings.depth import chains
+from taiyi_fx.findings.drift import drift
+from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.finding import SEVERITIES, Finding
+from taiyi_fx.findings.inputs import wild_inputs
+from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
+from taiyi_fx.findings.loss import divergence, plateau
+from taiyi_fx.findings.non_finite import first_step, non_finite
+from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.shares import shares_of_trouble
+from taiyi_fx.findings.siblings import outliers
+from taiyi_fx.findings.steps import step_sizes
+from taiyi_fx.findings.trends import growth
+
+Rule = Callable[[Evidence], Iterator[Finding]]
+
+# From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
+RULES: tuple[Rule, ...] = (
+    wild_inputs,
+    no_update,
+    drift,
+    step_sizes,
+    zero_outputs,
+    shares_of_trouble,
+    zero_gradients,
+    missing_gradients,
+    outliers,
+    wild_outputs,
+    stale_statistics,
+    growth,
+    chains,
+    divergence,
+    plateau,
+)
+"""The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
+
+_LEADS_TO_NON_FINITE = ("drift", "large_steps", "outlier", "wild_output", "growth", "divergence")
+"""Kinds of findings whose numbers grow to Inf."""
+
+
+def find(evidence: Evidence) -> list[Finding]:
+    """What is wrong, most urgent first; what follows from a finding is among its consequences."""
+    step = first_step(evidence)
+    known = evidence if step is None else evidence.before(step)
+    every = _of_each_kind([found for rule in RULES for found in rule(known)])
+    ends = [*non_finite(evidence)]
+    origins = [found for found in every if found.kind in _LEADS_TO_NON_FINITE]
+    if ends and origins:
+        # It is what these grew to.
+        first = min(origins, key=lambda found: SEVERITIES.index(found.severity))
+        rest = (*ends, *first.consequences)
+        every[every.index(first)] = replace(first, severity="alert", consequences=rest)
+        every.sort(key=lambda found: ends[0] not in found.consequences)
+    else:
+        every = [*ends, *every]
+    return sorted(every, key=lambda found: SEVERITIES.index(found.severity))
+
+
+def _of_each_kind(every: list[Finding]) -> list[Finding]:
+    """The first finding of each kind, the others of it beneath."""
+    by_kind: dict[str, list[Finding]] = {}
+    for found in every:
+        by_kind.setdefault(found.kind, []).append(found)
+    return [replace(first, consequences=tuple(rest)) for first, *rest in by_kind.values()]

@@ -1,0 +1,46 @@
+"""One thing that is wrong in a training, with where it began and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["alert", "warning", "note"]
+
+SEVERITIES: tuple[Severity, ...] = ("alert", "warning", "note")
+"""From the most urgent on."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        kind: The rule that found it, such as ``"non_finite"``.
+        severity: ``"alert"`` if the training is broken by it, ``"warning"`` if it may be, and
+            ``"note"`` for what is worth knowing.
+        module: The module that it began at; ``""`` for the model as a whole.
+        quantity: The quantity that shows it.
+        step: The first step of it.
+        value: The number there.
+        expected: What it is compared with, in words; may be empty.
+        text: What was seen, in a sentence.
+        advice: What to check or to change.
+        consequences: Findings that follow from this one.
+    """
+
+    kind: str
+    severity: Severity
+    module: str
+    quantity: str
+    step: int
+    value: float
+    expected: str
+    text: str
+    advice: str
+    consequences: tuple[Finding, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        more = len(self.consequences)
+        rest = f" ({more} more follow from it)" if more else ""
+        return f"{self.severity}: {self.text}{rest}. {self.advice}"

@@ -1,0 +1,86 @@
+"""Steps of the optimizer that are too large, or too small to learn by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.evidence import Evidence, Values, Watched
+from taiyi_fx.findings.finding import Finding
+
+_STEPS = 8
+_LARGE = 0.2
+"""The size of a step beside that of the parameter; some 1e-3 is usual."""
+_SMALL = 3e-5
+"""So small are steps that change nothing in a training's time, in the median of all weights."""
+_LARGEST = 1e-4
+"""And so small the largest of any weight: some need few steps."""
+_FEW = 3
+_TWICE = 2
+
+
+def step_sizes(evidence: Evidence) -> Iterator[Finding]:
+    """Steps that are nearly as large as the weights they change, or next to nothing."""
+    series = [s for s in evidence.of_quantity("UpdateRatio.weight") if len(s.values) >= _STEPS]
+    large = [s for s in series if _is_large(s, evidence)]
+    if large:
+        yield _large(large, series)
+    elif len(series) >= _FEW and _are_small(series):
+        yield _small(series)
+
+
+def _finite(s: Watched) -> Values:
+    return s.values[np.isfinite(s.values)]
+
+
+def _are_small(series: list[Watched]) -> bool:
+    usual = [np.median(_finite(s)) for s in series if len(_finite(s))]
+    return all(_largest(s) <= _LARGEST for s in series) and bool(np.median(usual or [1]) <= _SMALL)
+
+
+def _largest(s: Watched) -> float:
+    return float(_finite(s).max(initial=0.0))
+
+
+def _is_large(s: Watched, evidence: Evidence) -> bool:
+    """True if several steps are; a weight that was zero, or nearly, has to take large ones."""
+    size = next((w for w in evidence.of_quantity("WeightNorm") if w.module == s.module), None)
+    if size is None or size.values[0] < 0.1 * np.median(size.values):
+        return False
+    return int((s.values >= _LARGE).sum()) >= _TWICE
+
+
+def _large(large: list[Watched], series: list[Watched]) -> Finding:
+    first = min(large, key=lambda s: int(s.steps[s.values >= _LARGE][0]))
+    step, value = int(first.steps[first.values >= _LARGE][0]), float(first.values.max())
+    return Finding(
+        kind="large_steps",
+        severity="alert",
+        module="",
+        quantity="UpdateRatio.weight",
+        step=step,
+        value=value,
+        expected="near 0.001",
+        text=f"step {step}: the optimizer changes the weights of {first.module!r} by {value:.2g} "
+        f"of their size at once, and those of {len(large) - 1} more of {len(series)}",
+        advice="The learning rate is too large for this model: try a tenth of it, warm it up, or "
+        "clip gradients",
+    )
+
+
+def _small(series: list[Watched]) -> Finding:
+    value = float(np.median([np.nanmedian(s.values) for s in series]))
+    step = int(series[0].steps[0])
+    return Finding(
+        kind="small_steps",
+        severity="warning",
+        module="",
+        quantity="UpdateRatio",
+        step=step,
+        value=value,
+        expected="near 0.001",
+        text=f"the optimizer changes weights by {value:.1e} of their size at each step",
+        advice="The learning rate is far too small for this model, or gradients vanish: try ten "
+        "times as much",
+    )

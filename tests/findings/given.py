@@ -1,0 +1,32 @@
+"""Evidence from a few lines: series by module and quantity."""
+
+import numpy as np
+
+from taiyi_fx.findings import Evidence, Watched
+
+FACTS = {
+    "OutputRMS": ("forward", "lasting", ""),
+    "InputRMS": ("forward", "lasting", ""),
+    "NonFinite": ("forward", "counts_non_finite", "elements"),
+    "DeadNeuronRatio": ("forward", "share_of_trouble", "share"),
+    "InputCovCondition": ("forward", "", "ratio"),
+    "OutputGradRMS": ("backward", "", ""),
+    "WeightNorm": ("parameter", "lasting", ""),
+    "WeightGradNorm": ("backward", "", ""),
+    "UpdateRatio.weight": ("backward", "step_size", "ratio"),
+    "VarTID": ("forward", "", "ratio"),
+    "loss": ("", "", ""),
+}
+
+
+def evidence(numbers, steps=None):
+    """Of ``{(module, quantity): values}``; a single number stands for 40 equal ones."""
+    return Evidence.of(
+        Watched.made(name, FACTS[name[1]], *_columns(values, steps))
+        for name, values in numbers.items()
+    )
+
+
+def _columns(values, steps):
+    values = np.full(40, float(values)) if np.ndim(values) == 0 else np.array(values, float)
+    return np.arange(len(values)) if steps is None else np.array(steps), values

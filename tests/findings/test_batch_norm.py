@@ -1,0 +1,18 @@
+"""Running statistics that do not follow."""
+
+import numpy as np
+
+from taiyi_fx.findings.batch_norm import stale_statistics
+from tests.findings.given import evidence
+
+N = np.arange(60)
+
+
+def test_a_distance_that_does_not_fall_is_a_finding():
+    (found,) = stale_statistics(evidence({("bn", "VarTID"): 0.6 - N / 600}))
+    assert (found.module, found.severity) == ("bn", "warning")
+
+
+def test_one_that_falls_or_is_small_is_none():
+    for values in (0.1 + 0.6 * 0.8**N, 0.2 + 0 * N, [0.6] * 10):
+        assert [*stale_statistics(evidence({("bn", "VarTID"): values}))] == []

@@ -1,0 +1,24 @@
+"""Gradients over depth."""
+
+import pytest
+
+from taiyi_fx.findings.depth import chains
+from tests.findings.given import evidence
+
+
+def deep(factor, n=8):
+    return evidence({(f"h.{i}", "OutputGradRMS"): 1e-3 * factor**i for i in range(n)})
+
+
+@pytest.mark.parametrize(
+    ("factor", "kind"), [(10.0, "vanishing_gradient"), (0.1, "exploding_gradient")]
+)
+def test_a_steady_factor_is_a_finding(factor, kind):
+    (found,) = chains(deep(factor))
+    assert (found.kind, found.module, found.severity) == (kind, "h.0", "warning")
+    assert "by a factor of 1.0e+07" in found.text
+
+
+def test_small_factors_and_few_modules_are_none():
+    assert [*chains(deep(2.0))] == []
+    assert [*chains(deep(100.0, 4))] == []

@@ -1,0 +1,39 @@
+"""Weights that leave the size that they began with."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.drift import drift
+from tests.findings.given import evidence
+
+
+def weights(odd):
+    numbers = {(f"h.{i}", "WeightNorm"): 1 + np.arange(40) / 1000 for i in range(6)}
+    return evidence({**numbers, ("h.2", "WeightNorm"): odd})
+
+
+@pytest.mark.parametrize(
+    ("odd", "step"),
+    [
+        (1.1 ** np.arange(40.0), 8),
+        (0.9 ** np.arange(40.0), 7),
+        (np.where(np.arange(40) < 30, 1.0, 1e18), 30),
+    ],
+    ids=["grows", "shrinks", "jumps"],
+)
+def test_a_weight_that_leaves_its_size_is_named_with_the_step(odd, step):
+    (found,) = drift(weights(odd))
+    assert (found.module, found.severity, found.step) == ("h.2", "alert", step)
+
+
+@pytest.mark.parametrize(
+    "odd", [1 + np.arange(40) / 20, np.arange(40.0), np.where(np.arange(40) == 9, 50.0, 1.0)],
+    ids=["a little", "from zero", "and comes back"],
+)  # fmt: skip
+def test_others_do_not(odd):
+    assert [*drift(weights(odd))] == []
+
+
+def test_where_all_move_none_drifts():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.1 ** np.arange(40.0) for i in range(6)}
+    assert [*drift(evidence(numbers))] == []

@@ -1,0 +1,78 @@
+"""Series of a monitor's records and of a run, as rules see them."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings import Evidence, Watched
+from tests.findings.given import evidence
+
+
+def test_a_series_is_sorted_and_of_several_numbers_at_a_step_the_last_counts():
+    steps, values = np.array([3, 1, 3, 2]), np.array([1.0, 2.0, 3.0, 4.0])
+    made = Watched.made(("fc", "WeightNorm"), ("parameter", "", ""), steps, values)
+    assert made.steps.tolist() == [1, 2, 3]
+    assert made.values.tolist() == [2.0, 4.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("quantity", "values", "bad"),
+    [
+        ("OutputRMS", [1.0, np.nan, np.inf], [False, True, True]),
+        ("NonFinite", [0.0, 2.0, 0.0], [False, True, False]),
+        ("InputCovCondition", [np.inf, np.nan, 1.0], [False, False, False]),
+    ],
+)
+def test_a_number_that_is_no_ratio_has_to_be_finite(quantity, values, bad):
+    (one,) = evidence({("fc", quantity): values}).series
+    assert one.is_bad.tolist() == bad
+
+
+def test_siblings_have_one_role_and_one_kind():
+    found = evidence({("h.0.fc", "WeightNorm"): 1, ("h.11.fc", "WeightNorm"): 1})
+    assert {one.role for one in found.series} == {"h.*.fc"}
+    assert set(found.kinds.values()) == {frozenset({"WeightNorm"})}
+
+
+def test_what_was_known_before_a_step():
+    found = evidence({("a", "WeightNorm"): [1, 2, 3], ("b", "WeightNorm"): [4.0]}, None)
+    assert [one.values.tolist() for one in found.before(1).series] == [[1.0], [4.0]]
+    assert evidence({("b", "WeightNorm"): [4.0]}, [5]).before(5).series == ()
+
+
+def test_losses_are_logged_numbers_of_that_name():
+    found = evidence({("", "loss"): 1, ("fc", "OutputRMS"): 1})
+    assert [one.quantity for one in found.losses] == ["loss"]
+    assert found.last_step == 39
+
+
+def test_a_monitor_and_its_run_have_the_same_evidence(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    cfg = {nn.Linear: ["WeightNorm", "OutputGradRMS"], "1": ["DeadNeuronRatio"]}
+    model = taiyi_fx.instrument(model, cfg, run=tmp_path / "run")
+    for step in range(4):
+        model(torch.randn(5, 3)).sum().backward()
+        model.monitor.log("loss", 1.0)
+        model.monitor.track(step)
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(taiyi_fx.monitor, "find", lambda found: seen.append(found) or [])
+        patch.setattr(taiyi_fx.runs.run, "find", lambda found: seen.append(found) or [])
+        assert model.monitor.findings == []
+        model.monitor.close()
+        with taiyi_fx.open_run(tmp_path / "run") as run:
+            assert run.findings == []
+    one, other = ({s[:5]: s for s in found.series} for found in seen)
+    assert one.keys() == other.keys()
+    assert ("", "loss", "", "", "") in one
+    assert ("0", "OutputGradRMS", "backward", "", "") in one
+    for name, series in one.items():
+        np.testing.assert_array_equal(series.steps, other[name].steps)
+        np.testing.assert_array_equal(series.values, other[name].values)
+
+
+def test_there_may_be_nothing():
+    assert Evidence.of([]).last_step == 0
+    assert evidence({("fc", "WeightNorm"): []}).series == ()

@@ -1,0 +1,77 @@
+"""All rules together: the cause first."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings import find
+from tests.findings.given import evidence
+
+
+def test_alerts_come_before_warnings_and_one_of_a_kind_holds_the_others():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(8)}
+    numbers |= {("h.2", "WeightNorm"): 900.0, ("h.4", "WeightNorm"): 800.0}
+    numbers["act", "DeadNeuronRatio"] = 1.0
+    first, second, *_ = find(evidence(numbers))
+    assert (first.kind, first.severity) == ("share_of_trouble", "alert")
+    assert (second.module, [found.module for found in second.consequences]) == ("h.2", ["h.4"])
+
+
+def test_what_comes_after_the_first_nan_is_not_looked_at():
+    values = np.where(np.arange(40) < 3, 1.0, np.nan)
+    numbers = {("a", "OutputRMS"): values, ("act", "DeadNeuronRatio"): values}
+    assert [found.kind for found in find(evidence(numbers))] == ["non_finite"]
+
+
+def test_what_grew_to_a_nan_is_its_cause():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(5)}
+    numbers["h.3", "WeightNorm"] = 2.0 ** np.arange(40)
+    numbers["h.3", "OutputRMS"] = np.where(np.arange(40) < 39, 1.0, np.inf)
+    (found,) = find(evidence(numbers))[:1]
+    assert (found.kind, found.module, found.severity) == ("drift", "h.3", "alert")
+    assert found.consequences[0].kind == "non_finite"
+
+
+def train(fault=None, steps=40):
+    torch.manual_seed(0)
+    layers = [layer for _ in range(5) for layer in (nn.Linear(8, 8), nn.Tanh())]
+    model = nn.Sequential(*layers, nn.Linear(8, 3))
+    if fault is not None:
+        fault(model)
+    cfg = {"Linear": ["WeightNorm", "WeightGradNorm", "OutputRMS", "OutputGradRMS", "UpdateRatio"]}
+    model = taiyi_fx.instrument(model, cfg)
+    optimizer = torch.optim.Adam((p for p in model.parameters() if p.requires_grad), lr=1e-2)
+    for step in range(steps):
+        x = torch.randn(32, 8)
+        loss = nn.functional.cross_entropy(model(x), x[:, :3].argmax(1))
+        optimizer.zero_grad()
+        loss.backward()
+        model.monitor.log("loss", loss)
+        with warnings.catch_warnings():  # of the gradient that a frozen weight lacks
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            model.monitor.track(step)
+        optimizer.step()
+    return model.monitor.findings
+
+
+def test_a_healthy_training_has_none():
+    assert train() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (lambda model: model[4].weight.data.mul_(150), "outlier"),
+        (lambda model: model[4].weight.data[0].fill_(torch.nan), "non_finite"),
+        (lambda model: model[4].requires_grad_(False), "missing_gradient"),
+    ],
+    ids=["scale", "nan", "frozen"],
+)
+def test_the_culprit_of_a_training_comes_first(fault, kind):
+    found = train(fault)[0]
+    assert (found.module, found.kind) == ("4", kind)
+    assert found.advice in str(found)

@@ -1,0 +1,27 @@
+"""A finding says what was seen and what to do."""
+
+from taiyi_fx.findings import Finding
+
+
+def finding(**changes):
+    facts = {
+        "kind": "outlier",
+        "severity": "warning",
+        "module": "fc",
+        "quantity": "WeightNorm",
+        "step": 3,
+        "value": 9.0,
+        "expected": "1",
+        "text": "it is large",
+        "advice": "Make it small",
+    }
+    return Finding(**{**facts, **changes})
+
+
+def test_its_text_is_what_was_seen_and_what_to_do():
+    assert str(finding()) == "warning: it is large. Make it small"
+
+
+def test_what_follows_from_it_is_counted():
+    assert "(2 more follow from it)" in str(finding(consequences=(finding(), finding())))
+    assert "consequences" not in repr(finding())

@@ -1,0 +1,67 @@
+"""Parameters that do not learn, where others do."""
+
+import numpy as np
+
+from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
+from tests.findings.given import evidence
+
+MOVES = 1 + np.arange(40) / 100
+NAMES = [f"h.{i}" for i in range(5)]
+
+
+def model(still=(), silent=(), frozen=()):
+    numbers = {}
+    for name in NAMES:
+        numbers[name, "WeightNorm"] = 1.0 if name in (*still, *frozen) else MOVES
+        if name not in frozen:
+            numbers[name, "WeightGradNorm"] = 0.0 if name in silent else 0.5
+    return evidence(numbers)
+
+
+def test_all_is_well_where_all_move():
+    for rule in (no_update, zero_gradients, missing_gradients):
+        assert [*rule(model())] == []
+
+
+def test_a_weight_that_never_moves_though_it_has_a_gradient_is_named():
+    (found,) = no_update(model(still=["h.2"]))
+    assert (found.module, found.severity) == ("h.2", "alert")
+
+
+def test_where_no_weight_moves_it_is_the_optimizer():
+    (found,) = no_update(model(still=NAMES))
+    assert found.module == ""
+
+
+def test_a_step_that_rounding_takes_away_is_no_missing_update():
+    numbers = {("a", "WeightNorm"): 1.0, ("a", "WeightGradNorm"): 1e-9}
+    numbers |= {("b", "WeightNorm"): MOVES, ("b", "WeightGradNorm"): 1.0}
+    assert [*no_update(evidence(numbers))] == []
+
+
+def test_of_gradients_that_are_zero_the_last_in_the_model_is_named_with_the_others():
+    (found,) = zero_gradients(model(silent=["h.0", "h.1"]))
+    assert found.module == "h.1"
+    assert "and that of 1 modules before it" in found.text
+
+
+def test_a_gradient_that_was_zero_for_a_while_is_none():
+    numbers = {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.1", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.0, 0.5)
+    assert [*zero_gradients(evidence(numbers))] == []
+
+
+def test_one_without_a_gradient_among_siblings_is_named():
+    (found,) = missing_gradients(model(frozen=["h.3"]))
+    assert (found.module, found.severity) == ("h.3", "warning")
+
+
+def test_a_frozen_beginning_and_frozen_roles_are_deliberate():
+    assert [*missing_gradients(model(frozen=["h.0", "h.1"]))] == []
+    assert [*missing_gradients(model(frozen=NAMES))] == []
+    numbers = {}
+    for i in range(4):
+        numbers[f"h.{i}.base", "WeightNorm"] = 1.0
+        numbers[f"h.{i}.lora", "WeightNorm"] = MOVES
+        numbers[f"h.{i}.lora", "WeightGradNorm"] = 0.5
+    assert [*missing_gradients(evidence(numbers))] == []

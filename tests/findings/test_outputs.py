@@ -1,0 +1,23 @@
+"""Modules that compute nothing, or numbers of a wild size."""
+
+import numpy as np
+
+from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from tests.findings.given import evidence
+
+
+def test_an_output_that_is_zero_is_an_alert_from_the_step_on():
+    values = np.where(np.arange(40) < 9, 1.0, 0.0)
+    (found,) = zero_outputs(evidence({("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): values}))
+    assert (found.module, found.step, found.severity) == ("b", 9, "alert")
+
+
+def test_a_branch_that_begins_at_zero_and_one_that_comes_back_are_none():
+    numbers = {("a", "OutputRMS"): 0.0, ("a", "WeightNorm"): 0.0}
+    numbers["b", "OutputRMS"] = np.where(np.arange(40) < 30, 0.0, 1.0)
+    assert [*zero_outputs(evidence(numbers))] == []
+
+
+def test_the_first_output_of_a_wild_size_comes_first():
+    numbers = {("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 900.0, ("c", "OutputRMS"): 5000.0}
+    assert [found.module for found in wild_outputs(evidence(numbers))] == ["b", "c"]
