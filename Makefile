@@ -9,6 +9,7 @@
 #   make gpu               where there is a GPU: tests what needs one, and measures what watching costs
 #   make ranks             tests several ranks, compiled ones too; a part of make test-all
 #   make storage           measures what storing costs
+#   make faults            trains with planted faults, and without: are culprits found, and found alone?
 #   make soak              trains 20,000 steps beside a reader: memory, files, threads, time a step
 #   make costs             measures each quantity and writes the documentation's page of it
 #   make report-benchmark  measures a page of 12 million numbers
@@ -19,7 +20,7 @@ BIN := .venv/bin
 PYTEST = OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all docs zoo zoo-libraries overhead gpu ranks storage soak costs report-benchmark pages pictures clean
+.PHONY: demo test test-all docs zoo zoo-libraries overhead gpu ranks storage faults soak costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -71,6 +72,9 @@ storage: .venv/bench-installed
 	$(BIN)/python -m benchmarks.storage $(OPTIONS)
 
 # Five minutes; fails where something grows that must not, or a record is missing.
+faults: .venv/installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.faults --part all $(OPTIONS)
+
 soak: .venv/installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.soak $(OPTIONS)
 
