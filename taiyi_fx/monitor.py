@@ -148,7 +148,7 @@ class Monitor:
 
     @property
     def findings(self) -> list[Finding]:
-        """What is wrong by the numbers recorded so far, most urgent first.
+        """The faults that show in the numbers recorded so far, most urgent first.
 
         A finding names the cause; what follows from it is among its `consequences`.
         """

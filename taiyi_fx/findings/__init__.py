@@ -1,4 +1,4 @@
-"""What is wrong in a training, since when, and what to do: rules over its numbers."""
+"""Rules over the numbers of a training: its faults, since when, and what to do."""
 
 from taiyi_fx.findings.evidence import Evidence, Watched
 from taiyi_fx.findings.find import find

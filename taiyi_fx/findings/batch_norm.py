@@ -21,7 +21,7 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
         if len(one.values) < _MANY:
             continue
         value = float(np.median(one.values[len(one.values) // 2 :]))
-        if value < max(_FAR, _SHARE * float(one.values[0])):
+        if not value >= max(_FAR, _SHARE * float(one.values[0])):  # nor where it is NaN
             continue
         yield Finding(
             kind="stale_statistics",

@@ -38,8 +38,9 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
         step=int(first.steps[0]),
         value=float(first.values[-1]),
         expected=f"near {float(last.values[-1]):.3g}, as of {last.module!r}",
-        text=f"gradients {'shrink' if total > 0 else 'grow'} by a factor of {10 ** abs(total):.1e} "
-        f"on their way from {last.module!r} back to {first.module!r}",
+        text=f"gradients {'shrink' if total > 0 else 'grow'} by a factor of "
+        f"{np.power(10.0, abs(total)):.1e} on their way from {last.module!r} back to "
+        f"{first.module!r}",
         advice="Use residual connections, normalization, another activation, or an initialisation "
         "that keeps the scale of gradients",
     )

@@ -22,7 +22,7 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
     series = [s for s in evidence.weights if s.values[0] > 1e-6]
     if len(series) < _FEW:
         return
-    moved = np.array([float(log10(s.values[-1:] / s.values[0])[0]) for s in series])
+    moved = np.array([float(np.diff(log10(s.values[[0, -1]]))[0]) for s in series])
     usual = float(np.median(np.abs(moved)))
     order = np.argsort(-np.abs(moved))
     for i in order.tolist():
@@ -31,7 +31,7 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of_series(s: Watched, moved: float, usual: float) -> Finding:
-    change = np.abs(log10(s.values / s.values[0]))
+    change = np.abs(log10(s.values) - log10(s.values[:1]))
     step = int(s.steps[int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])])
     first, last = float(s.values[0]), float(s.values[-1])
     return Finding(
@@ -41,7 +41,7 @@ def _of_series(s: Watched, moved: float, usual: float) -> Finding:
         quantity=s.quantity,
         step=step,
         value=last,
-        expected=f"near {first:.3g}, as others change by a factor of {10**usual:.3g}",
+        expected=f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}",
         text=f"from step {step} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
         f"{last:.3g}, where that of others keeps its size",
         advice="Look for a learning rate or a weight decay of its own, an initialisation of "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -52,7 +52,7 @@ class Watched(NamedTuple):
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:
-        """Where a number is NaN or Inf, or counts some, and that is a fault.
+        """A mask of the numbers that are NaN or Inf, or count some, where that is a fault.
 
         A ratio may be infinite, as a condition number is, or without a value, of zero by zero.
         """
@@ -60,6 +60,10 @@ class Watched(NamedTuple):
             return np.zeros(len(self.values), bool)
         bad = ~np.isfinite(self.values)
         return bad | (self.values > 0) if self.health == "counts_non_finite" else bad
+
+    def at(self, chosen: NDArray[np.bool_]) -> Watched:
+        """The chosen numbers."""
+        return self._replace(steps=self.steps[chosen], values=self.values[chosen])
 
     def before(self, step: int) -> Watched:
         """The numbers before a step."""
@@ -87,8 +91,15 @@ class Evidence:
         """The evidence in some series; empty ones are left out."""
         return Evidence(tuple(one for one in series if len(one.steps)))
 
+    def without_gradients(self, steps: Collection[int]) -> Evidence:
+        """All numbers but those of gradients at some steps."""
+        return Evidence.of(
+            one.at(~np.isin(one.steps, [*steps])) if one.direction == "backward" else one
+            for one in self.series
+        )
+
     def before(self, step: int) -> Evidence:
-        """What was known before a step."""
+        """The numbers before a step."""
         return Evidence.of(one.before(step) for one in self.series)
 
     @staticmethod

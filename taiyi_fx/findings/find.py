@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.depth import chains
 from taiyi_fx.findings.drift import drift
@@ -13,7 +15,7 @@ from taiyi_fx.findings.finding import SEVERITIES, Finding
 from taiyi_fx.findings.inputs import wild_inputs
 from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
 from taiyi_fx.findings.loss import divergence, plateau
-from taiyi_fx.findings.non_finite import first_step, non_finite
+from taiyi_fx.findings.non_finite import first_step, non_finite, overflow, skipped_steps
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
@@ -47,7 +49,15 @@ _LEADS_TO_NON_FINITE = ("drift", "large_steps", "outlier", "wild_output", "growt
 
 
 def find(evidence: Evidence) -> list[Finding]:
-    """What is wrong, most urgent first; what follows from a finding is among its consequences."""
+    """All findings, most urgent first; those that follow from one are its consequences."""
+    with np.errstate(all="ignore"):  # numbers may be of any size: too large a factor is Inf
+        return _found(evidence)
+
+
+def _found(evidence: Evidence) -> list[Finding]:
+    skipped = skipped_steps(evidence)
+    notes = [*overflow(evidence, skipped)]
+    evidence = evidence.without_gradients(skipped)
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
     every = _of_each_kind([found for rule in RULES for found in rule(known)])
@@ -61,7 +71,7 @@ def find(evidence: Evidence) -> list[Finding]:
         every.sort(key=lambda found: ends[0] not in found.consequences)
     else:
         every = [*ends, *every]
-    return sorted(every, key=lambda found: SEVERITIES.index(found.severity))
+    return sorted([*every, *notes], key=lambda found: SEVERITIES.index(found.severity))
 
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:

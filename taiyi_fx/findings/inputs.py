@@ -1,4 +1,4 @@
-"""What the model is given: data of a wild scale."""
+"""Inputs of the model: data of a wild scale."""
 
 from __future__ import annotations
 

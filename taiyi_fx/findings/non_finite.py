@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import bisect
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,6 +28,47 @@ _WHERE = {
 }
 # At one step a parameter comes before what is computed with it, and that before gradients of it.
 _ORDER = ("parameter", "forward", "", "backward")
+
+
+def skipped_steps(evidence: Evidence) -> list[int]:
+    """The steps where gradients alone are not finite, and that left no trace.
+
+    A scaler of losses skips such steps, in the beginning most of them. Without one the parameters
+    would not be finite at the next.
+    """
+    gradients, others = set[int](), set[int]()
+    every = set[int]()
+    for one in evidence.series:
+        bad = one.steps[one.is_bad].tolist()
+        (gradients if one.direction == "backward" else others).update(bad)
+        if one.direction in ("parameter", "forward"):
+            every.update(one.steps.tolist())
+    known = sorted(every)
+    return sorted(
+        step
+        for step in gradients - others
+        if (i := bisect.bisect_right(known, step)) < len(known) and known[i] not in others
+    )
+
+
+def overflow(evidence: Evidence, skipped: Sequence[int]) -> Iterator[Finding]:
+    """A note on steps that were skipped."""
+    for step in skipped[:1]:
+        bad = [s for s in evidence.series if s.is_bad[s.steps == step].any()]
+        site = max(bad, key=lambda s: evidence.modules[s.module])
+        yield Finding(
+            kind="overflow",
+            severity="note",
+            module=site.module,
+            quantity=site.quantity,
+            step=step,
+            value=_value(site, step),
+            expected="finite",
+            text=f"step {step}: gradients alone are not finite, as at {len(skipped)} steps in all, "
+            "and parameters stay finite",
+            advice="That is how a scaler of losses finds its scale; if it goes on, gradients are "
+            "too large for the format",
+        )
 
 
 def first_step(evidence: Evidence) -> int | None:

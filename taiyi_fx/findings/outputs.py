@@ -1,4 +1,4 @@
-"""What modules compute: nothing at all, or numbers of a wild size."""
+"""Outputs of modules: exactly zero, or of a wild size."""
 
 from __future__ import annotations
 

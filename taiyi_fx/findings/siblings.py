@@ -51,7 +51,7 @@ def _of_group(group: list[Watched]) -> Iterator[Finding]:
         if so.mean() < _SHARE or not so[-1]:
             continue
         step = int(common[int(np.flatnonzero(so)[0])])
-        factor = 10 ** float(np.median(distance[so]))
+        factor = np.power(10.0, np.median(distance[so]))
         value = float(site.values[np.searchsorted(site.steps, step)])
         shown = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
         yield Finding(

@@ -45,7 +45,7 @@ def _largest(s: Watched) -> float:
 
 def _is_large(s: Watched, evidence: Evidence) -> bool:
     """True if several steps are; a weight that was zero, or nearly, has to take large ones."""
-    size = next((w for w in evidence.of_quantity("WeightNorm") if w.module == s.module), None)
+    size = next((w for w in evidence.weights if w.module == s.module), None)
     if size is None or size.values[0] < 0.1 * np.median(size.values):
         return False
     return int((s.values >= _LARGE).sum()) >= _TWICE
@@ -70,7 +70,7 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
 
 
 def _small(series: list[Watched]) -> Finding:
-    value = float(np.median([np.nanmedian(s.values) for s in series]))
+    value = float(np.median([np.median(_finite(s)) for s in series if len(_finite(s))]))
     step = int(series[0].steps[0])
     return Finding(
         kind="small_steps",

@@ -100,7 +100,7 @@ class Run:
 
     @property
     def findings(self) -> list[Finding]:
-        """What is wrong by the numbers so far, most urgent first.
+        """The faults that show in the numbers so far, most urgent first.
 
         A finding names the cause; what follows from it is among its `consequences`.
         """

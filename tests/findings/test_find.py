@@ -5,11 +5,13 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import find
-from tests.findings.given import evidence
+from tests.findings.given import FACTS, evidence
 
 
 def test_alerts_come_before_warnings_and_one_of_a_kind_holds_the_others():
@@ -34,6 +36,33 @@ def test_what_grew_to_a_nan_is_its_cause():
     (found,) = find(evidence(numbers))[:1]
     assert (found.kind, found.module, found.severity) == ("drift", "h.3", "alert")
     assert found.consequences[0].kind == "non_finite"
+
+
+NUMBERS = st.floats() | st.sampled_from([0.0, 1.0, 5e-324, 1e308])
+
+
+@given(
+    st.dictionaries(
+        st.tuples(
+            st.sampled_from(["h.0", "h.1", "h.2", "h.3", "h.4", ""]), st.sampled_from([*FACTS])
+        ),
+        st.lists(NUMBERS, max_size=60),
+        max_size=40,
+    )
+)
+def test_any_numbers_are_looked_at_without_an_error_or_a_warning_of_numpy(numbers):
+    for found in find(evidence(numbers)):
+        assert str(found)
+        assert found.module in {module for module, _ in numbers} | {""}
+
+
+def test_a_scaler_that_looks_for_its_scale_hides_no_fault():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(6)}
+    numbers["h.2", "WeightNorm"] = 900.0
+    numbers["h.0", "OutputGradRMS"] = [np.inf] * 3 + [1.0] * 37
+    first, second = find(evidence(numbers))
+    assert (first.kind, first.module) == ("outlier", "h.2")
+    assert (second.kind, second.severity) == ("overflow", "note")
 
 
 def train(fault=None, steps=40):

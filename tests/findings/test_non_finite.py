@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.non_finite import first_step, non_finite
+from taiyi_fx.findings.non_finite import first_step, non_finite, overflow, skipped_steps
 from tests.findings.given import evidence
 
 NAN, INF = np.nan, np.inf
@@ -54,3 +54,18 @@ def test_finite_numbers_are_no_finding():
     found = evidence({("a", "OutputRMS"): 1, ("a", "InputCovCondition"): INF})
     assert [*non_finite(found)] == []
     assert first_step(found) is None
+
+
+def test_gradients_that_a_scaler_skips_are_a_note():
+    numbers = {("a", "OutputGradRMS"): [INF, INF, 1, INF, 1], ("a", "WeightNorm"): [1.0] * 5}
+    found = evidence(numbers)
+    assert skipped_steps(found) == [0, 1, 3]
+    (note,) = overflow(found, [0, 1, 3])
+    assert (note.severity, note.module, note.step) == ("note", "a", 0)
+    assert "as at 3 steps in all" in note.text
+
+
+@pytest.mark.parametrize("weights", [[1, 1, NAN, NAN], [1, 1]], ids=["reach it", "end there"])
+def test_gradients_that_reach_the_parameters_or_end_the_run_are_no_such_steps(weights):
+    numbers = {("a", "OutputGradRMS"): [1, NAN], ("a", "WeightNorm"): weights}
+    assert skipped_steps(evidence(numbers)) == []
