@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from taiyi_fx.records.grid import Grid
     from taiyi_fx.records.record import NonFiniteSite, Record, Records
     from taiyi_fx.runs import Run, open_run
-    from taiyi_fx.schedule import at_steps, every, linear
+    from taiyi_fx.schedule import adaptive, at_steps, every, linear
     from taiyi_fx.verification import Verification, verify
     from taiyi_fx.warning import MonitorWarning
     from taiyi_fx.writers.visualization import Visualization
@@ -66,6 +66,7 @@ __all__ = [
     "Run",
     "Verification",
     "Visualization",
+    "adaptive",
     "at_steps",
     "buffer",
     "capture_of",
@@ -136,6 +137,7 @@ _HOMES = {
     "report": "pictures.report",
     "Run": "runs",
     "open_run": "runs",
+    "adaptive": "schedule",
     "at_steps": "schedule",
     "every": "schedule",
     "linear": "schedule",

@@ -24,12 +24,12 @@ from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Series, Value
-from taiyi_fx.schedule import check_step, whole
+from taiyi_fx.schedule import NEVER, check_step, whole
 from taiyi_fx.step.collect import Collector, TrackedStep
 from taiyi_fx.step.due import DueTable, DueWork
 from taiyi_fx.step.explain import Known, explain
 from taiyi_fx.step.queue import StepQueue
-from taiyi_fx.step.ranks import UNEVEN, Join, form
+from taiyi_fx.step.ranks import UNEVEN, Cadence, Join, form
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.transfer import Column, Outcome, Transfer
 from taiyi_fx.warning import warn, warn_of
@@ -81,6 +81,7 @@ class Monitor:
         self._session = compiled.session
         self._strict = strict
         self._due = DueTable(config.subscriptions, self._modules)
+        self._cadence = Cadence()
         modes: tuple[Mode, ...] = ("train",)
         if self._installation.run.record_eval:
             modes = ("train", "eval")
@@ -277,7 +278,8 @@ class Monitor:
             LookupError: There is no such module or quantity.
         """
         records = self.records  # first: what is still being computed may be missing
-        known = Known(self._modules, self.subscriptions, records, self.missing, self._step)
+        series, raised = self.subscriptions, self._due.raised
+        known = Known(self._modules, series, records, self.missing, self._step, raised)
         text = explain(module, quantity, known)
         if self._writer is not None:
             text += f" (records are kept by rank {self._writer})"
@@ -296,6 +298,25 @@ class Monitor:
             if self._step == step:
                 self._prepare(before)
                 self._announced.add(step)
+
+    def raise_cadence(self, *, steps: int = 20) -> None:
+        """Makes all `adaptive` schedules due at each of the steps after the next `track`.
+
+        Where several ranks are joined, the wish goes along with what they exchange next, and all
+        of them raise their cadence then, as each has to read the same. With nothing that they
+        exchange, nothing changes.
+
+        Args:
+            steps: The number of such steps. While the cadence is raised, they are counted anew.
+
+        Raises:
+            TypeError: It is not a whole number.
+            ValueError: It is below 1.
+        """
+        steps = whole("steps", steps)
+        if steps < 1:
+            raise ValueError(f"steps is a whole number of at least 1, not {steps}")
+        self._cadence.wish(steps)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -321,6 +342,7 @@ class Monitor:
             self._collector.clear()
         self._start_step = step
         self._last = None
+        self._due.raised = NEVER
         self._installation.end_step()
         self._prepare(step)
 
@@ -373,6 +395,7 @@ class Monitor:
                     failures = self._collect(due, step, scale, unread)
             finally:  # whatever a quantity raised, the next step is a new one
                 self._installation.end_step()
+                self._raise_cadence(step)
                 self._prepare(step + 1)
         is_again, self._last = step == self._last, step
         if not is_again:
@@ -380,6 +403,15 @@ class Monitor:
         self._queue.take(all_of_it=self._strict)
         if self._writers:
             self._queue.write_pending()
+
+    def _raise_cadence(self, step: int) -> None:
+        """Makes adaptive schedules due after a step, if that was wished and all ranks know."""
+        join = self._collector.join
+        if join is None or join.ranks.gate.ended is not None:
+            self._cadence.grant(self._cadence.wished)
+        granted = self._cadence.take()
+        if granted:
+            self._due.raise_after(step, granted)
 
     def _prepare(self, step: int) -> None:
         self._step = step
@@ -463,6 +495,9 @@ class Monitor:
         ranks = form(*self._groups, repr(every), ended)
         if ranks is not None and ranks.is_writer and self._groups[1] is None:
             _warn_of_tensor_parallel(self._root)
+        if ranks is not None:
+            ranks.cadence.wish(self._cadence.wished)
+            self._cadence = ranks.cadence
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
         if self._writer is not None:
             self._writers.drop()

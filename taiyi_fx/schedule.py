@@ -8,7 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
-FORMS = '"linear(interval, offset)", "every(n)" or "at_steps(s1, s2, ...)"'
+FORMS = (
+    '"linear(interval, offset)", "every(n)", "adaptive(interval, dense)" or "at_steps(s1, s2, ...)"'
+)
+
+NEVER = range(0)
 
 
 @runtime_checkable
@@ -54,6 +58,33 @@ class AtSteps:
         return f"at_steps({', '.join(map(str, sorted(self.steps)))})"
 
 
+@dataclass(frozen=True)
+class Adaptive:
+    """Due at each of the first ``dense`` steps, then at ever fewer, at last every ``interval``.
+
+    From step ``dense`` on it is due at multiples of 2, from ``2 * dense`` on at those of 4, and so
+    on. A monitor's `raise_cadence` makes it due at each step again, for a while.
+    """
+
+    interval: int
+    dense: int
+
+    def __post_init__(self) -> None:
+        for name, value in (("interval", self.interval), ("dense", self.dense)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"adaptive({name}=) takes a whole number of at least 1, not {value!r}"
+                )
+
+    def is_due(self, step: int) -> bool:
+        """True if the step is one of them, without any cadence that was raised."""
+        gap = 1 << (step // self.dense).bit_length()
+        return step % min(gap, self.interval) == 0
+
+    def __str__(self) -> str:
+        return f"adaptive({self.interval}, {self.dense})"
+
+
 def linear(interval: int, offset: int = 0) -> Linear:
     """A schedule due at ``offset``, ``offset + interval``, ...; ``linear(0, 0)`` is every step.
 
@@ -72,6 +103,18 @@ def every(n: int) -> Linear:
     if not isinstance(n, int) or n < 1:
         raise ValueError(f"every(n) needs a whole number of at least 1, not {n!r}")
     return Linear(n, 0)
+
+
+def adaptive(interval: int, dense: int = 20) -> Adaptive:
+    """A schedule due at each of the first ``dense`` steps, then rarer, up to every ``interval``.
+
+    Between, the gaps double: 2 from step ``dense`` on, 4 from ``2 * dense`` on, and so on.
+    `Monitor.raise_cadence` makes it due at each step again, for a while.
+
+    Raises:
+        ValueError: A number is below 1 or not whole.
+    """
+    return Adaptive(interval, dense)
 
 
 def at_steps(*steps: int) -> AtSteps:
@@ -108,7 +151,7 @@ def check_step(name: str, step: object) -> None:
         raise ValueError(f"{name} is a whole number of at least 0, not {step!r}")
 
 
-_PARSERS = {"linear": linear, "every": every, "at_steps": at_steps}
+_PARSERS = {"linear": linear, "every": every, "adaptive": adaptive, "at_steps": at_steps}
 
 
 def parse_schedule(text: str) -> Schedule:
@@ -129,9 +172,16 @@ def parse_schedule(text: str) -> Schedule:
         raise ValueError(message) from None
 
 
-def is_any_due(schedules: Iterable[Schedule], step: int) -> bool:
-    """True if a step is due on at least one of the schedules."""
-    return any(schedule.is_due(step) for schedule in schedules)
+def is_any_due(schedules: Iterable[Schedule], step: int, raised: range = NEVER) -> bool:
+    """True if a step is due on at least one of the schedules.
+
+    Args:
+        schedules: The schedules.
+        step: The step.
+        raised: Steps at which every adaptive schedule is due.
+    """
+    is_raised = step in raised
+    return any(s.is_due(step) or (is_raised and isinstance(s, Adaptive)) for s in schedules)
 
 
 def last_due(schedules: Iterable[Schedule]) -> int | None:

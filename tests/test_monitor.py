@@ -790,3 +790,48 @@ def test_an_interrupt_of_track_loses_and_doubles_no_other_step(few, tmp_path):
         names, steps = table["quantity"], table["step"]
         assert steps[names == "WeightNorm"].tolist() in ([0, 1, 3], [0, 1, 2, 3]), place
         assert steps[names == "loss"].tolist() == [2], place
+
+
+SPARSE = {"0": [["InputSndNorm", "adaptive(50, 2)"]]}
+
+
+def due_steps(model):
+    return list(model.monitor.get_output()["0"]["InputSndNorm"])
+
+
+def test_a_raised_cadence_reads_each_of_the_next_steps():
+    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=51)
+    for at in range(51, 101):
+        if at == 60:
+            model.monitor.raise_cadence(steps=3)
+        step(model, torch.randn(3, 4), at)
+    assert due_steps(model) == [61, 62, 63, 100]
+    assert model.monitor.missing == {}
+
+
+def test_a_cadence_raised_between_forward_and_track_counts_from_the_next_step():
+    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=51)
+    for at in range(51, 56):
+        model(torch.randn(3, 4)).square().mean().backward()
+        if at == 52:
+            model.monitor.raise_cadence(steps=1)
+        model.monitor.track(at)
+    assert due_steps(model) == [53]
+    assert model.monitor.missing == {}
+
+
+def test_a_raised_cadence_ends_where_another_training_begins():
+    model = taiyi_fx.instrument(mlp(), SPARSE, start_step=51)
+    model.monitor.raise_cadence()
+    step(model, torch.randn(3, 4), 51)
+    assert "it is next due at step 52" in model.monitor.explain("0", "InputSndNorm")
+    model.monitor.start_at(61)
+    step(model, torch.randn(3, 4), 61)
+    assert "0" not in model.monitor.get_output()
+
+
+@pytest.mark.parametrize("steps", [0, -3])
+def test_a_cadence_is_raised_for_at_least_one_step(steps):
+    model = taiyi_fx.instrument(mlp(), SPARSE)
+    with pytest.raises(ValueError, match="steps is a whole number of at least 1"):
+        model.monitor.raise_cadence(steps=steps)

@@ -1,6 +1,6 @@
 import pytest
 
-from taiyi_fx.schedule import at_steps, every, linear, parse_schedule
+from taiyi_fx.schedule import adaptive, at_steps, every, is_any_due, linear, parse_schedule
 
 
 def due(schedule, until=15):
@@ -22,7 +22,30 @@ def test_every_and_at_steps():
     assert due(at_steps(3, 1)) == due(parse_schedule("at_steps(1, 3)")) == [1, 3]
 
 
-@pytest.mark.parametrize("text", ["linear(5, 2)", "linear(0, 0)", "at_steps(1, 3)"])
+def test_adaptive_is_due_at_each_step_at_first_then_at_ever_fewer():
+    assert due(adaptive(8, 4), 41) == [0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40]
+    assert due(parse_schedule("adaptive(8, 4)"), 41) == due(adaptive(8, 4), 41)
+
+
+def test_adaptive_ends_at_its_interval_whichever_it_is():
+    assert due(adaptive(5, 3), 41) == [0, 1, 2, 4, 8, *range(15, 41, 5)]
+    assert due(adaptive(1, 1)) == list(range(15))
+
+
+def test_adaptive_begins_with_twenty_steps_if_nothing_is_said():
+    assert adaptive(50) == parse_schedule("adaptive(50)") == adaptive(50, 20)
+
+
+def test_a_raised_cadence_is_of_adaptive_schedules_alone():
+    raised = range(151, 154)
+    steps = [step for step in range(147, 157) if is_any_due([adaptive(50, 4)], step, raised)]
+    assert steps == [150, 151, 152, 153]
+    assert not any(is_any_due([every(50), at_steps(3)], step, raised) for step in raised)
+
+
+@pytest.mark.parametrize(
+    "text", ["linear(5, 2)", "linear(0, 0)", "adaptive(20, 50)", "at_steps(1, 3)"]
+)
 def test_a_schedule_shows_the_text_that_makes_it(text):
     assert str(parse_schedule(text)) == text
 
@@ -30,15 +53,17 @@ def test_a_schedule_shows_the_text_that_makes_it(text):
 @pytest.mark.parametrize(
     "text",
     ["", "linear", "linear()", "linear(1, 2, 3)", "linear(-1, 0)", "linear(a, b)", "every(0)",
-     "every()", "at_steps()", "cubic(1)", "linear(1.5, 0)", "linear(1,, 2)", "5"],
+     "every()", "adaptive()", "adaptive(0)", "adaptive(5, 0)", "adaptive(1, 2, 3)", "at_steps()", "cubic(1)", "linear(1.5, 0)", "linear(1,, 2)", "5"],
 )  # fmt: skip
 def test_anything_else_is_an_error_that_shows_the_text_and_what_is_allowed(text):
-    with pytest.raises(ValueError, match=r"linear|every|at_steps") as error:
+    with pytest.raises(ValueError, match=r"linear|every|adaptive|at_steps") as error:
         parse_schedule(text)
     assert "whole number" in str(error.value) or "allowed" in str(error.value)
 
 
-@pytest.mark.parametrize("make", [lambda: linear(-1), lambda: every(0), lambda: at_steps(-2)])
+@pytest.mark.parametrize(
+    "make", [lambda: linear(-1), lambda: every(0), lambda: adaptive(5, 0), lambda: at_steps(-2)]
+)
 def test_numbers_that_make_no_sense_are_refused(make):
     with pytest.raises(ValueError, match="whole number"):
         make()

@@ -9,7 +9,7 @@ from torch import nn
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Due
-from taiyi_fx.schedule import Schedule, is_any_due, last_due
+from taiyi_fx.schedule import NEVER, Schedule, is_any_due, last_due
 from taiyi_fx.step.parameters import ParameterReadings, parameter_readings
 from taiyi_fx.step.work import Asked
 
@@ -35,6 +35,9 @@ class DueTable:
     Args:
         subscriptions: All subscriptions.
         modules: The model's modules, by name.
+
+    Attributes:
+        raised: Steps at which every adaptive schedule is due.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class DueTable:
         self._last_due = {schedules: last_due(schedules) for schedules in every}
         self._made: dict[tuple[bool | None, ...], DueWork] = {}
         self._latest: tuple[int, DueWork] | None = None
+        self.raised = NEVER
 
     def at(self, step: int) -> DueWork:
         """The work due at a step."""
@@ -54,10 +58,18 @@ class DueTable:
             self._latest = step, self._found(step)
         return self._latest[1]
 
+    def raise_after(self, step: int, steps: int) -> None:
+        """Makes adaptive schedules due at each of the steps that follow a step, so many."""
+        first = step + 1
+        if first in self.raised or first == self.raised.stop:  # goes on: steps before stay due
+            self.raised = range(self.raised.start, max(self.raised.stop, first + steps))
+        else:
+            self.raised = range(first, first + steps)
+
     def _found(self, step: int) -> DueWork:
         # None where nothing will be due again.
         due = tuple(
-            None if last is not None and step > last else is_any_due(schedules, step)
+            None if last is not None and step > last else is_any_due(schedules, step, self.raised)
             for schedules, last in self._last_due.items()
         )
         if due not in self._made:

@@ -11,7 +11,7 @@ from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.quantities.declare import find_quantity, quantity_names
 from taiyi_fx.quantities.places import NotApplicable
 from taiyi_fx.records.record import Records, Series
-from taiyi_fx.schedule import is_any_due
+from taiyi_fx.schedule import NEVER, is_any_due
 from taiyi_fx.suggestion import suggestion
 
 _HORIZON = 100_000
@@ -27,6 +27,7 @@ class Known:
         records: The records so far.
         missing: The reason for each value that was missing when last due.
         next_step: The step to come.
+        raised: Steps at which every adaptive schedule is due.
     """
 
     modules: Mapping[str, nn.Module]
@@ -34,6 +35,7 @@ class Known:
     records: Records
     missing: Mapping[Series, str]
     next_step: int
+    raised: range = NEVER
 
 
 def explain(module: str, quantity: str, known: Known) -> str:
@@ -67,7 +69,7 @@ def _of_series(module: str, asked: Subscription, known: Known) -> str:
     shown = f"{asked.label} of {module or 'the model'!r}"
     why = known.missing.get((module, asked.label))
     horizon = range(known.next_step, known.next_step + _HORIZON)
-    due = next((s for s in horizon if is_any_due(asked.schedules, s)), None)
+    due = next((s for s in horizon if is_any_due(asked.schedules, s, known.raised)), None)
     then = f"it is next due at step {due}" if due is not None else "it is not due any more"
     then = f"on {', '.join(map(str, asked.schedules))} {then}"
     if why is not None:

@@ -14,7 +14,14 @@ from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
 from taiyi_fx.quantities.places import NotApplicable
 
 Predicate = Callable[[str, nn.Module], bool]
-_SCHEDULES = ("linear(0, 0)", "every(1)", "every(2)", "linear(2, 1)", "at_steps(0, 1)")
+_SCHEDULES = (
+    "linear(0, 0)",
+    "every(1)",
+    "every(2)",
+    "linear(2, 1)",
+    "adaptive(3, 1)",
+    "at_steps(0, 1)",
+)
 _OPTIONS: dict[str, tuple[Any, ...]] = {
     "centered": (True, False),
     "eps": (0.0, 0.5),

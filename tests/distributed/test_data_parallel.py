@@ -267,10 +267,26 @@ def of_a_group(rank, ranks):
     return [train(DistributedDataParallel(m), m.monitor, data) for m in made]
 
 
+SPARSE = {"fc": [["InputMean", "adaptive(50, 1)"], ["WeightNorm", "every(50)"]]}
+
+
+def of_a_raised_cadence(rank, ranks):
+    model = taiyi_fx.instrument(small(), SPARSE, start_step=100)
+    wrapped = DistributedDataParallel(model)
+    ((x, y),) = batches(steps=1)
+    for step in range(100, 160):
+        if step == 120 and rank == ranks - 1:
+            model.monitor.raise_cadence(steps=4)
+        F.cross_entropy(wrapped(x), y).backward()
+        model.monitor.track(step)
+    return list(model.monitor.get_output().get("fc", {}).get("InputMean", {}))
+
+
 CHECKS = {
     check.__name__: check
     for check in (
         of_every_quantity,
+        of_a_raised_cadence,
         compiled,
         of_a_smaller_last_batch,
         of_growing_batches,
@@ -431,3 +447,7 @@ def test_groups_are_checked_at_the_door():
         taiyi_fx.instrument(Small(), {}, process_group=3)
     with pytest.raises(TypeError, match="data_group is None or"):
         taiyi_fx.instrument(Small(), {}, data_group="auto")
+
+
+def test_a_cadence_that_one_rank_raises_is_raised_on_all_at_the_next_exchange(answers):
+    assert answers("of_a_raised_cadence") == [[100, 150, 151, 152, 153, 154], []]

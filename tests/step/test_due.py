@@ -52,6 +52,40 @@ def test_a_window_goes_on_at_steps_that_emit_nothing_until_none_will():
     assert found == [[False], [False], [True], [], []]
 
 
+MIXED = {"0": [["InputSndNorm", "adaptive(50, 1)"], ["OutputRMS", "every(50)"]]}
+
+
+def labels(due, steps):
+    return {step: [s.label for s, _ in due.at(step).asked] for step in steps}
+
+
+def test_after_a_raise_adaptive_schedules_are_due_at_each_of_so_many_steps():
+    due = table(MIXED)
+    due.raise_after(73, 3)
+    norm = ["InputSndNorm"]
+    assert labels(due, range(73, 78)) == {73: [], 74: norm, 75: norm, 76: norm, 77: []}
+
+
+def test_a_raise_within_another_extends_it_and_takes_nothing_back():
+    due = table(MIXED)
+    due.raise_after(73, 3)
+    due.raise_after(75, 4)
+    due.raise_after(76, 1)
+    assert due.raised == range(74, 80)
+    due.raise_after(79, 2)
+    assert due.raised == range(74, 82)
+    due.raise_after(90, 2)
+    assert due.raised == range(91, 93)
+
+
+def test_a_raised_cadence_makes_no_combination_that_was_not_there():
+    due = table({"0": [["InputSndNorm", "adaptive(50, 5)"], ["OutputRMS", "adaptive(50, 5)"]]})
+    plain = {due.at(step) for step in range(60)}
+    due.raise_after(60, 20)
+    assert {due.at(step) for step in range(60, 120)} == plain
+    assert len(plain) == 2
+
+
 def test_nothing_is_due_of_nothing():
     work = table({}).at(0)
     assert (work.asked, work.parameters, work.readings) == ((), (), frozenset())

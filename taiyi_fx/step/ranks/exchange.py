@@ -31,12 +31,14 @@ class _Answer(NamedTuple):
         status: "nothing" if, as far as this rank knows, there is nothing to exchange; "new" if it
             has something that has no place in the layout; "failed" if it cannot send anything.
         why: Why not.
+        wished: The number of steps for which it wishes the cadence to be raised.
     """
 
     step: int
     due: str
     status: Status
     why: str = ""
+    wished: int = 0
 
 
 class Exchange:
@@ -102,16 +104,21 @@ class Exchange:
 
     def _met(self, step: int, status: Status, why: str) -> str:
         """What all ranks do next: "nothing", "new" or "ready"."""
-        mine = _Answer(step, self._due, status, why)
-        decision, why = self._ranks.gate.decision(mine, self._decision)
+        cadence = self._ranks.cadence
+        mine = _Answer(step, self._due, status, why, cadence.wished)
+        decision, why, granted = self._ranks.gate.decision(mine, self._decision)
+        cadence.grant(granted)
         if decision == "failed":
             raise NotSent(why)
         return decision
 
-    def _decision(self, answers: list[Any]) -> tuple[str, str]:
+    def _decision(self, answers: list[Any]) -> tuple[str, str, int]:
         every = dict(
             zip(self._ranks.members, (_Answer(*answer) for answer in answers), strict=True)
         )
+        return *self._next(every), max(answer.wished for answer in every.values())
+
+    def _next(self, every: Mapping[int, _Answer]) -> tuple[str, str]:
         steps = _ranks_of({rank: answer.step for rank, answer in every.items()})
         if len(steps) > 1:
             shown = " and ".join(f"step {step} on {ranks}" for step, ranks in steps.items())

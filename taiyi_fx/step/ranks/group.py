@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch import distributed as dist
 
+from taiyi_fx.step.ranks.cadence import Cadence
 from taiyi_fx.step.ranks.gate import Gate, NotJoined
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Ranks:
         place: The index of this rank among them; the first one records.
         bringing: The places that bring rows of their own, where others see the same batch.
         gate: Where they meet before each exchange. Only then do all of them join a collective.
+        cadence: The steps that they wish to read densely, and those that they agreed on.
     """
 
     group: ProcessGroup
@@ -37,6 +39,7 @@ class Ranks:
     place: int
     bringing: frozenset[int]
     gate: Gate
+    cadence: Cadence = field(default_factory=Cadence)
 
     @property
     def is_writer(self) -> bool:

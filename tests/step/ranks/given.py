@@ -11,6 +11,7 @@ import torch
 from torch import distributed as dist
 
 from taiyi_fx.step.ranks.bucket import Key, Layout, Offer, Rows, common_room, room_of
+from taiyi_fx.step.ranks.cadence import Cadence
 from taiyi_fx.step.ranks.gate import Gate
 
 
@@ -26,6 +27,7 @@ class ThreadRanks:
         self.bringing = frozenset(self.members)
         self.is_writer, self.brings_rows = place == 0, True
         self.gate = Gate(store, "gate", self.members, place)
+        self.cadence = Cadence()
         self.collectives: list[str] = []
         self._table, self._barrier = table, barrier
 

@@ -146,3 +146,41 @@ def test_ranks_at_other_steps_exchange_nothing_and_are_told(of_others, why):
     for told, collectives in on_ranks(3, check):
         assert told.startswith(why)
         assert collectives == []
+
+
+def test_the_longest_wish_is_granted_to_all_at_the_next_exchange():
+    def check(ranks):
+        exchange = Exchange(ranks, "due", is_needed=True)
+        ranks.cadence.wish(7 * ranks.place)
+        found = []
+        for step in range(2):
+            exchange.rows(step, offers(torch.ones(2, 3)))
+            found.append((ranks.cadence.wished, ranks.cadence.take()))
+        return found
+
+    assert on_ranks(3, check) == [[(0, 14), (0, 0)]] * 3
+
+
+def test_a_wish_is_granted_where_a_rank_has_nothing_to_send():
+    def check(ranks):
+        exchange = Exchange(ranks, "due", is_needed=True)
+        ranks.cadence.wish(3 * ranks.place)
+        if ranks.place:
+            exchange.fail(0, "it failed")
+        else:
+            with pytest.raises(NotSent):
+                exchange.rows(0, offers(torch.ones(2, 3)))
+        return ranks.cadence.take()
+
+    assert on_ranks(2, check) == [3, 3]
+
+
+def test_where_nothing_is_exchanged_a_wish_goes_on_waiting():
+    def check(ranks):
+        exchange = Exchange(ranks, "due", is_needed=False)
+        exchange.rows(0, {})
+        ranks.cadence.wish(5)
+        exchange.rows(1, {})
+        return ranks.cadence.wished, ranks.cadence.take()
+
+    assert on_ranks(2, check) == [(5, 0)] * 2
