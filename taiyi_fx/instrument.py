@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,9 @@ import torch
 from torch import nn
 
 import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
-from taiyi_fx.config.check import Cfg, check, with_functions
+from taiyi_fx.config.check import check, with_functions
+from taiyi_fx.config.merged import Cfg
+from taiyi_fx.config.subscriptions import Config
 from taiyi_fx.instrumented import Instrumentation, InstrumentedModule, Options, face_of
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 def instrument(  # noqa: PLR0913 - options, which are given by name
     model: nn.Module,
-    cfg: Cfg,
+    cfg: Cfg = None,
     *,
     start_step: int = 0,
     record_eval: bool = False,
@@ -55,7 +57,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
 
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
-        cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns,
+        cfg: Modules to their quantities; the name of a preset, such as ``"transformer"``; or a list
+            of these, which are added up. Without one it is the preset that fits the model, as
+            `presets` lists them. Keys are dotted names, class names, classes, patterns,
             predicates of name and module, or functions whose calls the graph shows, such as
             ``operator.add``; of torch and operator also as texts: ``"torch.nn.Linear"``. Entries
             are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
@@ -146,7 +150,7 @@ def _instrument(
         record_eval=options.record_eval,
         is_rewritten=is_rewritten,
     )
-    findings = {**config.passed_over, **compiled.findings}
+    findings = {**config.passed_over, **_of_named(compiled.findings, config)}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
         what = "probes or edits" if config.edits else "probes"
@@ -161,6 +165,13 @@ def _instrument(
         writers=writers,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
+
+
+def _of_named(findings: Mapping[str, str], config: Config) -> dict[str, str]:
+    """The findings without those of modules that a preset alone asks for."""
+    optional = {s.module for s in config.subscriptions if s.is_optional}
+    named = {s.module for s in config.subscriptions if not s.is_optional}
+    return {name: why for name, why in findings.items() if name not in optional - named}
 
 
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:

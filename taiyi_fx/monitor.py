@@ -432,6 +432,7 @@ class Monitor:
         with torch.no_grad():
             collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
+        self.missing.update(collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:
             self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures
