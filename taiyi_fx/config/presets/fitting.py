@@ -36,8 +36,8 @@ def _is_gan(modules: Modules) -> bool:
 
 
 def _has_adapters(modules: Modules) -> bool:
-    names = (f"{name}.{own}" for name, m in modules.items() for own in m._parameters)
-    return any(map(_ADAPTER.search, modules)) or any(map(_ADAPTER.search, names))
+    parameters = (name for name, _ in modules[""].named_parameters())
+    return any(map(_ADAPTER.search, modules)) or any(map(_ADAPTER.search, parameters))
 
 
 def _has_experts(modules: Modules) -> bool:
