@@ -15,7 +15,13 @@ import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
 from taiyi_fx.config.check import check, with_functions
 from taiyi_fx.config.merged import Cfg
 from taiyi_fx.config.subscriptions import Config
-from taiyi_fx.instrumented import Instrumentation, InstrumentedModule, Options, face_of
+from taiyi_fx.instrumented import (
+    Instrumentation,
+    InstrumentedModule,
+    Options,
+    face_of,
+    monitor_of,
+)
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
@@ -24,6 +30,7 @@ from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.ranks import check_groups
+from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn
 from taiyi_fx.writers.protocol import Writer
 from taiyi_fx.writers.store import Store
@@ -36,6 +43,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     model: nn.Module,
     cfg: Cfg = None,
     *,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
     start_step: int = 0,
     record_eval: bool = False,
     strict: bool = False,
@@ -64,6 +72,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             ``operator.add``; of torch and operator also as texts: ``"torch.nn.Linear"``. Entries
             are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
             quantity on a schedule; and what `edit` returns.
+        optimizer: The optimizer that trains the model, or several, for what is asked of the model
+            as a whole; `Monitor.watch_optimizer` takes it later, and the trainers' callbacks do.
         start_step: The step of the first forward.
         record_eval: Record forwards in evaluation mode too, apart from training.
         strict: Raise errors of quantities during training instead of warning once.
@@ -101,6 +111,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     _check_model(model)
     check_step("start_step", start_step)
     check_groups(process_group, data_group)
+    optimizers = check_optimizers(optimizer)
     if run is not None:
         writers = [Store(run), *writers]
     with _no_collection():
@@ -113,7 +124,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        return _instrument(model, cfg, start_step, options, writers)
+        made = _instrument(model, cfg, start_step, options, writers)
+    monitor_of(made).watch_optimizer(*optimizers)
+    return made
 
 
 @contextmanager

@@ -127,7 +127,7 @@ class _Collected:
             assert isinstance(request, Request)  # presets have no edits
             for name, module in modules.items():
                 with suppress(NotApplicable):
-                    for given in request.quantity.for_each(module, request.options):
+                    for given in _every(request, name, module):
                         self._add_one(name, request, given)
 
     def add(
@@ -180,7 +180,7 @@ class _Collected:
         lacking: dict[str, NotApplicable] = {}
         for name, module in modules.items():
             try:
-                every = request.quantity.for_each(module, request.options)
+                every = _every(request, name, module)
                 holders.extend((name, options) for options in every)
             except NotApplicable as missing:
                 lacking[name] = missing
@@ -215,6 +215,17 @@ class _Collected:
             )
             for asked, schedules in entries
         )
+
+
+def _every(request: Request, name: str, module: nn.Module) -> list[dict[str, Any]]:
+    """The options of each value that a module has.
+
+    Raises:
+        NotApplicable: It has none.
+    """
+    if request.quantity.is_of_whole_model and name:
+        raise NotApplicable("is a part: ask for it of the whole model, under the key ''")
+    return request.quantity.for_each(module, request.options)
 
 
 def _who(modules: Mapping[str, nn.Module], lacking: Mapping[str, NotApplicable]) -> str:

@@ -20,6 +20,7 @@ from taiyi_fx.step.plan import Planner
 from taiyi_fx.step.ranks import Join
 from taiyi_fx.step.statistics import Scale, Statistics
 from taiyi_fx.step.transfer import Column, Transfer
+from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Work, works_of
 
 
@@ -81,6 +82,7 @@ class Collector:
         strict: Raise what goes wrong.
 
     Attributes:
+        whole: The model as a whole: its optimizer, and the losses logged.
         join: Other ranks, whose readings are joined with those of this one.
     """
 
@@ -100,12 +102,14 @@ class Collector:
         self._background = BackgroundWorker(self._costly.run)
         self._planner = Planner(table)
         self._places: dict[DueWork, _Places] = {}
+        self.whole = WholeModel(modules[""])
         self.join: Join | None = None
 
     def clear(self) -> None:
         """Drops the readings kept for quantities that span steps."""
         self._prompt.clear()
         self._costly.clear()
+        self.whole.clear()
 
     def collect(
         self,
@@ -134,7 +138,9 @@ class Collector:
         failures: dict[Series, str] = {}
         quiet: set[Series] = set()
         members = None if self.join is None else self.join.ranks.members
-        statistics = Statistics(self._modules, self._table, scale, members)
+        statistics = Statistics(
+            self._modules, self._table, scale, members, whole=self.whole, step=step
+        )
         columns: list[Column] = []
         try:
             self._table.measure()

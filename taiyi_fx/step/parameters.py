@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import (
-    CALL_PORTS,
+    PARAMETER_PORTS,
     Numbers,
     Pick,
     Reading,
@@ -79,7 +79,7 @@ def parameter_readings(
     """The readings of parameters and buffers, grouped by reduction."""
     found: dict[Any, list[Key]] = {}
     for key in sorted(dict.fromkeys(keys), key=lambda key: key[1].site.port == "parameter_grad"):
-        if key[1].site.port not in CALL_PORTS:
+        if key[1].site.port in PARAMETER_PORTS:
             found.setdefault(key[1].reduction, []).append(key)
     return tuple(
         ParameterReadings(
@@ -160,7 +160,7 @@ class ParameterStatistics:
         name, named = reading.site.pick, tensors_named(module, reading)
         if reading.site.port != "parameter_grad":
             return named
-        gradients = [_dense(p.grad) for p in named if p.grad is not None]
+        gradients = [dense(p.grad) for p in named if p.grad is not None]
         if gradients:
             return gradients
         if all(not p.requires_grad for p in named):
@@ -195,5 +195,6 @@ def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:
     return list(module.parameters()) if name == "all" else [tensor_named(module, name)]
 
 
-def _dense(gradient: Tensor) -> Tensor:
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient that may be sparse, as a tensor of all its elements."""
     return gradient if gradient.layout == torch.strided else gradient.to_dense()
