@@ -85,11 +85,17 @@ def parameter_readings(
         ParameterReadings(
             reduction,
             {key: row for row, key in enumerate(of)},
-            tuple((modules[name]._parameters.get, reading.site.pick) for name, reading in of),
+            tuple((_look_up(modules[name]), reading.site.pick) for name, reading in of),
             sum(reading.site.port != "parameter_grad" for _, reading in of),
         )
         for reduction, of in found.items()
     )
+
+
+def _look_up(module: nn.Module) -> Callable[[Any], Tensor | None]:
+    """Looks up the own parameters of a module; none where they are not in a dictionary."""
+    own = module._parameters
+    return own.get if isinstance(own, dict) else {}.get  # a ScriptModule's are held in C++
 
 
 class ParameterStatistics:

@@ -73,6 +73,7 @@ class MonitorCallback(TrainerCallback):
     ) -> None:
         """Records what is due at the step."""
         assert self.monitor is not None  # training has begun
+        self.monitor.watch_optimizer(optimizer)
         self.monitor.track(state.global_step, getattr(optimizer, "scaler", None))
 
     def on_log(

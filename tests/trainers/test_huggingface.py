@@ -173,3 +173,12 @@ def test_an_evaluation_before_any_training_is_logged_as_ever(tmp_path):
 def test_a_model_that_is_not_instrumented_is_said(tmp_path):
     with pytest.raises(LookupError, match=r"no part of the GPT2LMHeadModel is instrumented"):
         trained(gpt(), tmp_path, rows=4, callbacks=[MonitorCallback()])
+
+
+def test_the_optimizer_is_known(tmp_path):
+    model = taiyi_fx.instrument(gpt(), {"": ["LearningRate", "GradNorm"]})
+    trained(model, tmp_path, rows=8, callbacks=[MonitorCallback()])
+    found = model.monitor.get_output()[""]
+    # The Trainer has two groups, with weight decay and without.
+    assert found["LearningRate.group0"] == found["LearningRate.group1"] == {0: 5e-5, 1: 5e-5}
+    assert found["GradNorm"][1] <= 1.0 + 1e-5  # as it clips before

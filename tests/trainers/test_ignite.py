@@ -155,3 +155,9 @@ def test_a_model_that_is_not_instrumented_is_said():
     MonitorHandler(model, sgd(model)).attach(engine)
     with pytest.raises(LookupError, match=r"no part of the Net is instrumented"):
         engine.run(loader(1))
+
+
+def test_the_optimizer_is_known():
+    model = taiyi_fx.instrument(net(), {"": ["LearningRate"]})
+    run(model, 2, accumulate=1, monitored=True)
+    assert model.monitor.get_output()[""]["LearningRate"] == {0: 0.1, 1: 0.1}

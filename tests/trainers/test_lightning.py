@@ -235,3 +235,9 @@ def test_the_older_package_takes_the_callback_too():
     options = {"accelerator": "cpu", "enable_model_summary": False, **quiet}
     older.Trainer(max_epochs=1, callbacks=callbacks, **options).fit(Older(called), loader(3))
     assert values(called.monitor) == values(looped.monitor)
+
+
+def test_the_optimizer_is_known():
+    model = instrument(net(), {"": ["LearningRate"]})
+    fit(model, batches=2, callbacks=[MonitorCallback()])
+    assert model.monitor.get_output()[""]["LearningRate"] == {0: 0.1, 1: 0.1}

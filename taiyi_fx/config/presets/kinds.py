@@ -24,6 +24,12 @@ def has_weight(name: str, module: nn.Module) -> bool:
     return "weight" in own or _PARAMETRIZATIONS in dict(module.named_children())
 
 
+def trains_weight(name: str, module: nn.Module) -> bool:
+    """True for a module with a weight of its own that is not frozen."""
+    own = dict(module.named_parameters(recurse=False))
+    return "weight" in own and own["weight"].requires_grad
+
+
 def has_other_parameters(name: str, module: nn.Module) -> bool:
     """True for a module with parameters of its own, none of which is its weight."""
     own = {part for part, _ in module.named_parameters(recurse=False)}

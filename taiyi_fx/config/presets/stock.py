@@ -12,6 +12,11 @@ from taiyi_fx.suggestion import suggestion
 
 SCHEDULE = "adaptive(20, 20)"
 
+_WHOLE = Part(
+    "the model itself",
+    kinds.is_model,
+    (["GradNorm", SCHEDULE], ["LearningRate", SCHEDULE], ["LossSpike", SCHEDULE]),
+)
 _VALUES = Part(
     "modules without parts",
     kinds.is_leaf,
@@ -20,19 +25,21 @@ _VALUES = Part(
 _INPUTS = Part(
     "modules with parameters, that take numbers", kinds.takes_numbers, (["InputRMS", SCHEDULE],)
 )
-_WEIGHTS = Part(
-    "modules with a weight",
-    kinds.has_weight,
-    (
-        ["WeightNorm", SCHEDULE],
-        ["WeightGradNorm", SCHEDULE],
-        ["UpdateRatio", SCHEDULE, {"param": "weight", "max_elements": 4096}],
-    ),
+_OF_WEIGHTS = (
+    ["WeightNorm", SCHEDULE],
+    ["WeightGradNorm", SCHEDULE],
+    ["UpdateRatio", SCHEDULE, {"param": "weight", "max_elements": 4096}],
 )
+_WEIGHTS = Part("modules with a weight", kinds.has_weight, _OF_WEIGHTS)
+_TRAINED = Part("modules with a weight that is trained", kinds.trains_weight, _OF_WEIGHTS)
 _PARAMETERS = Part(
     "modules with other parameters",
     kinds.has_other_parameters,
-    (["ParameterNorm", SCHEDULE], ["ParameterGradNorm", SCHEDULE]),
+    (
+        ["ParameterNorm", SCHEDULE],
+        ["ParameterGradNorm", SCHEDULE],
+        ["UpdateRatio", SCHEDULE, {"max_elements": 4096}],
+    ),
 )
 _RECTIFIERS = Part("ReLUs", kinds.is_rectifier, (["DeadNeuronRatio", SCHEDULE],))
 _BATCH_NORMS = Part(
@@ -41,7 +48,8 @@ _BATCH_NORMS = Part(
     (["MeanTID", SCHEDULE], ["VarTID", SCHEDULE]),
 )
 
-_COMMON = (_VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
+_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
+_OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _PARAMETERS)
 
 PRESETS = {
     of.name: of
@@ -50,7 +58,7 @@ PRESETS = {
         Preset("convolutional", "models of convolutions", (*_COMMON, _BATCH_NORMS)),
         Preset("recurrent", "models with LSTM, GRU and the like", _COMMON),
         Preset("experts", "mixtures of experts", _COMMON),
-        Preset("adapters", "large models trained by adapters, such as LoRA", _COMMON),
+        Preset("adapters", "large models trained by adapters, such as LoRA", _OF_ADAPTERS),
         Preset("gan", "a generator and a discriminator", (*_COMMON, _BATCH_NORMS)),
         Preset("mlp", "all other models", (*_COMMON, _BATCH_NORMS)),
     )
