@@ -34,6 +34,8 @@ _GLOBAL_HOOKS = (
 )
 _ENTRIES = ("forward", "_compiled_call_impl")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_HOOKS_OF = operator.itemgetter(*HOOKS)
+_ATTRIBUTES_OF = operator.attrgetter("__dict__")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,8 @@ class BoundGuards:
 
     def __init__(self, guards: Guards, root: nn.Module, part: str) -> None:
         modules = {name: _submodule(root, name) for name in _names_in(guards)}
+        self.modules = list(modules.values())
+        self.attributes = [vars(module) for module in self.modules]
         self.held: list[Row] = []
         self.settings: list[Row] = []
         self.answered: list[Row] = []
@@ -128,20 +132,25 @@ class BoundGuards:
             else:
                 rows = self.settings if _is_setting(guard) else self.answered
                 rows.append((guard.owner, guard.name, value))
+        # Each dictionary of parts, parameters or buffers that is read, and where it is kept.
+        used = {(g.owner, g.space) for g in guards if isinstance(g.owner, str) and g.space}
+        self.owners = [vars(modules[name]) for name, _ in used]
+        self.spaces = [space for _, space in used]
+        self.kept = [vars(modules[name])[space] for name, space in used]
         self.children = [
             (
-                modules[name]._modules,
+                modules[name],
                 [None if n is None else modules[n] for n in kept.values()],
                 [*kept],
             )
             for name, kept in guards.children.items()
         ]
         self.entered = [modules[name] for name in guards.modules]
+        self.entered_attributes = [vars(module) for module in self.entered]
         self.kinds = list(guards.modules.values())
         # If the part's own forward was wrapped, the wrapper called this one.
         self.own = [modules[name] for name in guards.modules if name != part]
-        self.spaces = [vars(module) for module in self.own]
-        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m in self.entered for h in HOOKS)]
+        self.own_attributes = [vars(module) for module in self.own]
         self.asked = list(guards.asked.items())
 
     def hold(self) -> bool:
@@ -159,26 +168,35 @@ class BoundGuards:
             if found is not value and not _agrees(found, value):
                 return False
         return _answer(self.settings) and all(
-            list(kept.values()) == expected for kept, expected, _ in self.children
+            list(module._modules.values()) == expected for module, expected, _ in self.children
         )
 
     def runs_the_same(self) -> bool:
         """True if there are no hooks, and classes and functions are what was captured."""
         # A model has hundreds of modules, and this is checked at each forward that is read: so only
         # builtins look at each.
-        if any(self.hooks):
+        if not self._are_bound() or any(_GLOBAL_HOOKS):
+            return False
+        if any(map(any, map(_HOOKS_OF, self.entered_attributes))):
             return False
         if not all(map(operator.is_, map(type, self.entered), self.kinds)):
             return False
-        if any(list(kept) != keys for kept, _, keys in self.children):
+        if any(list(module._modules) != keys for module, _, keys in self.children):
             return False
         if self._have_entries() and not all(map(_runs_its_class, self.own)):
             return False
         return _answer(self.answered)
 
+    def _are_bound(self) -> bool:
+        """True if the dictionaries that were bound are those that the modules have now."""
+        if not all(map(operator.is_, map(_ATTRIBUTES_OF, self.modules), self.attributes)):
+            return False
+        return all(map(operator.is_, map(dict.get, self.owners, self.spaces), self.kept))
+
     def _have_entries(self) -> bool:
         """True if any module has an entry that could stand in for its class's forward."""
-        return any(any(map(operator.contains, self.spaces, repeat(name))) for name in _ENTRIES)
+        held = self.own_attributes
+        return any(any(map(operator.contains, held, repeat(name))) for name in _ENTRIES)
 
 
 def _answer(rows: list[Row]) -> bool:
@@ -206,7 +224,7 @@ def same(found: Any, expected: Any) -> bool:
     if isinstance(found, (tuple, list)):
         return len(found) == len(expected) and all(map(same, found, expected))
     if isinstance(found, dict):
-        return list(found) == list(expected) and all(map(same, found.values(), expected.values()))
+        return same([*found], [*expected]) and same([*found.values()], [*expected.values()])
     if isinstance(found, complex):
         return same(found.real, expected.real) and same(found.imag, expected.imag)
     if isinstance(found, float):

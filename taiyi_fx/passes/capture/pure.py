@@ -50,17 +50,18 @@ def computed(function: Callable[..., Any], *values: Value) -> Known:
     return Known(function(*given))
 
 
-def is_instance(value: Value, kinds: Value) -> bool:
-    """True if a value is of one of some classes."""
+def is_instance(recorder: Recorder, value: Value, kinds: Value) -> bool:
+    """True if a value is of one of some classes; of a module, under a guard on its class."""
     found = known(kinds, "asks for")
     every = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(kind, type) and _is_plain_class(kind) for kind in every):
         raise Refused("tests a type that has its own `__instancecheck__`")
     if isinstance(value, Flow):
         raise Refused("tests the type of a value")
-    if isinstance(value, Known):
-        return isinstance(value.value, found)
-    return isinstance(value, found)
+    held = value.value if isinstance(value, Known) else value
+    if isinstance(held, nn.Module):
+        recorder.guards.modules[recorder.name_of(held)] = type(held)
+    return isinstance(held, found)
 
 
 def _is_plain_class(kind: type) -> bool:
@@ -128,7 +129,7 @@ RULES: dict[int, Rule] = {
         sum: _sum,
         any: _any,
         bool: lambda r, v: Known(truth(r, v)),
-        isinstance: lambda r, v, kinds: Known(is_instance(v, kinds)),
+        isinstance: lambda r, v, kinds: Known(is_instance(r, v, kinds)),
         hasattr: _has,
         getattr: _get,
     }.items()
