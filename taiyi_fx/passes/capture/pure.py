@@ -9,7 +9,8 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.passes.capture.containers import Lazy, items, length
-from taiyi_fx.passes.capture.lookup import attribute
+from taiyi_fx.passes.capture.guards import MISSING
+from taiyi_fx.passes.capture.lookup import attribute, of_class
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.torch_calls import MATH, by_identity
 from taiyi_fx.passes.capture.values import (
@@ -77,7 +78,7 @@ def _has(recorder: Recorder, owner: Value, name: Value) -> Value:
     word = known_simple(name, "reads an attribute by the name")
     module, kind = owner.value, type(owner.value)
     spaces = [vars(module), *(vars(module)[s] for s in ("_parameters", "_buffers", "_modules"))]
-    if not hasattr(kind, word) and not any(word in space for space in spaces):
+    if of_class(kind, word, word) is MISSING and not any(word in space for space in spaces):
         raise Refused(f"tests for an attribute that does not exist, {word!r}")
     attribute(recorder, owner, word, f"hasattr(..., {word!r})")
     return Known(True)
