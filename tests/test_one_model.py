@@ -319,6 +319,59 @@ def test_a_copy_of_one_that_keeps_its_edits_in_place_is_a_graph_again(copied):
     assert torch.equal(made.eval()(torch.ones(3, 4)), probed.eval()(torch.ones(3, 4)))
 
 
+class Copies(nn.Module):
+    """Copies a part when it is first called, as momentum encoders do, or in threads for devices."""
+
+    def __init__(self, copied, in_thread):
+        super().__init__()
+        torch.manual_seed(0)
+        self.part, self.copied, self.made = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), copied, []
+        self.in_thread = in_thread
+
+    def forward(self, x):
+        self.made = self.made or [self.copied(self.part)]
+        self.made[0].shift = 3.0
+        results = []
+        call = lambda: results.append(self.made[0](x))  # noqa: E731
+        if self.in_thread:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        else:
+            call()
+        return self.part(x) + results[0]
+
+
+class Shifted(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+def shallow(part):
+    made = copy.copy(part)
+    made.__class__ = Shifted
+    return made
+
+
+@pytest.mark.parametrize(
+    ("copied", "in_thread"), [(copy.deepcopy, False), (copy.deepcopy, True), (shallow, True)]
+)
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_copy_that_a_forward_makes_is_a_copy_of_the_models(copied, in_thread, steps):
+    plain, model = (Copies(copied, in_thread) for _ in range(2))
+    probed, x = (
+        taiyi_fx.instrument(model, {"": ["OutputRMS"], "part": ["OutputRMS"]}),
+        torch.randn(3, 4),
+    )
+    for _ in range(steps):
+        assert torch.equal(probed(x), plain(x))
+    if copied is copy.deepcopy:
+        assert "forward" not in vars(model.made[0])
+    for each in (plain, model):
+        each.made[0].__class__ = Shifted
+    assert torch.equal(model.made[0](x), plain.made[0](x))
+
+
 def test_replicas_of_an_instrumented_object_are_refused_with_the_reason():
     with pytest.raises(RuntimeError, match="use DistributedDataParallel"):
         taiyi_fx.instrument(built(Net), CFG)._replicate_for_data_parallel()

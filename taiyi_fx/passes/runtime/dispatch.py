@@ -63,7 +63,9 @@ class Dispatcher(ForwardOverride):
         run, board = self.run, self.board
         mode = run.mode_here() if run.is_here else None
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
-            return self.original_forward()(*args, **kwargs)
+            is_plain = run.is_here or torch.compiler.is_compiling()
+            forward = self.original_forward() if is_plain else self.forward_of_caller()
+            return forward(*args, **kwargs)
         if mode is None or board.is_open or not torch.compiler.is_compiling():
             return self._read(mode, args, kwargs)
         board.is_open = True
