@@ -287,6 +287,26 @@ def test_a_copy_of_the_model_or_a_part_carries_no_probes(kind, copied, what):
         probed.monitor.track(1)
 
 
+def test_a_forward_may_close_the_monitor():
+    class Closes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.then = nn.Linear(4, 4), [None]
+
+        def forward(self, x):
+            y = self.head(x)
+            self.then[0]()
+            return self.head(y)
+
+    model, x = Closes(), torch.randn(3, 4)
+    probed = taiyi_fx.instrument(model, CFG)
+    model.then[0] = probed.monitor.close
+    with pytest.warns(taiyi_fx.MonitorWarning, match="track was never called"):
+        y = probed(x)
+    assert torch.equal(y, model.head(model.head(x)))
+    assert not any("forward" in vars(part) for part in model.modules())
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
 def test_copies_carry_none_where_compiled_code_keeps_them_in_place(copied):
     model = built(Branching)
@@ -536,6 +556,17 @@ def test_a_part_of_the_models_own_wins(name):
     assert getattr(probed, name) is probed.ask() is probed._instrumentation.model._modules[name]
     assert_alike(plain, probed, lambda model: None)
     assert_reached(probed)
+
+
+def test_a_name_that_the_model_answers_wins():
+    class Answers(Net):
+        def __getattr__(self, name):
+            return "mine" if name in ("monitor", "graph") else super().__getattr__(name)
+
+    probed = taiyi_fx.instrument(Answers(), CFG)
+    assert (probed.monitor, probed.graph) == ("mine", "mine")
+    assert taiyi_fx.monitor_of(probed) is not probed.monitor
+    assert probed.capture is taiyi_fx.capture_of(probed)
 
 
 def test_a_name_of_ours_that_the_model_takes_later_is_the_models():
