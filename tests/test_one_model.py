@@ -232,6 +232,27 @@ def test_each_of_several_over_shared_parts_reads_its_own_forwards(order):
     assert entries(critic) == before
 
 
+def test_one_that_runs_within_anothers_forward_is_read_by_both():
+    critic, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(3, 4)
+
+    class Holds(nn.Module):
+        def __init__(self, instrumented):
+            super().__init__()
+            self.critic, self.instrumented = critic, [instrumented]
+
+        def forward(self, x):
+            return self.critic(x) + self.instrumented[0](x)
+
+    inner = taiyi_fx.instrument(critic, {"0": ["OutputRMS"]})
+    outer = taiyi_fx.instrument(Holds(inner), {"critic.0": ["OutputRMS"]})
+    for number in range(2):
+        outer(x).sum().backward()
+        outer.monitor.track(number)
+        inner.monitor.track(number)
+        assert read(outer, number) == {"critic.0", "critic.0@1"}
+        assert read(inner, number) == {"0"}
+
+
 @BOTH
 @pytest.mark.parametrize("ends", ["closed", "gone"])
 def test_all_is_as_before_when_it_ends(kind, ends):

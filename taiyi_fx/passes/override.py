@@ -46,6 +46,10 @@ class ForwardOverride:
             return functools.partial(type(self.module).forward, self.module)
         return forward_of_class(self.module)
 
+    def is_read_by_another(self, reader: Any) -> bool:
+        """True if it reads, at this moment, for another instrumented object over the module."""
+        return False
+
     def forward_of_caller(self) -> Callable[..., Any]:
         """The same where another thread, or a later call, may be one of a shallow copy.
 

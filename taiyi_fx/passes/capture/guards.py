@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.capture.values import SIMPLE
-from taiyi_fx.passes.override import entry_of
+from taiyi_fx.passes.override import ForwardOverride
 
 MISSING: Any = object()
 """The value of a guard on a name that does not exist."""
@@ -87,9 +87,9 @@ class Guards:
         key = (owner if isinstance(owner, str) else id(owner), name, space)
         self._guards.setdefault(key, Guard(owner, name, value, space))
 
-    def bind(self, root: nn.Module, part: str) -> BoundGuards:
+    def bind(self, root: nn.Module, part: str, reader: Any = None) -> BoundGuards:
         """The guards of a graph that stands in for a part of a model, or of its copy."""
-        return BoundGuards(self, root, part)
+        return BoundGuards(self, root, part, reader)
 
 
 # Guards are checked at every forward that is read, so they are bound once to the dictionaries and
@@ -111,9 +111,12 @@ class BoundGuards:
         guards: The guards.
         root: The model.
         part: The name of the part whose forward the graph stands in for.
+        reader: The state of the forwards that the graph is read in; where others read the same
+            parts meanwhile, it cannot run.
     """
 
-    def __init__(self, guards: Guards, root: nn.Module, part: str) -> None:
+    def __init__(self, guards: Guards, root: nn.Module, part: str, reader: Any = None) -> None:
+        self.reader = reader
         modules = {name: _submodule(root, name) for name in _names_in(guards)}
         self.modules = list(modules.values())
         self.attributes = [vars(module) for module in self.modules]
@@ -183,9 +186,19 @@ class BoundGuards:
             return False
         if any(list(module._modules) != keys for module, _, keys in self.children):
             return False
-        if self._have_entries() and not all(map(_runs_its_class, self.own)):
+        if self._have_entries() and not all(map(self._runs_its_class, self.own)):
             return False
         return _answer(self.answered)
+
+    def _runs_its_class(self, module: nn.Module) -> bool:
+        """True if a module runs its class's forward, or overrides that this graph stands for."""
+        own = vars(module)
+        found = own.get("forward")
+        while isinstance(found, ForwardOverride):
+            if found.is_read_by_another(self.reader):
+                return False
+            found = found.below
+        return found is None and own.get("_compiled_call_impl") is None
 
     def _are_bound(self) -> bool:
         """True if the dictionaries that were bound are those that the modules have now."""
@@ -206,13 +219,6 @@ def _answer(rows: list[Row]) -> bool:
         if found is not value and not _agrees(found, value):
             return False
     return True
-
-
-def _runs_its_class(module: nn.Module) -> bool:
-    """True if a module runs its class's forward, or one of our overrides."""
-    own = module.__dict__
-    has_entry = "forward" in own and entry_of(module) is not None
-    return not has_entry and own.get("_compiled_call_impl") is None
 
 
 def same(found: Any, expected: Any) -> bool:

@@ -54,6 +54,10 @@ class Dispatcher(ForwardOverride):
             return forward
         return functions.around(forward, run.mode_here() if run.is_here else None)
 
+    def is_read_by_another(self, reader: Run) -> bool:
+        """True if a forward of another instrumented object runs, and this one is part of it."""
+        return self.run is not reader and self.run.is_here
+
     @property
     def changes_values(self) -> bool:
         """True if it has to run even if nothing is read."""

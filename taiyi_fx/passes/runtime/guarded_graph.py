@@ -55,7 +55,7 @@ class GuardedGraph(ProbedGraph):
         counted = {name: (calls[name], count) for name, count in made if name in calls}
         super().__init__(captured.graph, part, forwards, table, run, counted)
         self._forward = in_class(type(part), "forward")
-        self.guards = captured.guards.bind(root, captured.part)
+        self.guards = captured.guards.bind(root, captured.part, run)
         modes = (
             g.value for g in captured.guards if g.name == "training" and isinstance(g.value, bool)
         )
