@@ -203,7 +203,12 @@ def _check_model(model: Any) -> None:
             raise TypeError(
                 f"{what} is instrumented already: give instrument the model that it came from"
             )
-    wrappers = (nn.DataParallel, nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
+    wrappers = (nn.parallel.DistributedDataParallel, torch.jit.ScriptModule)
+    if isinstance(model, nn.DataParallel):
+        raise TypeError(
+            "DataParallel runs copies of the model in threads, which cannot be read: use "
+            "DistributedDataParallel(instrument(model, cfg)), one process for each device"
+        )
     if isinstance(model, wrappers) or _is_compiled(model):
         kind = type(model).__name__
         raise TypeError(

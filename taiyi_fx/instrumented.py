@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import types
@@ -90,6 +91,10 @@ class _Ours:
         for kept in ("_modules", "_parameters", "_buffers"):  # torch looks here last
             if self._name in vars(face).get(kept, {}):
                 return vars(face)[kept][self._name]
+        answer = type(type(face)._instrumentation.model).__getattr__
+        if answer is not nn.Module.__getattr__:  # the model answers names of its own
+            with contextlib.suppress(AttributeError):
+                return answer(face, self._name)
         return self._get(face)
 
 

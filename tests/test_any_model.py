@@ -432,7 +432,7 @@ def test_wrapped_models_are_refused_with_what_to_do():
         assert ("head", "OutputGradSndNorm") in read(probed)
     finally:
         torch.distributed.destroy_process_group()
-    with pytest.raises(TypeError, match="before it is wrapped"):
+    with pytest.raises(TypeError, match="use DistributedDataParallel"):
         taiyi_fx.instrument(nn.DataParallel(Net()), CFG)
     with pytest.raises(TypeError, match="before it is wrapped"):
         taiyi_fx.instrument(hard_models.quietly(torch.jit.script, Net().head), CFG)

@@ -854,6 +854,16 @@ def test_a_method_that_is_replaced_in_the_class_is_compiled_anew(monkeypatch):
     assert model(x).allclose(2 * before)
 
 
+def test_parts_that_are_others_all_at_once_are_compiled_anew():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    compiled = torch.compile(taiyi_fx.instrument(model, {"0": ["OutputRMS"]}), backend="eager")
+    x = torch.randn(3, 4)
+    assert torch.equal(compiled(x), model(x))
+    model._modules = dict(zip("012", (model[2], nn.ReLU(), model[0]), strict=True))
+    assert torch.equal(compiled(x), model(x))
+
+
 def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
     cfg = {"0": ["InputCovMaxEig", "OutputGradCovMaxEig"]}

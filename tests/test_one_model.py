@@ -232,6 +232,27 @@ def test_each_of_several_over_shared_parts_reads_its_own_forwards(order):
     assert entries(critic) == before
 
 
+def test_one_that_runs_within_anothers_forward_is_read_by_both():
+    critic, x = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), torch.randn(3, 4)
+
+    class Holds(nn.Module):
+        def __init__(self, instrumented):
+            super().__init__()
+            self.critic, self.instrumented = critic, [instrumented]
+
+        def forward(self, x):
+            return self.critic(x) + self.instrumented[0](x)
+
+    inner = taiyi_fx.instrument(critic, {"0": ["OutputRMS"]})
+    outer = taiyi_fx.instrument(Holds(inner), {"critic.0": ["OutputRMS"]})
+    for number in range(2):
+        outer(x).sum().backward()
+        outer.monitor.track(number)
+        inner.monitor.track(number)
+        assert read(outer, number) == {"critic.0", "critic.0@1"}
+        assert read(inner, number) == {"0"}
+
+
 @BOTH
 @pytest.mark.parametrize("ends", ["closed", "gone"])
 def test_all_is_as_before_when_it_ends(kind, ends):
@@ -287,6 +308,26 @@ def test_a_copy_of_the_model_or_a_part_carries_no_probes(kind, copied, what):
         probed.monitor.track(1)
 
 
+def test_a_forward_may_close_the_monitor():
+    class Closes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.then = nn.Linear(4, 4), [None]
+
+        def forward(self, x):
+            y = self.head(x)
+            self.then[0]()
+            return self.head(y)
+
+    model, x = Closes(), torch.randn(3, 4)
+    probed = taiyi_fx.instrument(model, CFG)
+    model.then[0] = probed.monitor.close
+    with pytest.warns(taiyi_fx.MonitorWarning, match="track was never called"):
+        y = probed(x)
+    assert torch.equal(y, model.head(model.head(x)))
+    assert not any("forward" in vars(part) for part in model.modules())
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
 def test_copies_carry_none_where_compiled_code_keeps_them_in_place(copied):
     model = built(Branching)
@@ -317,6 +358,59 @@ def test_a_copy_of_one_that_keeps_its_edits_in_place_is_a_graph_again(copied):
     assert made.capture.is_whole
     assert "forward" not in vars(made.head)
     assert torch.equal(made.eval()(torch.ones(3, 4)), probed.eval()(torch.ones(3, 4)))
+
+
+class Copies(nn.Module):
+    """Copies a part when it is first called, as momentum encoders do, or in threads for devices."""
+
+    def __init__(self, copied, in_thread):
+        super().__init__()
+        torch.manual_seed(0)
+        self.part, self.copied, self.made = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), copied, []
+        self.in_thread = in_thread
+
+    def forward(self, x):
+        self.made = self.made or [self.copied(self.part)]
+        self.made[0].shift = 3.0
+        results = []
+        call = lambda: results.append(self.made[0](x))  # noqa: E731
+        if self.in_thread:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join()
+        else:
+            call()
+        return self.part(x) + results[0]
+
+
+class Shifted(nn.Sequential):
+    def forward(self, x):
+        return super().forward(x) + self.shift
+
+
+def shallow(part):
+    made = copy.copy(part)
+    made.__class__ = Shifted
+    return made
+
+
+@pytest.mark.parametrize(
+    ("copied", "in_thread"), [(copy.deepcopy, False), (copy.deepcopy, True), (shallow, True)]
+)
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_copy_that_a_forward_makes_is_a_copy_of_the_models(copied, in_thread, steps):
+    plain, model = (Copies(copied, in_thread) for _ in range(2))
+    probed, x = (
+        taiyi_fx.instrument(model, {"": ["OutputRMS"], "part": ["OutputRMS"]}),
+        torch.randn(3, 4),
+    )
+    for _ in range(steps):
+        assert torch.equal(probed(x), plain(x))
+    if copied is copy.deepcopy:
+        assert "forward" not in vars(model.made[0])
+    for each in (plain, model):
+        each.made[0].__class__ = Shifted
+    assert torch.equal(model.made[0](x), plain.made[0](x))
 
 
 def test_replicas_of_an_instrumented_object_are_refused_with_the_reason():
@@ -483,6 +577,17 @@ def test_a_part_of_the_models_own_wins(name):
     assert getattr(probed, name) is probed.ask() is probed._instrumentation.model._modules[name]
     assert_alike(plain, probed, lambda model: None)
     assert_reached(probed)
+
+
+def test_a_name_that_the_model_answers_wins():
+    class Answers(Net):
+        def __getattr__(self, name):
+            return "mine" if name in ("monitor", "graph") else super().__getattr__(name)
+
+    probed = taiyi_fx.instrument(Answers(), CFG)
+    assert (probed.monitor, probed.graph) == ("mine", "mine")
+    assert taiyi_fx.monitor_of(probed) is not probed.monitor
+    assert probed.capture is taiyi_fx.capture_of(probed)
 
 
 def test_a_name_of_ours_that_the_model_takes_later_is_the_models():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
+import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -29,6 +31,7 @@ class ForwardOverride:
         self.module = module
         self.below: Callable[..., Any] | None = None
         self._around: Callable[..., Any] | None = None
+        self._copies: weakref.WeakSet[nn.Module] | None = None
         self._kind = type(self)
         self._kinds: dict[str, type[ForwardOverride]] = {}
 
@@ -42,6 +45,25 @@ class ForwardOverride:
         if torch.compiler.is_compiling():  # which cannot look into what classes hold
             return functools.partial(type(self.module).forward, self.module)
         return forward_of_class(self.module)
+
+    def is_read_by_another(self, reader: Any) -> bool:
+        """True if it reads, at this moment, for another instrumented object over the module."""
+        return False
+
+    def forward_of_caller(self) -> Callable[..., Any]:
+        """The same where another thread, or a later call, may be one of a shallow copy.
+
+        Such copies, as `torch.nn.DataParallel` makes of a part for each device, have this entry.
+        """
+        frame, caller = sys._getframe(1), None
+        while frame is not None and isinstance(frame.f_locals.get("self"), ForwardOverride):
+            frame = frame.f_back
+        if frame is not None and self.below is None:
+            caller = frame.f_locals.get("self")
+        if not isinstance(caller, nn.Module) or caller is self.module:
+            return self.original_forward()
+        is_copy = isinstance(vars(caller).get("forward"), ForwardOverride)
+        return forward_of_class(caller) if is_copy else self.original_forward()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The forward."""
@@ -70,6 +92,10 @@ class ForwardOverride:
             attributes["forward"] = self.below
         if self._around is None:
             self.below = None
+        if self._copies is not None:
+            for copied in self._copies:
+                _drop_copy(copied)
+            self._copies = None
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -91,7 +117,10 @@ class ForwardOverride:
     def __deepcopy__(self, memo: dict[int, Any]) -> Callable[..., Any]:
         if self.below is not None:
             return copy.deepcopy(self.below, memo)
-        return forward_of_class(copy.deepcopy(self.module, memo))
+        copied = copy.deepcopy(self.module, memo)
+        self._copies = self._copies or weakref.WeakSet()
+        self._copies.add(copied)
+        return forward_of_class(copied)
 
     def __reduce__(self) -> Any:  # pickle's own untyped protocol
         return getattr, (self.module, "forward")
@@ -115,9 +144,13 @@ def entry_of(module: nn.Module) -> Callable[..., Any] | None:
 def drop_copies(model: nn.Module) -> None:
     """Deletes, in a copied model, the entries ``forward`` that copied overrides left."""
     for module in model.modules():
-        found = vars(module).get("forward")
-        if isinstance(found, MethodType) and found == forward_of_class(module):
-            del vars(module)["forward"]
+        _drop_copy(module)
+
+
+def _drop_copy(module: nn.Module) -> None:
+    found = vars(module).get("forward")
+    if isinstance(found, MethodType) and found == forward_of_class(module):
+        del vars(module)["forward"]
 
 
 def with_own_code(forward: Any, kind: type[nn.Module]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import copy
 import functools
 import random
 import types
@@ -55,6 +57,7 @@ class Side:
 
     def _names(self) -> dict[str, Any]:
         tools = {"torch": torch, "nn": nn, "F": F, "np": np, "random": random, "types": types}
+        tools |= {"collections": collections, "copy": copy}
         ours = {"functools": functools, "scaled": scaled, "subclass": subclass}
         return {"model": self.model, "G": self.module, **tools, **ours}
 

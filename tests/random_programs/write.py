@@ -34,6 +34,11 @@ EVERYWHERE = (
     "SELF.requires_grad_(True)",
     "SELF.register_forward_hook(lambda m, a, o: None)",
     "SELF.register_forward_pre_hook(lambda m, a: (a[0] * 2, *a[1:]))",
+    "SELF._forward_hooks = collections.OrderedDict()\n"
+    "SELF.register_forward_hook(lambda m, a, o: o * 2 if isinstance(o, torch.Tensor) else None)",
+    "vars(SELF).update({k: type(v)(v) for k, v in vars(SELF).items() if isinstance(v, dict)})",
+    "SELF._modules = dict(reversed(SELF._modules.items()))",
+    "SELF._parameters = copy.deepcopy(SELF._parameters)",
     "SELF.__class__ = subclass(SELF)",
     "G.CLS.forward = scaled(G.CLS.forward)",
     "SELF.forward = scaled(SELF.forward)",

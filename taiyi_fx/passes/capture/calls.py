@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections import namedtuple
 from typing import Any, cast
 
 import torch
@@ -20,6 +21,7 @@ from taiyi_fx.passes.capture.torch_calls import (
 )
 from taiyi_fx.passes.capture.values import FIXED, Flow, Known, Method, Refused, Value, flows, known
 
+_MADE = namedtuple("_Any", "x").__new__.__code__.co_filename  # of no file
 _LOG_USE = torch._C._log_api_usage_once  # counts a use by a name, wherever it is called
 
 
@@ -77,11 +79,12 @@ def _why_not(called: Any) -> str:
 
 
 def _is_named_tuple(called: Any) -> bool:
-    return (
-        isinstance(called, type)
-        and called.__mro__[1:] == (tuple, object)
-        and hasattr(called, "_fields")
-    )
+    """True for a class that `collections.namedtuple` made, or `typing.NamedTuple`."""
+    if not isinstance(called, type) or called.__mro__[1:] != (tuple, object):
+        return False
+    new = vars(called).get("__new__")
+    code = getattr(getattr(new, "__func__", new), "__code__", None)
+    return code is not None and code.co_filename == _MADE
 
 
 def _call_method(recorder: Recorder, method: Method, args: Any, kwargs: Any) -> Value:

@@ -27,7 +27,7 @@ from torch import nn
 from taiyi_fx.passes.capture.calls import call
 from taiyi_fx.passes.capture.containers import Lazy, item, items
 from taiyi_fx.passes.capture.frame import Frame
-from taiyi_fx.passes.capture.lookup import attribute, in_class, variable
+from taiyi_fx.passes.capture.lookup import attribute, of_class, variable
 from taiyi_fx.passes.capture.operators import BINARY, COMPARISON, UNARY
 from taiyi_fx.passes.capture.pure import binary, computed, truth
 from taiyi_fx.passes.capture.unpacking import bind
@@ -276,7 +276,7 @@ def _parents(frame: Frame, node: ast.Attribute) -> Value:
 def _behind(frame: Frame, owner: nn.Module, home: type, name: str) -> Value:
     order, guards = type(owner).__mro__, frame.recorder.guards
     for kind in order[order.index(home) + 1 :]:
-        guards.require(kind, name, getattr(kind, name, None) or in_class(kind, name))
+        guards.require(kind, name, of_class(kind, name, f"super().{name}"))
         if name in vars(kind):
             function = vars(kind)[name]
             if isinstance(function, FunctionType):

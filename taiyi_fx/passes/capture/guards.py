@@ -19,7 +19,7 @@ from torch import nn
 from torch.nn.modules import module as torch_module
 
 from taiyi_fx.passes.capture.values import SIMPLE
-from taiyi_fx.passes.override import entry_of
+from taiyi_fx.passes.override import ForwardOverride
 
 MISSING: Any = object()
 """The value of a guard on a name that does not exist."""
@@ -34,6 +34,8 @@ _GLOBAL_HOOKS = (
 )
 _ENTRIES = ("forward", "_compiled_call_impl")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_HOOKS_OF = operator.itemgetter(*HOOKS)
+_ATTRIBUTES_OF = operator.attrgetter("__dict__")
 
 
 @dataclass(frozen=True)
@@ -85,9 +87,9 @@ class Guards:
         key = (owner if isinstance(owner, str) else id(owner), name, space)
         self._guards.setdefault(key, Guard(owner, name, value, space))
 
-    def bind(self, root: nn.Module, part: str) -> BoundGuards:
+    def bind(self, root: nn.Module, part: str, reader: Any = None) -> BoundGuards:
         """The guards of a graph that stands in for a part of a model, or of its copy."""
-        return BoundGuards(self, root, part)
+        return BoundGuards(self, root, part, reader)
 
 
 # Guards are checked at every forward that is read, so they are bound once to the dictionaries and
@@ -109,10 +111,15 @@ class BoundGuards:
         guards: The guards.
         root: The model.
         part: The name of the part whose forward the graph stands in for.
+        reader: The state of the forwards that the graph is read in; where others read the same
+            parts meanwhile, it cannot run.
     """
 
-    def __init__(self, guards: Guards, root: nn.Module, part: str) -> None:
+    def __init__(self, guards: Guards, root: nn.Module, part: str, reader: Any = None) -> None:
+        self.reader = reader
         modules = {name: _submodule(root, name) for name in _names_in(guards)}
+        self.modules = list(modules.values())
+        self.attributes = [vars(module) for module in self.modules]
         self.held: list[Row] = []
         self.settings: list[Row] = []
         self.answered: list[Row] = []
@@ -128,20 +135,25 @@ class BoundGuards:
             else:
                 rows = self.settings if _is_setting(guard) else self.answered
                 rows.append((guard.owner, guard.name, value))
+        # Each dictionary of parts, parameters or buffers that is read, and where it is kept.
+        used = {(g.owner, g.space) for g in guards if isinstance(g.owner, str) and g.space}
+        self.owners = [vars(modules[name]) for name, _ in used]
+        self.spaces = [space for _, space in used]
+        self.kept = [vars(modules[name])[space] for name, space in used]
         self.children = [
             (
-                modules[name]._modules,
+                modules[name],
                 [None if n is None else modules[n] for n in kept.values()],
                 [*kept],
             )
             for name, kept in guards.children.items()
         ]
         self.entered = [modules[name] for name in guards.modules]
+        self.entered_attributes = [vars(module) for module in self.entered]
         self.kinds = list(guards.modules.values())
         # If the part's own forward was wrapped, the wrapper called this one.
         self.own = [modules[name] for name in guards.modules if name != part]
-        self.spaces = [vars(module) for module in self.own]
-        self.hooks = [*_GLOBAL_HOOKS, *(vars(m)[h] for m in self.entered for h in HOOKS)]
+        self.own_attributes = [vars(module) for module in self.own]
         self.asked = list(guards.asked.items())
 
     def hold(self) -> bool:
@@ -159,26 +171,45 @@ class BoundGuards:
             if found is not value and not _agrees(found, value):
                 return False
         return _answer(self.settings) and all(
-            list(kept.values()) == expected for kept, expected, _ in self.children
+            list(module._modules.values()) == expected for module, expected, _ in self.children
         )
 
     def runs_the_same(self) -> bool:
         """True if there are no hooks, and classes and functions are what was captured."""
         # A model has hundreds of modules, and this is checked at each forward that is read: so only
         # builtins look at each.
-        if any(self.hooks):
+        if not self._are_bound() or any(_GLOBAL_HOOKS):
+            return False
+        if any(map(any, map(_HOOKS_OF, self.entered_attributes))):
             return False
         if not all(map(operator.is_, map(type, self.entered), self.kinds)):
             return False
-        if any(list(kept) != keys for kept, _, keys in self.children):
+        if any(list(module._modules) != keys for module, _, keys in self.children):
             return False
-        if self._have_entries() and not all(map(_runs_its_class, self.own)):
+        if self._have_entries() and not all(map(self._runs_its_class, self.own)):
             return False
         return _answer(self.answered)
 
+    def _runs_its_class(self, module: nn.Module) -> bool:
+        """True if a module runs its class's forward, or overrides that this graph stands for."""
+        own = vars(module)
+        found = own.get("forward")
+        while isinstance(found, ForwardOverride):
+            if found.is_read_by_another(self.reader):
+                return False
+            found = found.below
+        return found is None and own.get("_compiled_call_impl") is None
+
+    def _are_bound(self) -> bool:
+        """True if the dictionaries that were bound are those that the modules have now."""
+        if not all(map(operator.is_, map(_ATTRIBUTES_OF, self.modules), self.attributes)):
+            return False
+        return all(map(operator.is_, map(dict.get, self.owners, self.spaces), self.kept))
+
     def _have_entries(self) -> bool:
         """True if any module has an entry that could stand in for its class's forward."""
-        return any(any(map(operator.contains, self.spaces, repeat(name))) for name in _ENTRIES)
+        held = self.own_attributes
+        return any(any(map(operator.contains, held, repeat(name))) for name in _ENTRIES)
 
 
 def _answer(rows: list[Row]) -> bool:
@@ -190,13 +221,6 @@ def _answer(rows: list[Row]) -> bool:
     return True
 
 
-def _runs_its_class(module: nn.Module) -> bool:
-    """True if a module runs its class's forward, or one of our overrides."""
-    own = module.__dict__
-    has_entry = "forward" in own and entry_of(module) is not None
-    return not has_entry and own.get("_compiled_call_impl") is None
-
-
 def same(found: Any, expected: Any) -> bool:
     """True if two plain values are the same to the bit: 0.0 is not -0.0, and True is not 1."""
     if type(found) is not type(expected):
@@ -206,7 +230,7 @@ def same(found: Any, expected: Any) -> bool:
     if isinstance(found, (tuple, list)):
         return len(found) == len(expected) and all(map(same, found, expected))
     if isinstance(found, dict):
-        return list(found) == list(expected) and all(map(same, found.values(), expected.values()))
+        return same([*found], [*expected]) and same([*found.values()], [*expected.values()])
     if isinstance(found, complex):
         return same(found.real, expected.real) and same(found.imag, expected.imag)
     if isinstance(found, float):

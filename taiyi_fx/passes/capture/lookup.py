@@ -153,27 +153,45 @@ def in_class(kind: type, name: str) -> Any:
     return MISSING
 
 
-def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
-    value = in_class(kind, name)
-    if value is MISSING or type(kind).__getattribute__ is not type.__getattribute__:
-        raise Refused(f"reads `{text}`, which does not exist")
-    if isinstance(value, (property, classmethod)) or hasattr(type(kind), name):
+def of_class(kind: type, name: str, text: str) -> Any:
+    """The value that a class gives by a name, or `MISSING`.
+
+    Raises:
+        Refused: The class, or what it holds, runs code of its own to answer.
+    """
+    value, meta = in_class(kind, name), type(kind)
+    is_asked = any(in_class(meta, each) is not MISSING for each in ("__getattr__", name))
+    if meta is not type and (is_asked or meta.__getattribute__ is not type.__getattribute__):
+        raise Refused(f"reads `{text}`, of a class that answers in a way of its own")
+    if isinstance(value, classmethod):
         raise Refused(f"reads `{text}`, of a class")
-    # Of a static method, the function.
-    return found(recorder, kind, name, getattr(kind, name), f"`{text}`")
+    if isinstance(value, staticmethod):
+        return value.__func__
+    if hasattr(type(value), "__get__") and not isinstance(value, (property, *FIXED)):
+        raise Refused(f"reads `{text}`, which answers in a way of its own")
+    return value
+
+
+def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
+    value = of_class(kind, name, text)
+    if value is MISSING:
+        raise Refused(f"reads `{text}`, which does not exist")
+    if isinstance(value, property) or hasattr(type, name):
+        raise Refused(f"reads `{text}`, of a class")
+    return found(recorder, kind, name, value, f"`{text}`")
 
 
 def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Value:
     """The value of a module's attribute, looked for in the order of Python and torch."""
     guards, own, kind = recorder.guards, recorder.name_of(module), type(module)
     guards.modules[own] = kind
-    shared = in_class(kind, name)
+    shared = of_class(kind, name, text)
     if isinstance(shared, property):
         return _of_property(recorder, module, name, shared)
-    if shared is not MISSING and hasattr(type(shared), "__set__"):
+    if hasattr(type(shared), "__set__"):
         raise Refused(f"reads `{text}`, which answers in a way of its own")
     if name in vars(module):
-        guards.require(kind, name, MISSING if shared is MISSING else getattr(kind, name))
+        guards.require(kind, name, shared)
         if name == "training":
             guards.require(own, name, recorder.training)
             return Known(recorder.training)
@@ -212,10 +230,10 @@ def _of_property(recorder: Recorder, module: nn.Module, name: str, made: propert
 
 def _of_kind(recorder: Recorder, module: nn.Module, name: str, shared: Any, text: str) -> Value:
     kind = type(module)
-    value = getattr(kind, name)
-    if isinstance(shared, FunctionType):
-        recorder.guards.require(kind, name, value)
+    is_static = isinstance(in_class(kind, name), staticmethod)
+    if isinstance(shared, FunctionType) and not is_static:
+        recorder.guards.require(kind, name, shared)
         return Method(Known(module), name, shared)
-    if isinstance(shared, classmethod) or (hasattr(type(shared), "__get__") and value is shared):
+    if hasattr(type(shared), "__get__") and not is_static:
         raise Refused(f"reads `{text}`, of a class")
-    return found(recorder, kind, name, value, f"`{text}`")
+    return found(recorder, kind, name, shared, f"`{text}`")

@@ -11,7 +11,7 @@ from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.captured import InlinedCall
 from taiyi_fx.passes.capture.containers import children
-from taiyi_fx.passes.capture.guards import HOOKS
+from taiyi_fx.passes.capture.guards import HOOKS, MISSING
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.marks import behind_marks, leave, mark_call, mark_value
 from taiyi_fx.passes.capture.recorder import Recorder
@@ -114,7 +114,8 @@ def _refuse_special(module: nn.Module) -> None:
     for name in ("__getattr__", "__getattribute__"):
         if in_class(kind, name) is not in_class(nn.Module, name):
             raise Refused(f"has a {name} of its own")
-    if kind.__module__ == "torch.nn.utils.parametrize" or hasattr(kind, "_infer_parameters"):
+    is_lazy = in_class(kind, "_infer_parameters") is not MISSING
+    if kind.__module__ == "torch.nn.utils.parametrize" or is_lazy:
         raise Refused("is parametrized, or lazy")
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.passes.capture.containers import Lazy, items, length
-from taiyi_fx.passes.capture.lookup import attribute
+from taiyi_fx.passes.capture.guards import MISSING
+from taiyi_fx.passes.capture.lookup import attribute, of_class
 from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.torch_calls import MATH, by_identity
 from taiyi_fx.passes.capture.values import (
@@ -50,17 +51,18 @@ def computed(function: Callable[..., Any], *values: Value) -> Known:
     return Known(function(*given))
 
 
-def is_instance(value: Value, kinds: Value) -> bool:
-    """True if a value is of one of some classes."""
+def is_instance(recorder: Recorder, value: Value, kinds: Value) -> bool:
+    """True if a value is of one of some classes; of a module, under a guard on its class."""
     found = known(kinds, "asks for")
     every = found if isinstance(found, tuple) else (found,)
     if not all(isinstance(kind, type) and _is_plain_class(kind) for kind in every):
         raise Refused("tests a type that has its own `__instancecheck__`")
     if isinstance(value, Flow):
         raise Refused("tests the type of a value")
-    if isinstance(value, Known):
-        return isinstance(value.value, found)
-    return isinstance(value, found)
+    held = value.value if isinstance(value, Known) else value
+    if isinstance(held, nn.Module):
+        recorder.guards.modules[recorder.name_of(held)] = type(held)
+    return isinstance(held, found)
 
 
 def _is_plain_class(kind: type) -> bool:
@@ -76,7 +78,7 @@ def _has(recorder: Recorder, owner: Value, name: Value) -> Value:
     word = known_simple(name, "reads an attribute by the name")
     module, kind = owner.value, type(owner.value)
     spaces = [vars(module), *(vars(module)[s] for s in ("_parameters", "_buffers", "_modules"))]
-    if not hasattr(kind, word) and not any(word in space for space in spaces):
+    if of_class(kind, word, word) is MISSING and not any(word in space for space in spaces):
         raise Refused(f"tests for an attribute that does not exist, {word!r}")
     attribute(recorder, owner, word, f"hasattr(..., {word!r})")
     return Known(True)
@@ -128,7 +130,7 @@ RULES: dict[int, Rule] = {
         sum: _sum,
         any: _any,
         bool: lambda r, v: Known(truth(r, v)),
-        isinstance: lambda r, v, kinds: Known(is_instance(v, kinds)),
+        isinstance: lambda r, v, kinds: Known(is_instance(r, v, kinds)),
         hasattr: _has,
         getattr: _get,
     }.items()

@@ -154,18 +154,23 @@ def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dic
     if code.co_kwonlyargcount and star:
         raise Refused("takes keyword arguments after any number of positional ones")
     first, *others = names
-    inputs = {name: _input(recorder, name, defaults) for name in others}
+    required = [name not in defaults for name in others]
+    # A graph has no keyword-only parameters, which alone may have no default behind one that has.
+    can_be_written = required == sorted(required, reverse=True)
+    inputs = {name: _input(recorder, name, defaults, can_be_written) for name in others}
     for sign, name in (("*", star), ("**", stars)):
         if name is not None:
             inputs[name] = Flow(recorder.graph.placeholder(f"{sign}{name}"))
     return {first: Known(module), **inputs}
 
 
-def _input(recorder: Recorder, name: str, defaults: Mapping[str, Any]) -> Flow:
+def _input(
+    recorder: Recorder, name: str, defaults: Mapping[str, Any], can_be_written: bool
+) -> Flow:
     if name in _TAKEN_NAMES:
         raise Refused(f"has a parameter named {name!r}")
-    if name not in defaults:
-        return Flow(recorder.graph.placeholder(name))
-    if not is_simple(defaults[name]):
+    if name in defaults and not is_simple(defaults[name]):
         raise Refused(f"has a default that it may change, {name!r}")
+    if name not in defaults or not can_be_written:
+        return Flow(recorder.graph.placeholder(name))
     return Flow(recorder.graph.placeholder(name, default_value=argument(Known(defaults[name]))))

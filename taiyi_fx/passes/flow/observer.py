@@ -6,6 +6,7 @@ import functools
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from threading import get_ident
 from typing import Any
 
 import networkx as nx
@@ -57,6 +58,7 @@ class Observer:
 
     Attributes:
         flow: The findings. If following the calls fails, it says why, and the forward goes on.
+        thread: The thread whose calls are followed; 0 when the forward has ended.
     """
 
     def __init__(self, root: nn.Module, python: Collection[str]) -> None:
@@ -67,6 +69,7 @@ class Observer:
         self._scope: Scope = ()
         self._calls: Counter[str] = Counter()
         self._depth = 0
+        self.thread = get_ident()
 
     def around(
         self, name: str, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -214,6 +217,7 @@ class Observer:
         try:
             yield
         finally:
+            self.thread = 0
             for override in observed:
                 override.take_off()
 
@@ -235,5 +239,7 @@ class ObservedForward(ForwardOverride):
         self.observer = observer
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The forward that stood here before, followed."""
+        """The forward that stood here before, followed in the thread of the model's."""
+        if self.observer.thread != get_ident():
+            return self.forward_of_caller()(*args, **kwargs)
         return self.observer.around(self.name, self.original_forward(), args, kwargs)

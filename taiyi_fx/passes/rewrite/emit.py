@@ -55,6 +55,20 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
     return scope["forward"]
 
 
+def with_parameters_of(function: Function, forward: FunctionType) -> Function:
+    """An emitted function that takes, and refuses, the arguments that a forward does.
+
+    The inputs of a graph know neither keyword-only parameters nor positional-only ones.
+    """
+    assert isinstance(function, FunctionType)
+    names = ("co_argcount", "co_posonlyargcount", "co_kwonlyargcount")
+    code = function.__code__.replace(**{name: getattr(forward.__code__, name) for name in names})
+    made = FunctionType(code, function.__globals__, forward.__name__, forward.__defaults__)
+    made.__kwdefaults__ = forward.__kwdefaults__
+    made.__qualname__ = forward.__qualname__  # which Python's errors name
+    return made
+
+
 def _function_of(
     node: fx.Node, forwards: Mapping[str, Function], *, every: bool
 ) -> Function | None:

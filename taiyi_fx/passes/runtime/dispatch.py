@@ -54,6 +54,10 @@ class Dispatcher(ForwardOverride):
             return forward
         return functions.around(forward, run.mode_here() if run.is_here else None)
 
+    def is_read_by_another(self, reader: Run) -> bool:
+        """True if a forward of another instrumented object runs, and this one is part of it."""
+        return self.run is not reader and self.run.is_here
+
     @property
     def changes_values(self) -> bool:
         """True if it has to run even if nothing is read."""
@@ -63,7 +67,9 @@ class Dispatcher(ForwardOverride):
         run, board = self.run, self.board
         mode = run.mode_here() if run.is_here else None
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
-            return self.original_forward()(*args, **kwargs)
+            is_plain = run.is_here or torch.compiler.is_compiling()
+            forward = self.original_forward() if is_plain else self.forward_of_caller()
+            return forward(*args, **kwargs)
         if mode is None or board.is_open or not torch.compiler.is_compiling():
             return self._read(mode, args, kwargs)
         board.is_open = True

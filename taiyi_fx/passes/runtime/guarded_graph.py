@@ -9,12 +9,13 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
+from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.flow.observer import Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.changes import called_modules
 from taiyi_fx.passes.rewrite.context import Context
-from taiyi_fx.passes.rewrite.emit import Wrap, emit
+from taiyi_fx.passes.rewrite.emit import Wrap, emit, with_parameters_of
 from taiyi_fx.passes.rewrite.specialize import specialize
 from taiyi_fx.passes.runtime.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, forward_of
 from taiyi_fx.passes.runtime.run import Calls, Run
@@ -53,7 +54,8 @@ class GuardedGraph(ProbedGraph):
         made = captured.log.calls.items()
         counted = {name: (calls[name], count) for name, count in made if name in calls}
         super().__init__(captured.graph, part, forwards, table, run, counted)
-        self.guards = captured.guards.bind(root, captured.part)
+        self._forward = in_class(type(part), "forward")
+        self.guards = captured.guards.bind(root, captured.part, run)
         modes = (
             g.value for g in captured.guards if g.name == "training" and isinstance(g.value, bool)
         )
@@ -86,6 +88,11 @@ class GuardedGraph(ProbedGraph):
         starts = self.count_calls()
         return observer.unless_failed(self._followed_now, mode, starts) or self.made(mode, starts)
 
+    def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
+        """The function for the readings that are due now, with the parameters of the forward."""
+        made = super().made(mode, starts, is_compiled=is_compiled)
+        return with_parameters_of(made, self._forward)
+
     def _followed_now(self, mode: Mode, starts: Starts) -> Forward:
         assert self.run.observer is not None
         context = Context(self.part, self.table, mode, due=self.run.due)
@@ -102,7 +109,7 @@ class GuardedGraph(ProbedGraph):
 
         def make(wrap: Wrap, at: Callable[..., Any]) -> Callable[..., Any]:
             forwards = {n: at(self.modules[n], forward) for n, forward in self.forwards.items()}
-            return emit(graph, forwards, wrap)
+            return with_parameters_of(emit(graph, forwards, wrap), self._forward)
 
         return observer.through(self.captured, make)
 

@@ -181,7 +181,7 @@ class Installation:
 
     def take_off(self) -> None:
         """Restores the forwards; edited ones stay, for checkpoints that backward runs again."""
-        self.overrides[0].take_off()
+        self.dispatchers[""].take_off()
         if not (self._stays or self.is_always):
             self._take_off_parts()
 

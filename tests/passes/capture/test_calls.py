@@ -61,3 +61,17 @@ def test_own_methods_and_helpers_go_into_the_graph():
     assert calls_in(captured.graph) == ["fc", "mul"]
     kind = next(k for k in captured.guards.modules.values())
     assert Guard(kind, "helper", kind.helper) in captured.guards
+
+
+class Counting(tuple):
+    _fields = ("x",)
+    made = 0
+
+    def __new__(cls, x):
+        Counting.made += 1
+        return tuple.__new__(cls, (x,))
+
+
+def test_a_tuple_that_is_made_in_a_way_of_its_own_is_not_made_to_find_out():
+    assert "calls" in reason(lambda self, x: Counting(x))
+    assert not Counting.made

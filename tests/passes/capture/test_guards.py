@@ -3,6 +3,7 @@
 import math
 import random
 import struct
+from collections import OrderedDict
 from types import ModuleType
 
 import numpy as np
@@ -54,6 +55,7 @@ class Layer(nn.Module):
         torch.manual_seed(0)
         self.fc, self.other = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
         self.flag, self.number, self.nothing, self.options = True, 0.0, None, [1.0, 2.0]
+        self.signs = {0.0: "a"}
         self.weight = self.fc.weight
         self.parts = nn.ModuleList([Part(4, 4)])
 
@@ -74,6 +76,17 @@ def reads_a_number(self, x):
     return torch.atan2(self.fc(x) * 0, torch.ones(4) * self.number - 1) + torch.copysign(
         self.fc(x), torch.full((4,), self.number)
     )
+
+
+def reads_keys(self, x):
+    x = self.fc(x)
+    for key in self.signs:
+        x = torch.copysign(x, torch.full((4,), key))
+    return x
+
+
+def asks_for_a_class(self, x):
+    return self.fc(x) * 2 if isinstance(self.other, Part) else self.fc(x)
 
 
 def reads_a_flag(self, x):
@@ -151,6 +164,40 @@ def parts_two_names(model, patch):
     model.weight = nn.Parameter(model.weight.detach() * 2)
 
 
+def is_a_part(model, patch):
+    model.other.__class__ = Part
+
+
+def swaps_the_parts(model, patch):
+    torch.manual_seed(1)
+    model.parts._modules = OrderedDict({"0": Part(4, 4)})
+
+
+def becomes_another(of):
+    """All that an object has, at once, as people copy one module's state into another."""
+
+    def change(model, patch):
+        torch.manual_seed(1)
+        of(model).__dict__ = vars(of(Layer()))
+
+    return change
+
+
+def takes_all_of_another(model, patch):
+    torch.manual_seed(1)
+    vars(model.other).update(vars(nn.Linear(4, 4)))
+
+
+def hooks_anew(name, register):
+    """A hook after all others were removed at once, as many do it."""
+
+    def change(model, patch):
+        setattr(model.parts[0], name, OrderedDict())
+        register(model.parts[0])
+
+    return change
+
+
 def is_of_another_class(model, patch):
     model.__class__ = type("Other", (Derived,), {"forward": type(model).forward})
 
@@ -185,6 +232,24 @@ CHANGES = {
     "a bias that comes later": (uses_a_bias, gives_a_bias),
     "two names that part": (has_two_names, parts_two_names),
     "a part more": (calls_parts, lambda m, p: m.parts.append(nn.Tanh())),
+    "0.0 as a key that becomes -0.0": (reads_keys, sets("signs", {-0.0: "a"})),
+    "the class of a part that is asked for alone": (asks_for_a_class, is_a_part),
+    "the dictionary of parts": (calls_parts, swaps_the_parts),
+    "the dictionary of all attributes": (calls_parts, becomes_another(lambda m: m.parts)),
+    "all attributes": (uses_a_bias, takes_all_of_another),
+    "hooks in another dictionary": (
+        calls_parts,
+        hooks_anew(
+            "_forward_hooks", lambda part: part.register_forward_hook(lambda m, args, y: y * 3)
+        ),
+    ),
+    "hooks before in another dictionary": (
+        calls_parts,
+        hooks_anew(
+            "_forward_pre_hooks",
+            lambda part: part.register_forward_pre_hook(lambda m, args: (args[0] * 3,)),
+        ),
+    ),
     "a part's forward": (calls_parts, patches(Part, "forward", lambda self, x: x * 7)),
 }
 
@@ -222,6 +287,7 @@ def test_values_are_the_same_only_to_the_bit():
     assert same(nan, nan)
     assert not same(nan, other)
     pairs = [(0.0, -0.0), (True, 1), (1, 1.0), ((0.0,), (-0.0,)), ([1], [1, 2]), (0j, -0j)]
+    pairs += [({0.0: 1}, {-0.0: 1}), ({True: 1}, {1: 1}), ({1: 2}, {3: 2})]
     assert not any(same(a, b) for a, b in pairs)
     assert same((1, [2.0, "a"], {"k": None}), (1, [2.0, "a"], {"k": None}))
     assert same(math.pi, float("3.141592653589793"))

@@ -6,10 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.guards import MISSING, TENSOR, Guard, Submodule
 from taiyi_fx.passes.capture.lookup import FLOWING_ATTRIBUTES, TENSOR_METHODS, in_class, of_module
+from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.values import Known, Method
-from tests.passes.capture.given import Base, Point, assert_same, graph_of, reason, recorder_of
+from tests.passes.capture.given import Base, Point, assert_same, graph_of, made, reason, recorder_of
 
 FACTOR, TENSORS = 3.0, torch.ones(4)
 space = types.SimpleNamespace(factor=2.0)
@@ -84,6 +86,58 @@ def test_a_builtin_is_guarded_against_a_global_of_its_name():
 )
 def test_what_no_path_leads_to_keeps_the_forward_python(why, forward):
     assert why in reason(forward)
+
+
+class Answers:
+    """A descriptor that counts how often it is asked."""
+
+    asked = 0
+
+    def __get__(self, owner, kind):
+        Answers.asked += 1
+        return 2.0
+
+
+class Asked(type):
+    def __getattr__(cls, name):
+        Answers.asked += 1
+        raise AttributeError(name)
+
+
+class Odd(metaclass=Asked):
+    factor = 2.0
+
+
+class Answering:
+    factor = Answers()
+
+
+class Described(Base):
+    factor = Answers()
+
+
+class Shadowing(Described):
+    def __init__(self):
+        super().__init__()
+        vars(self)["factor"] = 3.0
+
+
+@pytest.mark.parametrize(
+    ("base", "forward"),
+    [
+        (Described, lambda self, x: x * self.factor),
+        (Shadowing, lambda self, x: x * self.factor),
+        (Described, lambda self, x: x if hasattr(self, "factor") else -x),
+        (Base, lambda self, x: x * Answering.factor),
+        (Base, lambda self, x: x * Odd.factor),
+    ],
+    ids=["its class's", "one behind its own", "hasattr", "a global class's", "a metaclass's"],
+)
+def test_what_answers_in_a_way_of_its_own_is_not_asked(base, forward):
+    model = made(forward, base)
+    Answers.asked = 0
+    assert trace(model, TraceTargets([])).python.keys() == {""}
+    assert not Answers.asked
 
 
 def test_what_a_class_holds_is_given_as_it_is_there():

@@ -1,5 +1,8 @@
 """A captured graph, while it may stand in for the model's Python."""
 
+import functools
+
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -50,6 +53,48 @@ def test_a_graph_without_the_mode_follows_none():
     (graph,) = graphs_of(nn.Sequential(nn.Linear(4, 4)))
     assert graph.training is None
     assert not graph.follows_mode
+
+
+class Scales(nn.Module):
+    def forward(self, x, /, y=1.0, *, scale=2.0):
+        return x * y * scale
+
+
+CALLS = [
+    ((1.0,), {}),
+    ((1.0, 2.0), {"scale": 3.0}),
+    ((1.0,), {"y": 2.0}),
+    ((1.0, 2.0, 3.0), {}),
+    ((), {"x": 1.0}),
+    ((1.0,), {"z": 1.0}),
+    ((), {}),
+]
+
+
+@pytest.mark.parametrize(("args", "kwargs"), CALLS)
+def test_it_takes_and_refuses_the_arguments_that_the_forward_does(args, kwargs):
+    model = Scales()
+    (graph,) = graphs_of(model)
+    assert outcome(functools.partial(graph.function(None), model), args, kwargs) == outcome(
+        model.forward, args, kwargs
+    )
+
+
+def test_a_required_keyword_may_follow_one_with_a_default():
+    class Keywords(nn.Module):
+        def forward(self, x, y=1.0, *, z=2.0, scale):
+            return x * y * z * scale
+
+    model = Keywords()
+    (graph,) = graphs_of(model)
+    assert graph.function(None)(model, 1.0, scale=3.0) == model(1.0, scale=3.0)
+
+
+def outcome(function, args, kwargs):
+    try:
+        return function(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
 
 
 def test_another_graph_is_taken_in_its_place():

@@ -2,6 +2,7 @@
 
 from tests.random_programs.features import (
     attributes,
+    classes,
     containers,
     control,
     counters,
@@ -10,5 +11,5 @@ from tests.random_programs.features import (
     tensors,
 )
 
-SUBJECTS = (attributes, containers, control, counters, functions, randomness, tensors)
+SUBJECTS = (attributes, classes, containers, control, counters, functions, randomness, tensors)
 FEATURES = [feature for subject in SUBJECTS for feature in subject.FEATURES]
