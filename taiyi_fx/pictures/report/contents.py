@@ -16,6 +16,7 @@ from taiyi_fx.pictures.report.chunks import (
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.header import numbers_entries, run_entry, tensors_entry
 from taiyi_fx.pictures.report.readout import Described, Readout
+from taiyi_fx.pictures.report.told import findings_in
 
 NUMBERS_BUDGET = 6_000_000
 """Bytes of all numbers of a report before compression: at most some 8 MB of its text."""
@@ -72,7 +73,8 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
         chunks.append(tensors_chunk(entry, readout.tensors(i, steps)))
     entries = [chunk.entry for chunk in chunks]
     left_out = len(shapes) - len(kept)
-    return Contents(run_entry(name, about, series, entries, left_out), chunks, about.outline)
+    entry = run_entry(name, about, series, entries, left_out, findings_in(gathered))
+    return Contents(entry, chunks, about.outline)
 
 
 def entry_of(group: Group, number: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from taiyi_fx.findings import Finding
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.pictures.report.chunks import Chunk, numbers_chunk, tensors_chunk, width_for
 from taiyi_fx.pictures.report.contents import (
@@ -29,6 +30,7 @@ from taiyi_fx.pictures.report.header import (
     tensors_entry,
 )
 from taiyi_fx.pictures.report.readout import About, RunReadout
+from taiyi_fx.pictures.report.told import findings_in
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
 
@@ -55,6 +57,7 @@ class LiveRun:
         self._gathered = Gathered()
         self._entries: dict[tuple[int, int], tuple[int, list[dict[str, Any]]]] = {}
         self._known: tuple[dict[str, Any], Outline | None] = ({**_NOTHING, "name": self.name}, None)
+        self._found: tuple[tuple[int, int], list[Finding]] = ((-1, 0), [])
         self._seconds = 0.0
 
     @property
@@ -112,7 +115,15 @@ class LiveRun:
             series.append(tensors_entry(self._gathered.series[i], steps, len(chunks)))
             chunks.append(self._entry_of_vectors(i, steps))
         left_out = len(shapes) - len(kept)
-        return run_entry(self.name, about, series, chunks, left_out), about.outline
+        entry = run_entry(self.name, about, series, chunks, left_out, self._findings())
+        return entry, about.outline
+
+    def _findings(self) -> list[Finding]:
+        """The findings, looked for again only if there are new numbers."""
+        known = (self._gathered.generation, sum(group.size for group in self._gathered.groups))
+        if self._found[0] != known:
+            self._found = known, findings_in(self._gathered)
+        return self._found[1]
 
     def _series_entries(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
         """The entries of a group's series, made again only if there are new numbers."""

@@ -12,11 +12,10 @@
 
   taiyi.markSigns = SIGNS;
 
-  /** What the box of the first NaN or Inf tells; nothing where there is none. */
-  taiyi.alarm = () => {
-    const event = taiyi.firstNonFinite();
-    return event ? `first NaN/Inf, step ${taiyi.whole(event.step)}` : "";
-  };
+  const ALARM_SIGNS = { alert: "!", warn: "~" };
+
+  /** What a box tells of what was found there; nothing where it was not. */
+  taiyi.alarmText = (site) => (site ? `${ALARM_SIGNS[site.look]} ${site.text}` : "");
 
   function widthOf(text, font) {
     pen.font = FONTS[font];
@@ -27,7 +26,7 @@
    * What to draw of a box.
    * @param {object} outline
    * @param {number} index
-   * @param {string} alarm What to warn of there, or nothing.
+   * @param {object} [alarm] What was found there.
    * @returns {object} With `width` and `height`; `rows` of single boxes, `badges` of closed ones.
    */
   taiyi.describe = (outline, index, alarm) => {
@@ -36,7 +35,7 @@
     const isSingle = item.children.length === 0;
     const rows = isSingle ? rowsOf(item) : [];
     const badges = isSingle ? hiddenStates(sums, rows) : badgesOf(sums);
-    const lines = [badges, alarm ? [badge("alert", `! ${alarm}`)] : []];
+    const lines = [badges, alarm ? [badge(alarm.look, taiyi.alarmText(alarm))] : []];
     const box = {
       index,
       name: taiyi.shortened(item.label, 34),
@@ -70,7 +69,7 @@
   /** The room that a cluster's title takes. */
   taiyi.titleWidth = (item, alarm) =>
     widthOf(
-      [taiyi.titleOf(item), taiyi.ownMarks(item), taiyi.ownState(item).text, alarm].join("  "),
+      [taiyi.titleOf(item), taiyi.ownMarks(item), taiyi.ownState(item).text, taiyi.alarmText(alarm)].join("  "),
       "name",
     ) + 32;
 
@@ -154,7 +153,7 @@
 
   function stateBadges({ alerts, warnings }) {
     const badges = [];
-    if (alerts > 0) badges.push(badge("alert", `! ${taiyi.counted(alerts, "alert")}`));
+    if (alerts > 0) badges.push(badge("alert", `! ${taiyi.whole(alerts)} flagged`));
     if (warnings > 0) badges.push(badge("warn", `~ ${taiyi.whole(warnings)}`));
     return badges;
   }

@@ -58,10 +58,9 @@
   };
 
   function described(view) {
-    const alarmOf = (index) => (index === view.alarmed ? taiyi.alarm() : "");
     const pairs = view.boxes.map((index) => [
       index,
-      taiyi.describe(outline, index, alarmOf(index)),
+      taiyi.describe(outline, index, view.alarms.get(index)),
     ]);
     return new Map(pairs);
   }
@@ -78,7 +77,7 @@
     if (isLaidAnew && refit) zoom = refit();
     applyZoom();
     paintSelection();
-    paintAlarm();
+    paintAlarms();
     const home = standingFor(entry) ?? graphItems()[0];
     home?.setAttribute("tabindex", "0");
     if (focused !== undefined) taiyi.focusBox(Number(focused));
@@ -111,10 +110,12 @@
     else repaint();
   }
 
-  /** Whether a live run has come to its first NaN or Inf: its text takes room. */
-  const hasNewAlarm = () =>
-    drawn !== null &&
-    taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed).alarmed !== drawn.view.alarmed;
+  /** Whether a live run has come to what is to be told in the graph: its text takes room. */
+  function hasNewAlarm() {
+    if (drawn === null) return false;
+    const { alarms } = taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed);
+    return JSON.stringify([...alarms]) !== JSON.stringify([...drawn.view.alarms]);
+  }
 
   const elementOf = (index) => taiyi.find("graph").querySelector(`[data-item="${index}"]`);
 
@@ -201,9 +202,9 @@
     });
   }
 
-  /** Brings the box with the first NaN or Inf to the middle of the pane. */
+  /** Brings the box of what was found first to the middle of the pane. */
   taiyi.showAlarm = () => {
-    const index = drawn?.view.alarmed;
+    const [index] = drawn?.view.alarms.keys() ?? [];
     if (index === undefined) return;
     const box = standingFor(index).querySelector(".body").getBoundingClientRect();
     const { left, top } = pane().getBoundingClientRect();
@@ -257,15 +258,19 @@
     }
   }
 
-  /** A second outline where the first NaN or Inf came up; its text is in the box already. */
-  function paintAlarm() {
-    const index = drawn.view.alarmed;
-    const home = index === undefined ? null : elementOf(index);
-    if (!home) return;
-    const { x, y, width, height } = (frameOf(index) ?? home.querySelector(".body")).getBBox();
+  /** A second outline where something was found; its text is in the box already. */
+  function paintAlarms() {
+    for (const [index, site] of drawn.view.alarms) {
+      const home = elementOf(index);
+      if (home) paintAlarm(home, frameOf(index) ?? home.querySelector(".body"), site);
+    }
+  }
+
+  function paintAlarm(home, body, site) {
+    const { x, y, width, height } = body.getBBox();
     const grown = { x: x - 5, y: y - 5, width: width + 10, height: height + 10, rx: 14 };
-    home.append(taiyi.svg("rect", { class: "alarm", ...grown }));
-    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${taiyi.alarm()}`);
+    home.append(taiyi.svg("rect", { class: `alarm ${site.look}`, ...grown }));
+    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${site.text}`);
   }
 
   /* Zoom */

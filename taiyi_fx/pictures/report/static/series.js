@@ -146,6 +146,29 @@
   /** The steps shown. */
   taiyi.shownSteps = () => taiyi.state.range ?? taiyi.axisSteps();
 
+  /**
+   * What was found, most urgent first; of several runs one after the other.
+   * @returns {object[]} Findings, with the `place` of their run.
+   */
+  taiyi.findings = () =>
+    taiyi.runs().flatMap((run, place) => (run.findings ?? []).map((one) => ({ ...one, place })));
+
+  const SEVERITIES = { alert: "alert", warning: "warn" };
+
+  /** How a finding looks: the name of its class, and of its ink. */
+  taiyi.lookOfFinding = ({ severity }) => SEVERITIES[severity] ?? "muted";
+
+  /**
+   * The numbers that are logged as a loss.
+   * @returns {{run: object, series: object, place: number}[]}
+   */
+  taiyi.lossSeries = () =>
+    taiyi.runs().flatMap((run, place) =>
+      run.series
+        .filter((series) => !series.direction && isNumeric(run, series) && /loss/i.test(series.quantity))
+        .map((series) => ({ run, series, place })),
+    );
+
   const LOOKS = new Map([
     ["non_finite", "alert"],
     ["overflow", "muted"],
@@ -154,8 +177,24 @@
   /** How an event of a kind looks: the name of its class, and of its ink. */
   taiyi.lookOf = (kind) => LOOKS.get(kind) ?? "warn";
 
-  /** The first run's events of NaN or Inf: the first of them, or undefined. */
-  taiyi.firstNonFinite = () => taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
+  /**
+   * Where the graph has to be looked at: what was found in the first run, most urgent first, or
+   * where nothing was, the site of the first NaN or Inf.
+   * @returns {{module: string, look: string, text: string}[]}
+   */
+  taiyi.sites = () => {
+    const found = taiyi.findings().filter(({ place, module }) => place === 0 && module);
+    const grave = found.filter(({ severity }) => severity !== "note");
+    if (grave.length) return grave.map(siteOf);
+    const event = taiyi.runs()[0].events.find(({ kind }) => kind === "non_finite");
+    return event ? [{ ...siteOf(event), look: "alert" }] : [];
+  };
+
+  function siteOf(found) {
+    const word = found.kind === "non_finite" ? "first NaN/Inf" : found.kind.replaceAll("_", " ");
+    const text = `${taiyi.shortened(word, 30)}, step ${taiyi.whole(found.step)}`;
+    return { module: found.module, look: taiyi.lookOfFinding(found), text };
+  }
 
   /** A state's sign: what tells it without colour. */
   taiyi.stateSign = ({ state, trend }) => {
