@@ -198,18 +198,18 @@ def test_a_closed_box_counts_its_marks_in_alert_of_the_mode_shown(show):
     made["series"] += [*parts, unmarked]
     page = show(fake.header([made], outline, [0]), chunks)
     closed = next(k for k, item in enumerate(outline.items) if item["kind"] == "container")
-    assert "! 1 alert" in box(page, closed).text_content()
+    assert "! 1 flagged" in box(page, closed).text_content()
     for series in made["series"]:
         if series["mode"] == "train":
             series["state"] = "ok"
     page = show(fake.header([made], outline, [0]), chunks)
     page.click("#modes button:has-text('train')")
     wait_until(
-        page, f"!document.querySelector(`[data-item='{closed}']`).textContent.includes('alert')"
+        page, f"!document.querySelector(`[data-item='{closed}']`).textContent.includes('flagged')"
     )
     page.click("#modes button:has-text('eval')")
     wait_until(
-        page, f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 alert')"
+        page, f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 flagged')"
     )
 
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from tests.pictures.report import fake
@@ -18,9 +20,16 @@ def heat_area(page):
     return left, 8, width - left - 22, height - 34
 
 
+def by_role(modules):
+    """Modules in the order of rows: those of one role beside each other."""
+    roles = {name: re.sub(r"\.\d+\.", ".*.", name) for name in modules}
+    order = list(dict.fromkeys(roles.values()))
+    return sorted(modules, key=lambda name: order.index(roles[name]))
+
+
 def row_place(gpt, module, area, quantity="OutputRMS"):
     series = [s for s in gpt[0]["runs"][0]["series"] if s["quantity"] == quantity]
-    modules = [s["module"] for s in series if s["mode"] == "train"]
+    modules = by_role([s["module"] for s in series if s["mode"] == "train"])
     _, top, _, height = area
     return top + (modules.index(module) + 0.5) / len(modules) * height
 
@@ -81,7 +90,7 @@ def test_the_heat_map_is_read_by_keys(show, gpt):
 def test_the_scale_of_colours_changes(show, gpt):
     page = show(*gpt)
     area = heat_area(page)
-    place = ["heat-canvas", area[0] + area[2] * 0.3, area[1] + area[3] * 0.5]
+    place = ["heat-canvas", area[0] + area[2] * 0.1, area[1] + area[3] * 0.5]
     before = page.evaluate(INK, place)
     page.click("#colour-scale button:has-text('linear')")
     page.wait_for_selector("#heat-title:text-is('OutputRMS')")
@@ -229,6 +238,7 @@ def test_events_are_listed_by_step(show, gpt):
 
 def test_two_runs_are_compared(show, two_runs, screenshots):
     page = show(*two_runs)
+    page.click("#row-order button:has-text('in order')")
     area = heat_area(page)
     place = ["heat-canvas", area[0] + area[2] * 0.9, area[1] + area[3] * 0.75]
     page.screenshot(path=screenshots / "two-runs.png")

@@ -151,7 +151,8 @@
     );
     find("previous").addEventListener("click", () => step(-1));
     find("next").addEventListener("click", () => step(1));
-    taiyi.on(["quantity", "mode", "compared", "colourScale", "valueScale", "updates"], fillChoices);
+    const topics = ["quantity", "mode", "compared", "colourScale", "valueScale", "rowOrder"];
+    taiyi.on([...topics, "updates"], fillChoices);
     fillChoices();
   }
 
@@ -180,9 +181,14 @@
       "mode",
       taiyi.modes().map((mode) => [mode, mode]),
     );
-    const scales = ["log", "linear"].map((scale) => [scale, scale]);
+    const scales = ["auto", "log", "linear"].map((scale) => [scale, scale]);
     choice("colour-scale", "colourScale", taiyi.showsRatio() ? [] : scales);
-    choice("value-scale", "valueScale", [["auto", "auto"], ...scales]);
+    choice("value-scale", "valueScale", scales);
+    const orders = [
+      ["role", "by role"],
+      ["execution", "in order"],
+    ];
+    choice("row-order", "rowOrder", orders);
     const [first, second] = taiyi.runs();
     const pairs = second
       ? [
@@ -192,7 +198,6 @@
         ]
       : [];
     choice("compared", "compared", pairs);
-    tellTheUnit();
   }
 
   function fillQuantities() {
@@ -232,17 +237,6 @@
   function markedName(quantity) {
     const alerts = taiyi.alertsOf(quantity);
     return alerts ? `${quantity} ! ${taiyi.whole(alerts)}` : quantity;
-  }
-
-  function tellTheUnit() {
-    find("heat-title").textContent = heatTitle();
-  }
-
-  function heatTitle() {
-    const { quantity, colourScale } = taiyi.state;
-    const name = taiyi.shortened(quantity, 60);
-    if (!quantity || (colourScale !== "log" && !taiyi.showsRatio())) return name;
-    return taiyi.showsRatio() ? `${name}: second over first` : `log₁₀ |${name}|`;
   }
 
   /* The border between graph and panels */

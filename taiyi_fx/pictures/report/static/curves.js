@@ -17,7 +17,7 @@
     taiyi.on(["selection"], () => {
       allowed = MOST_CHARTS;
     });
-    taiyi.on(["selection", "quantity", "mode", "updates"], taiyi.drawCurves);
+    taiyi.on(["selection", "pattern", "quantity", "mode", "updates"], taiyi.drawCurves);
     taiyi.on(["range", "valueScale", "theme"], () => charts.forEach(draw));
     taiyi.on(["cursor"], () => charts.forEach(drawOverlay));
     taiyi.onResize(find("charts"), () => charts.forEach(draw));
@@ -60,7 +60,9 @@
   function wantedCharts() {
     const { quantity, selection } = taiyi.state;
     const modules = taiyi.selectedModules();
-    const isWanted = (series) => selection.length === 0 || modules.has(series.module);
+    const isChosen = taiyi.chooser();
+    const isWanted = ({ module }) =>
+      selection.length === 0 ? isChosen(module) : modules.has(module);
     const quantities = [quantity, ...taiyi.quantities().filter((one) => one !== quantity)];
     const all = quantities.map((one) => ({
       quantity: one,
@@ -74,7 +76,9 @@
 
   async function chartOf({ quantity, all }) {
     const [first, second = []] = all;
-    const names = taiyi.sample(first.length ? first : second, MOST_LINES).map((one) => one.module);
+    const [run, most] = first.length ? [taiyi.runs()[0], first] : [taiyi.runs()[1], second];
+    const chosen = taiyi.sample(most, MOST_LINES, await extremesOf(run, most));
+    const names = chosen.map((one) => one.module);
     const lines = [];
     for (const [place, run] of taiyi.runs().entries()) {
       for (const series of all[place].filter((one) => names.includes(one.module))) {
@@ -87,6 +91,17 @@
     const [gravest] = taiyi.bySeverity(all.flat());
     const told = { state: gravest.state, sign: taiyi.stateSign(gravest).trim() };
     return { ...chart, ...furniture({ ...chart, ...told }) };
+  }
+
+  /** The series with the largest number of all, and that with the smallest. */
+  async function extremesOf(run, series) {
+    if (series.length <= MOST_LINES) return [];
+    const chunks = await Promise.all(series.map(({ chunk }) => taiyi.chunk(run, chunk)));
+    const ends = series.map((one, k) => ({ one, ...taiyi.ends({ chunk: chunks[k], row: one.row }) }));
+    const filled = ends.filter(({ least, most }) => least <= most);
+    const pick = (isBetter) => filled.reduce((best, end) => (isBetter(end, best) ? end : best), filled[0]);
+    const [low, high] = [pick((a, b) => a.least < b.least), pick((a, b) => a.most > b.most)];
+    return [high, low].filter(Boolean).map(({ one }) => one);
   }
 
   function furniture(chart) {
@@ -108,7 +123,7 @@
     const width = chart.home.clientWidth;
     Object.assign(chart.area, taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM));
     const points = chart.lines.map((line) => taiyi.pointsOf(line, chart.area));
-    const isLog = taiyi.usesLog(points, taiyi.state.valueScale);
+    const isLog = taiyi.usesLog(points, taiyi.state.valueScale, chart.unit);
     const limits = taiyi.limitsOf(points, isLog);
     const scale = taiyi.scale(limits, [TOP + chart.area.height, TOP], isLog);
     const pen = taiyi.paper(chart.canvas, width, HEIGHT);
@@ -141,7 +156,10 @@
   function captionOf(chart, points, isLog) {
     const { count, total, lines } = chart;
     const parts = [
-      count < total ? `${count} of ${taiyi.counted(total, "module")}, flagged ones first` : "",
+      count < total
+        ? `${count} of ${taiyi.counted(total, "module")}, ${taiyi.whole(total - count)} left out: ` +
+          "what was found, the extremes and flagged ones come first"
+        : "",
       bandText(lines, points),
       taiyi.runs().length > 1 ? "dashed: the second run" : "",
       isLog ? "log scale" : "",

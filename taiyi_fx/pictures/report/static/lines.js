@@ -37,9 +37,10 @@
     previous.weight = weight + 1;
   }
 
-  /** Whether a scale is a log one: as chosen, or where values are positive and far apart. */
-  taiyi.usesLog = (points, chosen) => {
+  /** Whether a scale is a log one: as chosen, or where sizes are positive and far apart. */
+  taiyi.usesLog = (points, chosen, unit = "") => {
     if (chosen !== "auto") return chosen === "log";
+    if (taiyi.isShare(unit)) return false;
     const [low, high] = spanOf(points, false);
     return low > 0 && high / low > 20;
   };

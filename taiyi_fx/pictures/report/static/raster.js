@@ -128,6 +128,18 @@
   };
 
   /**
+   * Whether sizes far apart are to be told apart: none is negative, and they span a factor of 20.
+   * @param {Raster} raster
+   * @returns {boolean}
+   */
+  taiyi.spansFar = (raster) => {
+    const isNegative = (value, cell) => value < 0 && raster.flags[cell] === FINITE;
+    if (raster.values.some(isNegative)) return false;
+    const [low, high] = taiyi.colourLimits(raster, Math.log10);
+    return high - low > Math.log10(20);
+  };
+
+  /**
    * How a raster's values become colours.
    * @param {Raster} raster
    * @param {boolean} isLog By their size's logarithm.
@@ -142,7 +154,7 @@
     const between = () =>
       isLog ? taiyi.logTicks(ends, 4).map(Math.log10) : taiyi.ticks(limits, 4);
     const ticks = limits[0] < limits[1] ? between() : [];
-    return { raster, measure, map: taiyi.maps.viridis, limits, labels, ticks };
+    return { raster, isLog, measure, map: taiyi.maps.viridis, limits, labels, ticks };
   };
 
   /**

@@ -94,26 +94,30 @@
     [...series].sort((one, other) => taiyi.gravity(one.state) - taiyi.gravity(other.state));
 
   /**
-   * So many of a list: flagged ones first, then some all along it.
+   * So many of a list: first what was found, then the extremes, flagged ones, and some all along.
    * @param {object[]} series
    * @param {number} most
+   * @param {object[]} [extremes]
    * @returns {object[]}
    */
-  taiyi.sample = (series, most) => {
+  taiyi.sample = (series, most, extremes = []) => {
     if (series.length <= most) return series;
-    const urgent = taiyi
-      .bySeverity(series)
-      .filter((one) => one.state !== "ok")
-      .slice(0, most);
-    const rest = series.filter((one) => one.state === "ok");
-    const wanted = Math.min(most - urgent.length, rest.length);
-    const spread = Array.from(
-      { length: wanted },
-      (_, k) => rest[Math.round((k * (rest.length - 1)) / Math.max(wanted - 1, 1))],
-    );
-    const chosen = new Set([...urgent, ...spread]);
+    const found = taiyi.findings();
+    const isOf = (one) => (told) => told.module === one.module && told.quantity === one.quantity;
+    const told = series.filter((one) => found.some(isOf(one)));
+    const flagged = taiyi.bySeverity(series).filter((one) => one.state !== "ok");
+    const chosen = new Set([...told, ...extremes, ...flagged].slice(0, most));
+    const rest = series.filter((one) => !chosen.has(one) && one.state === "ok");
+    for (const one of spread(rest, most - chosen.size)) chosen.add(one);
     return series.filter((one) => chosen.has(one));
   };
+
+  /** So many of a list, evenly along it. */
+  function spread(list, most) {
+    const count = Math.min(most, list.length);
+    const pitch = (list.length - 1) / Math.max(count - 1, 1);
+    return Array.from({ length: count }, (_, k) => list[Math.round(k * pitch)]);
+  }
 
   /**
    * The first and last step of all runs.
@@ -168,6 +172,9 @@
         .filter((series) => !series.direction && isNumeric(run, series) && /loss/i.test(series.quantity))
         .map((series) => ({ run, series, place })),
     );
+
+  /** Whether numbers of a unit lie between fixed ends, as shares do: never on a log scale. */
+  taiyi.isShare = (unit) => unit === "share" || unit === "cosine" || unit.startsWith("grey");
 
   const LOOKS = new Map([
     ["non_finite", "alert"],

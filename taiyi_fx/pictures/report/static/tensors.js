@@ -64,7 +64,7 @@
     const width = find("tensors").clientWidth;
     const area = taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM);
     const raster = taiyi.raster(positions(chunk), taiyi.shownSteps(), area.width);
-    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale === "log") };
+    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale !== "linear") };
   }
 
   const longest = ({ entry }) => entry.arrays.find(({ name }) => name === "values").shape[1];
@@ -141,7 +141,7 @@
 
   function drawProfile(pen, area, values) {
     const finite = values.filter(Number.isFinite);
-    const isLog = taiyi.state.colourScale === "log" && finite.every((value) => value > 0);
+    const isLog = taiyi.state.colourScale !== "linear" && finite.every((value) => value > 0);
     const limits = [Math.min(...finite), Math.max(...finite)];
     if (!(limits[0] < limits[1])) limits[1] = limits[0] + 1;
     const scale = taiyi.scale(limits, [area.top + area.height, area.top + 4], isLog);
