@@ -92,8 +92,9 @@ def test_the_scale_of_colours_changes(show, gpt):
     area = heat_area(page)
     place = ["heat-canvas", area[0] + area[2] * 0.1, area[1] + area[3] * 0.5]
     before = page.evaluate(INK, place)
-    page.click("#colour-scale button:has-text('linear')")
-    page.wait_for_selector("#heat-title:text-is('OutputRMS')")
+    assert page.inner_text("#heat-title") == "OutputRMS"
+    page.click("#colour-scale button:has-text('log')")
+    page.wait_for_selector("#heat-title:text-is('log₁₀ |OutputRMS|')")
     assert page.evaluate(INK, place) != before
 
 

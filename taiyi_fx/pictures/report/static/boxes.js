@@ -33,7 +33,7 @@
     const item = outline.items[index];
     const sums = taiyi.sums(outline, index);
     const isSingle = item.children.length === 0;
-    const rows = isSingle ? rowsOf(item) : [];
+    const rows = rowsOf(item); // of a closed box those of the module itself
     const badges = isSingle ? hiddenStates(sums, rows) : badgesOf(sums);
     const lines = [badges, alarm ? [badge(alarm.look, taiyi.alarmText(alarm))] : []];
     const box = {
@@ -222,7 +222,7 @@
       .map((side) =>
         taiyi.counted(sums[side], `${words[side]} quantity`, `${words[side]} quantities`),
       );
-    const rows = item.children.length ? [] : rowsOf(item).map((one) => `${one.name} ${one.value}`);
+    const rows = rowsOf(item).map((one) => `${one.name} ${one.value}`);
     const alerts = sums.alerts > 0 ? [taiyi.counted(sums.alerts, "alert")] : [];
     const warnings = sums.warnings > 0 ? [taiyi.counted(sums.warnings, "warning")] : [];
     const edits = sums.edits > 0 ? [taiyi.counted(sums.edits, "edit")] : [];

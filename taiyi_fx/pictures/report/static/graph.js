@@ -4,8 +4,7 @@
 ((taiyi) => {
   const WARN_FROM = 400;
   const MOST = 1500;
-  const ZOOMS = [0.2, 2.5];
-  const READABLE = 0.45;
+  const ZOOMS = [0.05, 2.5];
   const pane = () => taiyi.find("graph-pane");
   let outline = null;
   let drawn = null;
@@ -289,6 +288,7 @@
     const { picture, width, height } = natural();
     picture.setAttribute("width", width * zoom);
     picture.setAttribute("height", height * zoom);
+    taiyi.drawMinimap(drawn);
   }
 
   /** Zooms by a factor about a point of the pane. */
@@ -302,12 +302,10 @@
     pane().scrollTop = (pane().scrollTop + at.y) * grown - at.y;
   }
 
-  /** All of it, or where that is too small to read all of its width. */
+  /** All of it, however small. */
   function whole() {
     const { width, height } = natural();
-    const across = Math.min(pane().clientWidth / width, 1);
-    const fits = Math.min(across, pane().clientHeight / height);
-    return clamped(fits < READABLE ? across : fits);
+    return clamped(Math.min(pane().clientWidth / width, pane().clientHeight / height, 1));
   }
 
   function fitAll() {
@@ -327,6 +325,7 @@
     pane().addEventListener("wheel", onWheel, { passive: false });
     listenToTools();
     dragToPan();
+    taiyi.startMinimap();
   }
 
   function listenToTools() {

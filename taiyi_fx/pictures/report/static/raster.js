@@ -110,7 +110,8 @@
   };
 
   /**
-   * The limits of colours: nearly all finite cells lie between them; NaN where there are none.
+   * The limits of colours: nearly all finite cells lie between them, and each row's mean does, so
+   * that a row that stands far out is seen among hundreds; NaN where there are none.
    * @param {Raster} raster
    * @param {(value: number) => number} measure
    * @returns {[number, number]}
@@ -118,13 +119,24 @@
   taiyi.colourLimits = (raster, measure) => {
     const measured = new Float64Array(raster.values.length);
     let count = 0;
-    for (let cell = 0; cell < raster.values.length; cell += 1) {
-      const value = measure(raster.values[cell]);
-      if (raster.flags[cell] === FINITE && Number.isFinite(value)) measured[count++] = value;
+    let [least, most] = [Infinity, -Infinity];
+    for (let row = 0; row < raster.rows; row += 1) {
+      const before = count;
+      let sum = 0;
+      for (let cell = row * raster.columns; cell < (row + 1) * raster.columns; cell += 1) {
+        const value = measure(raster.values[cell]);
+        if (raster.flags[cell] !== FINITE || !Number.isFinite(value)) continue;
+        measured[count++] = value;
+        sum += value;
+      }
+      if (count === before) continue;
+      least = Math.min(least, sum / (count - before));
+      most = Math.max(most, sum / (count - before));
     }
     if (count === 0) return [NaN, NaN];
     const sorted = measured.subarray(0, count).sort();
-    return [sorted[Math.floor((count - 1) * 0.01)], sorted[Math.ceil((count - 1) * 0.99)]];
+    const [low, high] = [sorted[Math.floor((count - 1) * 0.01)], sorted[Math.ceil((count - 1) * 0.99)]];
+    return [Math.min(low, least), Math.max(high, most)];
   };
 
   /**
