@@ -151,7 +151,8 @@ def diagram(
         instrumented: The result of `taiyi_fx.instrument`.
         depth: The number of open levels of modules, 1 being those of the model itself; ``"auto"``
             opens as many as some 60 boxes allow, the outer ones first, and the modules around the
-            first findings, or the first ones that are flagged; ``"full"`` opens all, repeated ones too.
+            first findings, or the first ones that are flagged; ``"full"`` opens all, repeated ones
+            too.
         expand: Names of further modules to open, with all modules around them.
         only_probed: Leave out boxes without quantities and edits; edges are joined through them.
         direction: The direction of the data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.

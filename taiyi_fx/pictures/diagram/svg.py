@@ -1,4 +1,4 @@
-"""Graphviz's SVG, finished: text that fits in any font, and titles over the edges that cross them."""
+"""Graphviz's SVG, finished: text that fits in any font, and titles that no edge crosses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import xml.etree.ElementTree as ET
 LARGER = {9: 11, 10: 12, 12: 14}
 """The sizes of fonts in DOT text, each with the one that is laid out for it.
 
-Graphviz measures letters of Helvetica, whatever the viewer has; DejaVu Sans, the widest usual font, is
-15 % wider. So texts are laid out at least so much larger, and written in their own size. Graphviz takes
-whole sizes only.
+Graphviz measures letters of Helvetica, whatever the viewer has; DejaVu Sans, the widest usual font,
+is 15 % wider. So texts are laid out at least so much larger, and written in their own size.
+Graphviz takes whole sizes only.
 """
 
 _OWN = {larger: own for own, larger in LARGER.items()}
@@ -59,4 +59,9 @@ def _lift_titles(graph: ET.Element) -> None:
 
 def _halo(fill: str) -> dict[str, str]:
     """Attributes that keep a text clear of what is under it."""
-    return {"stroke": fill, "stroke-width": "4", "stroke-linejoin": "round", "paint-order": "stroke"}
+    return {
+        "stroke": fill,
+        "stroke-width": "4",
+        "stroke-linejoin": "round",
+        "paint-order": "stroke",
+    }

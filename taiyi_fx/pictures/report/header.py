@@ -155,7 +155,8 @@ def numbers_entries(
 def tensors_entry(one: Described, steps: Sequence[int], chunk: int) -> dict[str, Any]:
     """The entry of a series of tensors recorded at some steps."""
     none = {"numbers": 0, "latest": None, "state": "ok", "trend": "", "nan": 0, "inf": 0}
-    return {**_entry(one, chunk, 0), "first": min(steps), "last": max(steps), **none}
+    ends = {"first": min(steps), "last": max(steps), "steps": len(steps)}
+    return {**_entry(one, chunk, 0), **ends, **none}
 
 
 def _entry(one: Described, chunk: int, row: int) -> dict[str, Any]:

@@ -35,9 +35,10 @@ def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:
     ends = np.searchsorted(numbers.row, np.arange(len(order) + 1))
     for row, i in enumerate(order):
         described = gathered.series[i]
-        steps, values = (x[ends[row] : ends[row + 1]] for x in (numbers.step, numbers.value))
+        own = slice(ends[row], ends[row + 1])
         facts = (described.direction, described.health, described.unit)
-        yield i, Watched.made(described.name[:2], facts, steps, values)
+        name = described.name[:2]
+        yield i, Watched.made(name, facts, numbers.step[own], numbers.value[own])
 
 
 def finding_entry(found: Finding) -> dict[str, Any]:

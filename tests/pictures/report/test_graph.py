@@ -211,7 +211,8 @@ def test_a_closed_box_counts_its_marks_in_alert_of_the_mode_shown(show):
     )
     page.click("#modes button:has-text('eval')")
     wait_until(
-        page, f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 flagged')"
+        page,
+        f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 flagged')",
     )
 
 

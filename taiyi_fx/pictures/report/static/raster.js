@@ -145,10 +145,15 @@
    * @returns {boolean}
    */
   taiyi.spansFar = (raster) => {
-    const isNegative = (value, cell) => value < 0 && raster.flags[cell] === FINITE;
-    if (raster.values.some(isNegative)) return false;
-    const [low, high] = taiyi.colourLimits(raster, Math.log10);
-    return high - low > Math.log10(20);
+    let [least, most] = [Infinity, 0];
+    for (let cell = 0; cell < raster.values.length; cell += 1) {
+      if (raster.flags[cell] !== FINITE) continue;
+      const value = raster.values[cell];
+      if (value < 0) return false;
+      if (value > 0 && value < least) least = value;
+      if (value > most) most = value;
+    }
+    return most / least > 20;
   };
 
   /**
