@@ -89,7 +89,7 @@ class Face:
         quiet: A note after the name, such as its class; may be empty.
         fill: The background colour.
         border: The colour of the border.
-        badges: The marks of an item that is open or has no parts.
+        badges: The marks of the item itself.
         counts: The numbers of marks within a closed item.
         is_bold: True if it has marks, or a mark is within it.
         is_double: True if it stands for several identical items.
@@ -253,6 +253,7 @@ class _Within:
 
     def __init__(self, outline: Outline, readings: Readings) -> None:
         self.outline = outline
+        self.readings = readings
         self.counts: list[Counter[str]] = [Counter() for _ in outline.items]
         self.flagged: list[list[str]] = [[] for _ in outline.items]
         self.sizes = [1] * len(outline.items)
@@ -287,6 +288,7 @@ class _Within:
             quiet=_quiet(item),
             fill=_fill(item),
             border=_border(marks, states, SOFT if item.kind == "plumbing" else LINE),
+            badges=tuple(_badges(item, self.readings)),
             counts=tuple(_counts(counts)),
             is_bold=bool(marks),
             is_double=item.kind in _RUNS,

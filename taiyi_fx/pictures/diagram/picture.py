@@ -23,7 +23,8 @@ from taiyi_fx.pictures.diagram import engines, sketch
 from taiyi_fx.pictures.diagram.dot import to_dot
 from taiyi_fx.pictures.diagram.faces import Face, faces
 from taiyi_fx.pictures.diagram.interactive import page
-from taiyi_fx.pictures.diagram.readings import Readings, readings
+from taiyi_fx.pictures.diagram.readings import Readings, flagged, readings
+from taiyi_fx.pictures.diagram.svg import enlarged, finished
 from taiyi_fx.pictures.report.header import Graph
 
 Direction = Literal["TB", "LR", "BT", "RL"]
@@ -105,6 +106,8 @@ class Diagram:
         engine = engines.find_engine()
         if engine is None:
             return sketch.render(self.view, self._faces, self._graph.direction, form)
+        if form == "svg":
+            return finished(engines.render(engine, enlarged(self.to_dot()), form))
         return engines.render(engine, self.to_dot(), form)
 
     @functools.cached_property
@@ -148,7 +151,8 @@ def diagram(
         instrumented: The result of `taiyi_fx.instrument`.
         depth: The number of open levels of modules, 1 being those of the model itself; ``"auto"``
             opens as many as some 60 boxes allow, the outer ones first, and the modules around the
-            first ones that are flagged; ``"full"`` opens all, repeated ones too.
+            first findings, or the first ones that are flagged; ``"full"`` opens all, repeated ones
+            too.
         expand: Names of further modules to open, with all modules around them.
         only_probed: Leave out boxes without quantities and edits; edges are joined through them.
         direction: The direction of the data flow: ``"TB"`` (down), ``"LR"``, ``"BT"`` or ``"RL"``.
@@ -173,9 +177,12 @@ def diagram(
     monitor = monitor_of(instrumented)
     health = {s.label: s.quantity.health for s in monitor.subscriptions}
     read = readings(made, monitor.records, health) if values else {}
+    found = monitor.findings if values else []
+    read = flagged(read, found)
+    named = [one.module for one in found if one.severity != "note" and one.module]
     faults = (site.module for site in monitor.non_finite if not site.is_overflow)
     first = list(islice(faults, 1))
-    urgent = first + [module for (module, _), one in read.items() if one.state == "alert"]
+    urgent = named + first + [module for (module, _), one in read.items() if one.state == "alert"]
     graph = Graph(made, opened(made, depth, expand, urgent), only_probed, direction)
     return Diagram(graph, monitor, read if values else None)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from taiyi_fx.findings import Finding
 from taiyi_fx.outline import SIDES, Outline
 from taiyi_fx.pictures.report.states import state_of
 from taiyi_fx.records.record import Record, Series, Value
@@ -57,6 +58,25 @@ def readings(
     }
 
 
+def flagged(found: Mapping[Series, Reading], findings: Iterable[Finding]) -> dict[Series, Reading]:
+    """Readings, in a state as grave as what was found of them."""
+    made = dict(found)
+    every = [one for cause in findings for one in (cause, *cause.consequences)]
+    for one in every:
+        mark = _mark_of((one.module, one.quantity), found)
+        state = _STATES[one.severity]
+        if mark is not None and _RANK[made[mark].state] < _RANK[state]:
+            made[mark] = made[mark]._replace(state=state)
+    return made
+
+
+_STATES: Mapping[str, Literal["ok", "warn", "alert"]] = {
+    "alert": "alert",
+    "warning": "warn",
+    "note": "ok",
+}
+
+
 def number(value: float) -> str:
     """A number with three digits.
 
@@ -99,7 +119,7 @@ def _grouped(
     return found
 
 
-def _mark_of(series: Series, marks: set[Series]) -> Series | None:
+def _mark_of(series: Series, marks: Container[Series]) -> Series | None:
     """The mark of a series: of its name, or of what its name begins with before a dot."""
     module, quantity = series
     while (module, quantity) not in marks:

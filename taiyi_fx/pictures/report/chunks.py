@@ -89,8 +89,9 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
     """A chunk of one series' vectors as float32, padded with NaN to the longest.
 
     Values too large for float32 become infinite; of complex elements the absolute value is taken.
-    A ``Histogram`` loses its counts of non-finite values and the bins at both ends that are empty
-    at all steps. Empty bins around zero are merged with the bin of zero.
+    A ``Histogram`` loses the bins at both ends that are empty at all steps, and empty bins around
+    zero are merged with the bin of zero. Its counts of NaN and of infinite values are arrays of
+    their own, where there are any.
 
     Args:
         entry: The fields that are known already.
@@ -103,11 +104,14 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
         for row, x in zip(values, vectors.values(), strict=True):
             row[: len(x)] = x
     bins: dict[str, Any] = {"kind": "index"}
+    bad: dict[str, NDArray[Any]] = {}
     if entry["quantity"].endswith("Histogram") and values.shape[1] == len(_EDGES) + 2:
+        bad = {"nan": values[:, -1], "inf": values[:, 0] + values[:, -2]}
         edges, values = _trimmed(values)
         bins = {"kind": "edges", "edges": edges.tolist()}
         length[:] = values.shape[1]
     arrays = {"step": np.array(list(vectors), "<f8"), "length": length, "values": values}
+    arrays |= {name: x.astype("<u4") for name, x in bad.items() if x.any()}
     shape = {"kind": "tensors", "rows": 1, "columns": len(vectors), "raw": True, "bins": bins}
     return _chunk({**entry, **shape}, arrays)
 

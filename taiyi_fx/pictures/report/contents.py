@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.pictures.report.chunks import (
@@ -16,6 +17,8 @@ from taiyi_fx.pictures.report.chunks import (
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.header import numbers_entries, run_entry, tensors_entry
 from taiyi_fx.pictures.report.readout import Described, Readout
+from taiyi_fx.pictures.report.thin import Thinning
+from taiyi_fx.pictures.report.told import findings_in
 
 NUMBERS_BUDGET = 6_000_000
 """Bytes of all numbers of a report before compression: at most some 8 MB of its text."""
@@ -24,6 +27,9 @@ TENSORS_BUDGET = 2_400_000
 """Bytes of all vectors of a report before compression: at most some 3 MB of its text."""
 
 _BYTES = 4
+
+Choose: TypeAlias = Callable[[int, Sequence[int], int], list[int]]
+"""Takes a series, its steps, and how many of them are wanted, to as many steps."""
 
 
 class Contents(NamedTuple):
@@ -64,7 +70,8 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
             numbers_chunk(entry_of(group, first + len(chunks)), numbers, group.kind, width)
         )
     shapes = readout.shapes()
-    kept = kept_steps(shapes, TENSORS_BUDGET // share)
+    choose = functools.partial(Thinning().chosen, readout.tensors)
+    kept = kept_steps(shapes, TENSORS_BUDGET // share, choose)
     for i, steps in kept.items():
         one = gathered.series[i]
         entry = {"id": first + len(chunks), **named(one)}
@@ -72,7 +79,8 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
         chunks.append(tensors_chunk(entry, readout.tensors(i, steps)))
     entries = [chunk.entry for chunk in chunks]
     left_out = len(shapes) - len(kept)
-    return Contents(run_entry(name, about, series, entries, left_out), chunks, about.outline)
+    entry = run_entry(name, about, series, entries, left_out, findings_in(gathered))
+    return Contents(entry, chunks, about.outline)
 
 
 def entry_of(group: Group, number: int) -> dict[str, Any]:
@@ -98,15 +106,16 @@ def in_order(
 
 
 def kept_steps(
-    shapes: Mapping[int, Mapping[int, tuple[int, ...]]], budget: int
+    shapes: Mapping[int, Mapping[int, tuple[int, ...]]], budget: int, choose: Choose
 ) -> dict[int, list[int]]:
-    """The steps to show of each series of vectors: all, or as many as fit, evenly spaced.
+    """The steps to show of each series of vectors: all, or as many as fit, those that tell most.
 
     Left out are images, vectors that are too long, and all series after twice the budget.
 
     Args:
         shapes: Shapes of tensors, by series and step.
         budget: Bytes for all series together.
+        choose: Chooses so many of a series' steps.
     """
     longest = {i: max(map(_length, found.values())) for i, found in shapes.items()}
     vectors = {i: found for i, found in shapes.items() if longest[i] <= LONGEST_VECTOR}
@@ -117,17 +126,10 @@ def kept_steps(
         many = max(1, min(len(found), budget // len(vectors) // size))
         used += many * size
         if used <= 2 * budget:
-            kept[i] = evenly(sorted(found), many)
+            kept[i] = choose(i, sorted(found), many)
     return kept
 
 
 def _length(shape: Sequence[int]) -> int:
     """The number of elements of a vector; for an image, more than any vector may have."""
     return (shape[0] if shape else 1) if len(shape) < 2 else LONGEST_VECTOR + 1
-
-
-def evenly(steps: Sequence[int], many: int) -> list[int]:
-    """A number of the steps, evenly spaced: with the last one, and from two on with the first."""
-    if many == 1:
-        return [steps[-1]]
-    return [steps[place * (len(steps) - 1) // (many - 1)] for place in range(many)]

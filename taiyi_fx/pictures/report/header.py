@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from taiyi_fx.findings import Finding
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.view import opened
 from taiyi_fx.pictures.report.downsample import Numbers
 from taiyi_fx.pictures.report.readout import About, Described
 from taiyi_fx.pictures.report.states import state_of
+from taiyi_fx.pictures.report.told import finding_entry, flagged
 from taiyi_fx.records.json_number import json_number
 
 VERSION = 1
@@ -41,7 +43,7 @@ class Graph(NamedTuple):
 
 
 def at_first(outline: Outline | None, entry: Mapping[str, Any]) -> Graph:
-    """The first view by default: with the first NaN or Inf, and flagged modules, visible.
+    """The first view by default: with what was found, and flagged modules, visible.
 
     Args:
         outline: The model.
@@ -49,9 +51,10 @@ def at_first(outline: Outline | None, entry: Mapping[str, Any]) -> Graph:
     """
     if outline is None:
         return Graph(None, ())
+    found = [one["module"] for one in entry["findings"] if one["severity"] != "note"]
     first = [event["module"] for event in entry["events"] if event["kind"] == "non_finite"][:1]
     alerts = [one["module"] for one in entry["series"] if one["state"] == "alert"]
-    return Graph(outline, opened(outline, urgent=[*first, *alerts]))
+    return Graph(outline, opened(outline, urgent=[*filter(None, found), *first, *alerts]))
 
 
 def header(
@@ -85,6 +88,7 @@ def run_entry(
     series: Sequence[dict[str, Any]],
     chunks: Sequence[dict[str, Any]],
     tensors_left_out: int,
+    findings: Sequence[Finding] = (),
 ) -> dict[str, Any]:
     """A run's part of the header.
 
@@ -94,6 +98,7 @@ def run_entry(
         series: Entries from `numbers_entries` and `tensors_entry`.
         chunks: The entries of their chunks.
         tensors_left_out: The number of series of tensors that are not shown.
+        findings: The faults in its numbers, most urgent first.
     """
     # If there are too many, harmless ones are left out first.
     ranked = sorted(about.events, key=lambda event: (event.kind == "overflow", event.step))
@@ -106,7 +111,8 @@ def run_entry(
         "epochs": [list(epoch) for epoch in about.epochs],
         "events": [event._asdict() for event in events],
         "left_out": {"tensors": tensors_left_out, "events": len(ranked) - len(events)},
-        "series": list(series),
+        "findings": [finding_entry(found) for found in findings],
+        "series": flagged(series, findings),
         "chunks": list(chunks),
     }
 
@@ -149,7 +155,8 @@ def numbers_entries(
 def tensors_entry(one: Described, steps: Sequence[int], chunk: int) -> dict[str, Any]:
     """The entry of a series of tensors recorded at some steps."""
     none = {"numbers": 0, "latest": None, "state": "ok", "trend": "", "nan": 0, "inf": 0}
-    return {**_entry(one, chunk, 0), "first": min(steps), "last": max(steps), **none}
+    ends = {"first": min(steps), "last": max(steps), "steps": len(steps)}
+    return {**_entry(one, chunk, 0), **ends, **none}
 
 
 def _entry(one: Described, chunk: int, row: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from taiyi_fx.findings import Finding
 from taiyi_fx.outline.items import Outline
 from taiyi_fx.pictures.report.chunks import Chunk, numbers_chunk, tensors_chunk, width_for
 from taiyi_fx.pictures.report.contents import (
@@ -29,6 +31,8 @@ from taiyi_fx.pictures.report.header import (
     tensors_entry,
 )
 from taiyi_fx.pictures.report.readout import About, RunReadout
+from taiyi_fx.pictures.report.thin import Thinning
+from taiyi_fx.pictures.report.told import findings_in
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
 
@@ -55,6 +59,8 @@ class LiveRun:
         self._gathered = Gathered()
         self._entries: dict[tuple[int, int], tuple[int, list[dict[str, Any]]]] = {}
         self._known: tuple[dict[str, Any], Outline | None] = ({**_NOTHING, "name": self.name}, None)
+        self._thinning = 0, Thinning()
+        self._found: tuple[tuple[int, int], list[Finding]] = ((-1, 0), [])
         self._seconds = 0.0
 
     @property
@@ -106,13 +112,30 @@ class LiveRun:
             )
             chunks.append(self._entry_of(group))
         shapes = readout.shapes()
-        kept = kept_steps(shapes, TENSORS_BUDGET)
+        kept = self._kept(readout, shapes)
         for i in kept:
             steps = list(shapes[i])
             series.append(tensors_entry(self._gathered.series[i], steps, len(chunks)))
             chunks.append(self._entry_of_vectors(i, steps))
         left_out = len(shapes) - len(kept)
-        return run_entry(self.name, about, series, chunks, left_out), about.outline
+        entry = run_entry(self.name, about, series, chunks, left_out, self._findings())
+        return entry, about.outline
+
+    def _kept(
+        self, readout: RunReadout, shapes: Mapping[int, Mapping[int, tuple[int, ...]]]
+    ) -> dict[int, list[int]]:
+        """The steps of vectors to show; each vector is read once while the run goes on."""
+        if self._thinning[0] != self._gathered.generation:
+            self._thinning = self._gathered.generation, Thinning()
+        choose = functools.partial(self._thinning[1].chosen, readout.tensors)
+        return kept_steps(shapes, TENSORS_BUDGET, choose)
+
+    def _findings(self) -> list[Finding]:
+        """The findings, looked for again only if there are new numbers."""
+        known = (self._gathered.generation, sum(group.size for group in self._gathered.groups))
+        if self._found[0] != known:
+            self._found = known, findings_in(self._gathered)
+        return self._found[1]
 
     def _series_entries(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
         """The entries of a group's series, made again only if there are new numbers."""
@@ -151,7 +174,7 @@ class LiveRun:
 
     def _vectors(self, readout: RunReadout, series: int, after: int | None) -> Chunk | None:
         shapes: Mapping[int, Any] = readout.shapes()
-        kept = kept_steps(shapes, TENSORS_BUDGET)
+        kept = self._kept(readout, shapes)
         if series not in kept:
             return None
         steps = kept[series] if after is None else [s for s in shapes[series] if s > after]

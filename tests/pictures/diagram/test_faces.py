@@ -62,6 +62,15 @@ def test_the_counts_of_a_closed_box_are_what_is_within(data):
         assert counts.get("alert", 0) == sum(bool(item.marks.forward) for item in within)
 
 
+def test_a_closed_box_has_the_values_of_its_module():
+    block = Item("module", "block", "B", "block", parent=0, marks=Marks((Mark("OutputRMS", ""),)))
+    parts = (Item("module", "net"), block, Item("module", "fc", "Linear", "block.fc", parent=1))
+    outline = Outline(parts, ())
+    known = {("block", "OutputRMS"): Reading("0.5")}
+    face = faces(outline, shown(outline, {0}), known)[1]
+    assert face.badges[0].lines == (Line("OutputRMS 0.5", "ok"),)
+
+
 def test_a_probe_with_nothing_unusual_has_a_calm_border():
     item = Item("module", "fc", "Linear", module="fc", marks=Marks(forward=(Mark("RMS", ""),)))
     assert one(item, {("fc", "RMS"): Reading("4.20")}).border == PROBED

@@ -1,5 +1,6 @@
 """The diagram of an instrumented model: what is in it, and what becomes of it."""
 
+import copy
 import json
 import os
 import re
@@ -298,3 +299,18 @@ def test_the_first_fault_is_opened_and_an_overflow_under_a_scaler_is_none(is_sca
         warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
         model.monitor.track(0, grad_scale=scaler)
     assert (labels(taiyi_fx.diagram(model, values=False)) == before) is is_scaled
+
+
+def test_what_was_found_is_opened_and_marked():
+    block = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 16))
+    model = nn.Sequential(*[copy.deepcopy(block) for _ in range(12)], nn.Linear(16, 4))
+    with torch.no_grad():
+        model[7][2].weight.mul_(150)
+    watched = taiyi_fx.instrument(model, {"Linear": ["WeightNorm", "OutputRMS"]})
+    for step in range(12):
+        watched(torch.randn(8, 16)).sum().backward()
+        watched.monitor.track(step)
+    shown = taiyi_fx.diagram(watched)
+    modules = [shown.outline.items[i].module for i in shown.view.boxes]
+    assert watched.monitor.findings[0].module == "7.2" in modules
+    assert re.search(r"WeightNorm [\d.]+ ~", shown.to_dot())

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import taiyi_fx
+from taiyi_fx.findings import Finding
 from taiyi_fx.outline import Item, Mark, Marks, Outline
-from taiyi_fx.pictures.diagram.readings import Reading, number, readings
+from taiyi_fx.pictures.diagram.readings import Reading, flagged, number, readings
 from taiyi_fx.records.record import Record
 
 HEALTH = {q.name: q.health for q in taiyi_fx.quantities()}
@@ -93,3 +94,14 @@ def test_many_records_are_walked_through_once():
     records = Once(Record(step, f"m{i}", "Q", 1.0) for step in range(100) for i in range(1200))
     assert len(readings(Outline(tuple(items), ()), records, {})) == 1200
     assert records.walks == 1
+
+
+def test_what_a_finding_names_is_as_grave_as_it():
+    told = [("a", "UpdateRatio.weight", "warning"), ("b", "OutputRMS", "note")]
+    every = [Finding("k", s, module, q, 0, 1.0, "", "seen", "do") for module, q, s in told]
+    cause = Finding("k", "alert", "c", "OutputRMS", 0, 1.0, "", "seen", "do", (every[0],))
+    known = {("a", "UpdateRatio"): Reading("1"), ("b", "OutputRMS"): Reading("1")}
+    made = flagged(known, [cause, every[1]])
+    assert [one.state for one in made.values()] == ["warn", "ok"]
+    alert = {("a", "UpdateRatio"): Reading("1", "alert")}
+    assert flagged(alert, [every[0]])[("a", "UpdateRatio")].state == "alert"

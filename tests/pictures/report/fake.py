@@ -170,6 +170,40 @@ def report(**options: Any) -> tuple[Header, Chunks]:
     return header([made], outline, opened), chunks
 
 
+def losing() -> tuple[Header, Chunks]:
+    """A page's header and chunks, of a run with a logged loss that has one spike."""
+    made, chunks = report()
+    run_made, index = made["runs"][0], len(chunks)
+    columns = 400
+    pitch = 8000 // columns
+    random = np.random.default_rng(7)
+    start = np.arange(columns) * float(pitch)
+    mean = (1 + 2 * np.exp(-start / 2000) + random.normal(0, 0.02, columns))[None]
+    mean[0, 300] = 9.0
+    parts = {"start": start, "end": start + pitch - 1, "mean": mean}
+    told, chunks[index] = entry(index, parts, quantity="loss", mode="train", raw=False)
+    one = {**run_made["series"][0], "module": "", "quantity": "loss", "direction": ""}
+    one |= {"latest": float(mean[0, -1]), "state": "ok", "trend": "", "nan": 0, "inf": 0}
+    run_made["series"].append({**one, "chunk": len(run_made["chunks"]), "row": 0})
+    run_made["chunks"].append(told)
+    run_made["findings"] = [finding("head", step=5000)]
+    return made, chunks
+
+
+def finding(module: str = EXPLODING, severity: str = "alert", **more: Any) -> dict[str, Any]:
+    """A finding, as the header has it."""
+    step = more.get("step", 4000)
+    told = {"kind": "outlier", "severity": severity, "module": module, "quantity": "UpdateRatio"}
+    told |= {
+        "step": step,
+        "value": 3.0,
+        "expected": "",
+        "text": f"step {step}: {module} is far off",
+    }
+    told |= {"advice": "Look at how it is initialised", "consequences": [], "follow": 0}
+    return {**told, **more}
+
+
 def comparison() -> tuple[Header, Chunks]:
     """A page's header and chunks, of two runs."""
     outline, opened = gpt()

@@ -5,8 +5,9 @@ import numpy as np
 import taiyi_fx
 from taiyi_fx.outline.items import Item, Outline
 from taiyi_fx.pictures.report import contents
-from taiyi_fx.pictures.report.contents import evenly, in_order, kept_steps
+from taiyi_fx.pictures.report.contents import in_order, kept_steps
 from taiyi_fx.pictures.report.readout import Described
+from taiyi_fx.pictures.report.thin import evenly
 from taiyi_fx.runs import SeriesName
 from taiyi_fx.writers import Store
 from tests.pictures.report.decoded import decoded
@@ -27,20 +28,18 @@ def test_very_many_numbers_are_downsampled_alike_and_fit(tmp_path, monkeypatch):
     assert sum(page.chunks[dense["id"]][name].nbytes for name in ("mean", "min", "max")) == 24_000
 
 
+def all_alike(series, steps, many):
+    return evenly(steps, many)
+
+
 def test_of_vectors_what_does_not_fit_is_left_out(tmp_path):
     vectors = dict.fromkeys(range(50), (100,))
     shapes = {1: vectors, 2: {0: (2, 2), 1: (3,)}, 3: {7: (5000,)}, 4: {3: ()}, 5: {9: (0,)}}
-    assert kept_steps(shapes, 10**9) == {1: list(range(50)), 4: [3], 5: [9]}
-    kept = kept_steps(shapes, 3 * 400 * 5)
+    assert kept_steps(shapes, 10**9, all_alike) == {1: list(range(50)), 4: [3], 5: [9]}
+    kept = kept_steps(shapes, 3 * 400 * 5, all_alike)
     assert kept[1] == [0, 12, 24, 36, 49]
     many = {i: {0: (4096,), 8: (4096,)} for i in range(10)}
-    assert kept_steps(many, 4096 * 4 * 2) == {i: [8] for i in range(4)}
-
-
-def test_steps_are_taken_evenly():
-    assert evenly([1, 5, 9], 1) == [9]
-    assert evenly([1, 5, 9], 2) == [1, 9]
-    assert evenly(range(101), 5) == [0, 25, 50, 75, 100]
+    assert kept_steps(many, 4096 * 4 * 2, all_alike) == {i: [8] for i in range(4)}
 
 
 def test_rows_are_in_the_order_of_execution_where_it_is_known():

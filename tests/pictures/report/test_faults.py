@@ -25,7 +25,7 @@ def test_a_page_starts_with_what_is_in_alert(show, late):
     assert page.inner_text("#heat-title") == "log₁₀ |UpdateRatio|"
     marked = [text for text in page.locator("#quantity option").all_inner_texts() if "!" in text]
     assert marked == ["UpdateRatio ! 1"]
-    assert page.inner_text("#urgent") == "! 1 alert"
+    assert page.inner_text("#urgent") == "! 1 series flagged"
 
 
 def test_a_page_without_alerts_starts_with_what_is_warned_of(show, late):
@@ -35,7 +35,7 @@ def test_a_page_without_alerts_starts_with_what_is_warned_of(show, late):
         series["state"] = "warn" if is_it else "ok"
     page = show(header, chunks)
     assert page.locator("#quantity").input_value() == "OutputKurtosis"
-    assert page.inner_text("#urgent") == "~ 2 warnings"  # in training and in evaluation
+    assert page.inner_text("#urgent") == "~ 2 series flagged"  # in training and in evaluation
 
 
 def test_each_press_goes_to_the_next_alert(show, gpt):

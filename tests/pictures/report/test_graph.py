@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 
 from tests.pictures.report import fake
@@ -198,18 +200,19 @@ def test_a_closed_box_counts_its_marks_in_alert_of_the_mode_shown(show):
     made["series"] += [*parts, unmarked]
     page = show(fake.header([made], outline, [0]), chunks)
     closed = next(k for k, item in enumerate(outline.items) if item["kind"] == "container")
-    assert "! 1 alert" in box(page, closed).text_content()
+    assert "! 1 flagged" in box(page, closed).text_content()
     for series in made["series"]:
         if series["mode"] == "train":
             series["state"] = "ok"
     page = show(fake.header([made], outline, [0]), chunks)
     page.click("#modes button:has-text('train')")
     wait_until(
-        page, f"!document.querySelector(`[data-item='{closed}']`).textContent.includes('alert')"
+        page, f"!document.querySelector(`[data-item='{closed}']`).textContent.includes('flagged')"
     )
     page.click("#modes button:has-text('eval')")
     wait_until(
-        page, f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 alert')"
+        page,
+        f"document.querySelector(`[data-item='{closed}']`).textContent.includes('! 1 flagged')",
     )
 
 
@@ -233,17 +236,42 @@ def test_the_zoom_is_fitted_anew_until_it_is_set_by_hand(show, gpt):
     assert page.evaluate(ZOOM) == pytest.approx(by_hand)
 
 
-def test_fit_keeps_a_high_graph_readable(show, gpt, screenshots):
+def test_fit_shows_all_of_a_high_graph(show, gpt):
     page = show(*gpt, viewport={"width": 1600, "height": 500})
     page.click("#zoom-fit")
-    width, height, across = page.evaluate(
+    width, height, *pane = page.evaluate(
         "(() => { const { width, height } = document.querySelector('#graph svg')"
         ".getBoundingClientRect(), pane = document.querySelector('#graph-pane');"
-        " return [width, height / pane.clientHeight, pane.clientWidth]; })()"
+        " return [width, height, pane.clientWidth, pane.clientHeight]; })()"
     )
-    assert height > 1
-    assert width <= across
-    assert page.evaluate(ZOOM) >= 0.45
+    assert (width <= pane[0] + 1, height <= pane[1] + 1) == (True, True)
+    assert max(width / pane[0], height / pane[1]) > 0.97
+
+
+def test_a_high_graph_has_a_map_that_moves_it(show, gpt):
+    page = show(*gpt, viewport={"width": 1600, "height": 600})
+    assert page.is_visible("#minimap")
+    size = page.locator("#minimap").bounding_box()
+    top = "document.querySelector('#graph-pane').scrollTop"
+    page.mouse.click(size["x"] + size["width"] / 2, size["y"] + size["height"] - 3)
+    low = page.evaluate(top)
+    page.mouse.click(size["x"] + size["width"] / 2, size["y"] + 3)
+    assert page.evaluate(top) == 0 < low
+    page.click("#zoom-fit")
+    assert not page.is_visible("#minimap")
+
+
+def test_a_closed_box_has_the_values_of_its_module(show, gpt):
+    header, chunks = copy.deepcopy(gpt)
+    run = header["runs"][0]
+    container = next(k for k, i in enumerate(header["outline"]["items"]) if i["label"] == "mlp")
+    item = header["outline"]["items"][container]
+    item["marks"] = {"forward": [["OutputRMS", ""]]}
+    row = next(s for s in run["series"] if s["module"] == "h.0.mlp.c_fc")
+    run["series"].append({**row, "module": item["module"], "latest": 0.321, "state": "ok"})
+    header["open"] = [k for k in header["open"] if k != container]
+    text = box(show(header, chunks), container).text_content()
+    assert "OutputRMS0.321" in text
 
 
 def legend(page):

@@ -47,7 +47,9 @@ def test_the_first_view_shows_the_first_fault_and_flagged_modules():
     fault = {"kind": "non_finite", "module": "seq.b7.fc"}
     flagged = {"state": "alert", "module": "seq.b9.fc"}
     calm = {"state": "ok", "module": "seq.b30.fc"}
-    first = at_first(outline, {"events": [fault], "series": [calm, flagged]})
-    assert {9, 11} <= set(first.is_open)
+    found = {"severity": "warning", "module": "seq.b5.fc"}
+    entry = {"findings": [found], "events": [fault], "series": [calm, flagged]}
+    first = at_first(outline, entry)
+    assert {7, 9, 11} <= set(first.is_open)
     assert 32 not in first.is_open
     assert at_first(None, {}).outline is None

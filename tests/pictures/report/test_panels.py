@@ -1,3 +1,7 @@
+import copy
+import re
+
+import numpy as np
 import pytest
 
 from tests.pictures.report import fake
@@ -18,9 +22,16 @@ def heat_area(page):
     return left, 8, width - left - 22, height - 34
 
 
+def by_role(modules):
+    """Modules in the order of rows: those of one role beside each other."""
+    roles = {name: re.sub(r"\.\d+\.", ".*.", name) for name in modules}
+    order = list(dict.fromkeys(roles.values()))
+    return sorted(modules, key=lambda name: order.index(roles[name]))
+
+
 def row_place(gpt, module, area, quantity="OutputRMS"):
     series = [s for s in gpt[0]["runs"][0]["series"] if s["quantity"] == quantity]
-    modules = [s["module"] for s in series if s["mode"] == "train"]
+    modules = by_role([s["module"] for s in series if s["mode"] == "train"])
     _, top, _, height = area
     return top + (modules.index(module) + 0.5) / len(modules) * height
 
@@ -81,7 +92,7 @@ def test_the_heat_map_is_read_by_keys(show, gpt):
 def test_the_scale_of_colours_changes(show, gpt):
     page = show(*gpt)
     area = heat_area(page)
-    place = ["heat-canvas", area[0] + area[2] * 0.3, area[1] + area[3] * 0.5]
+    place = ["heat-canvas", area[0] + area[2] * 0.1, area[1] + area[3] * 0.5]
     before = page.evaluate(INK, place)
     page.click("#colour-scale button:has-text('linear')")
     page.wait_for_selector("#heat-title:text-is('OutputRMS')")
@@ -125,6 +136,41 @@ def test_charts_say_what_their_points_are(show, gpt):
     assert "20 steps a bin" in page.inner_text("#charts .caption >> nth=0")
     page = show(*fake.report(raw=True, columns=300))
     assert "every number" in page.inner_text("#charts .caption >> nth=0")
+
+
+def broken_tensors(gpt):
+    """A page of one vector that has NaN and Inf among its elements."""
+    header, chunks = copy.deepcopy(gpt)
+    run = header["runs"][0]
+    series = next(s for s in run["series"] if s["quantity"] == "OutputSpectrum")
+    entry = run["chunks"][series["chunk"]]
+    packed = bytearray(chunks[entry["id"]])
+    values = np.frombuffer(packed, "<f4", offset=len(packed) - 4 * 80 * 64).reshape(80, 64)
+    values[40:50], values[60:] = np.nan, np.inf
+    chunks[entry["id"]] = bytes(packed)
+    series["steps"] = 4000
+    return header, chunks
+
+
+def test_what_is_not_finite_in_a_tensor_is_hatched(show, gpt):
+    page = show(*broken_tensors(gpt))
+    page.locator("#tensor-canvas").scroll_into_view_if_needed()
+    area = heat_area(page)
+    places = [(0.56, [214, 0, 50]), (0.9, [240, 110, 0])]
+    for share, ink in places:
+        x = area[0] + area[2] * share
+        inks = [page.evaluate(INK, ["tensor-canvas", x + k, 100])[:3] for k in range(6)]
+        assert ink in inks
+    overlay = page.locator("#tensor-overlay")
+    overlay.hover(position={"x": area[0] + area[2] * 0.56, "y": 100})
+    assert page.inner_text("#tensor-reading").endswith("NaN")
+
+
+def test_a_thinned_tensor_says_what_is_left_out(show, gpt):
+    page = show(*broken_tensors(gpt))
+    assert page.inner_text("#tensor-note").startswith("80 of 4,000 steps: the first and the last")
+    assert "3,920 are left out" in page.inner_text("#tensor-note")
+    assert show(*gpt).inner_text("#tensor-note") == "every step"
 
 
 def test_quantities_are_tabs_where_they_are_few(show, gpt):
@@ -229,6 +275,7 @@ def test_events_are_listed_by_step(show, gpt):
 
 def test_two_runs_are_compared(show, two_runs, screenshots):
     page = show(*two_runs)
+    page.click("#row-order button:has-text('in order')")
     area = heat_area(page)
     place = ["heat-canvas", area[0] + area[2] * 0.9, area[1] + area[3] * 0.75]
     page.screenshot(path=screenshots / "two-runs.png")

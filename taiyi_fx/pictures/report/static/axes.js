@@ -153,6 +153,28 @@
     pen.restore();
   };
 
+  /** Draws what was found at its steps: as lines, with heads on a strip that has room over it. */
+  taiyi.drawFindings = (pen, area, hasHeads = false) => {
+    const scale = taiyi.stepScale(area);
+    const [first, last] = taiyi.shownSteps();
+    pen.save();
+    pen.setLineDash([2, 3]);
+    for (const found of taiyi.findings().toReversed()) {
+      if (found.step < first || found.step > last) continue;
+      const x = scale.at(found.step);
+      pen.strokeStyle = pen.fillStyle = taiyi.ink(taiyi.lookOfFinding(found));
+      line(pen, [x, area.top], [x, area.top + area.height]);
+      if (hasHeads) drawHead(pen, x, area.top);
+    }
+    pen.restore();
+  };
+
+  function drawHead(pen, x, y) {
+    pen.beginPath();
+    for (const [dx, dy] of [[-5, -9], [5, -9], [0, 0]]) pen.lineTo(x + dx, y + dy);
+    pen.fill();
+  }
+
   /** Draws the step under the pointer. */
   taiyi.drawCursor = (pen, area) => {
     const { cursor } = taiyi.state;

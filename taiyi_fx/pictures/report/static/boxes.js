@@ -12,11 +12,10 @@
 
   taiyi.markSigns = SIGNS;
 
-  /** What the box of the first NaN or Inf tells; nothing where there is none. */
-  taiyi.alarm = () => {
-    const event = taiyi.firstNonFinite();
-    return event ? `first NaN/Inf, step ${taiyi.whole(event.step)}` : "";
-  };
+  const ALARM_SIGNS = { alert: "!", warn: "~" };
+
+  /** What a box tells of what was found there; nothing where it was not. */
+  taiyi.alarmText = (site) => (site ? `${ALARM_SIGNS[site.look]} ${site.text}` : "");
 
   function widthOf(text, font) {
     pen.font = FONTS[font];
@@ -27,16 +26,16 @@
    * What to draw of a box.
    * @param {object} outline
    * @param {number} index
-   * @param {string} alarm What to warn of there, or nothing.
+   * @param {object} [alarm] What was found there.
    * @returns {object} With `width` and `height`; `rows` of single boxes, `badges` of closed ones.
    */
   taiyi.describe = (outline, index, alarm) => {
     const item = outline.items[index];
     const sums = taiyi.sums(outline, index);
     const isSingle = item.children.length === 0;
-    const rows = isSingle ? rowsOf(item) : [];
+    const rows = rowsOf(item); // of a closed box those of the module itself
     const badges = isSingle ? hiddenStates(sums, rows) : badgesOf(sums);
-    const lines = [badges, alarm ? [badge("alert", `! ${alarm}`)] : []];
+    const lines = [badges, alarm ? [badge(alarm.look, taiyi.alarmText(alarm))] : []];
     const box = {
       index,
       name: taiyi.shortened(item.label, 34),
@@ -70,7 +69,7 @@
   /** The room that a cluster's title takes. */
   taiyi.titleWidth = (item, alarm) =>
     widthOf(
-      [taiyi.titleOf(item), taiyi.ownMarks(item), taiyi.ownState(item).text, alarm].join("  "),
+      [taiyi.titleOf(item), taiyi.ownMarks(item), taiyi.ownState(item).text, taiyi.alarmText(alarm)].join("  "),
       "name",
     ) + 32;
 
@@ -154,7 +153,7 @@
 
   function stateBadges({ alerts, warnings }) {
     const badges = [];
-    if (alerts > 0) badges.push(badge("alert", `! ${taiyi.counted(alerts, "alert")}`));
+    if (alerts > 0) badges.push(badge("alert", `! ${taiyi.whole(alerts)} flagged`));
     if (warnings > 0) badges.push(badge("warn", `~ ${taiyi.whole(warnings)}`));
     return badges;
   }
@@ -223,7 +222,7 @@
       .map((side) =>
         taiyi.counted(sums[side], `${words[side]} quantity`, `${words[side]} quantities`),
       );
-    const rows = item.children.length ? [] : rowsOf(item).map((one) => `${one.name} ${one.value}`);
+    const rows = rowsOf(item).map((one) => `${one.name} ${one.value}`);
     const alerts = sums.alerts > 0 ? [taiyi.counted(sums.alerts, "alert")] : [];
     const warnings = sums.warnings > 0 ? [taiyi.counted(sums.warnings, "warning")] : [];
     const edits = sums.edits > 0 ? [taiyi.counted(sums.edits, "edit")] : [];

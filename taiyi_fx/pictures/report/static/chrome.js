@@ -44,30 +44,45 @@
     tellWhatIsUrgent();
   }
 
+  /** What the button in the head goes through: findings, or series that are flagged without one. */
+  const stations = () => {
+    const findings = taiyi.findings();
+    return findings.length
+      ? findings.map((found) => ({ look: taiyi.lookOfFinding(found), go: () => taiyi.showFinding(found) }))
+      : taiyi.urgent().map(stationOf);
+  };
+
+  const stationOf = (series) => ({
+    look: series.state,
+    rank: taiyi.modes().indexOf(series.mode),
+    key: JSON.stringify([series.module, series.quantity, series.mode]),
+    go: () => {
+      taiyi.set({ mode: series.mode, quantity: series.quantity });
+      taiyi.selectModule(series.module);
+    },
+  });
+
   function tellWhatIsUrgent() {
-    const series = taiyi.urgent();
-    find("urgent").hidden = series.length === 0;
-    if (series.length === 0) return;
-    const { state } = series[0];
-    const [sign, word] = state === "alert" ? ["!", "alert"] : ["~", "warning"];
-    find("urgent").className = state;
-    find("urgent").textContent = `${sign} ${taiyi.counted(series.length, word)}`;
+    const all = stations();
+    find("urgent").hidden = all.length === 0;
+    if (all.length === 0) return;
+    const isFound = taiyi.findings().length > 0;
+    const sign = { alert: "!", warn: "~", muted: "i" }[all[0].look];
+    find("urgent").className = all[0].look;
+    find("urgent").textContent = isFound
+      ? `${sign} ${taiyi.counted(all.length, "finding")}`
+      : `${sign} ${taiyi.whole(all.length)} series flagged`;
   }
 
-  const keyOf = ({ module, quantity, mode }) => JSON.stringify([module, quantity, mode]);
-
-  /** Goes to the flagged series after the one gone to last. */
+  /** Goes to the finding, or to the flagged series, after the one gone to last. */
   function visitNext() {
     // In an order that does not follow the mode, which this changes.
-    const series = taiyi.urgent().sort((one, other) => rank(one) - rank(other));
-    const place = series.findIndex((one) => keyOf(one) === visited);
-    const next = series[(place + 1) % series.length];
-    visited = keyOf(next);
-    taiyi.set({ mode: next.mode, quantity: next.quantity });
-    taiyi.selectModule(next.module);
+    const all = stations().sort((one, other) => (one.rank ?? 0) - (other.rank ?? 0));
+    const place = all.findIndex((one, k) => (one.key ?? String(k)) === visited);
+    const next = (place + 1) % all.length;
+    visited = all[next].key ?? String(next);
+    all[next].go();
   }
-
-  const rank = ({ mode }) => taiyi.modes().indexOf(mode);
 
   function taken(run) {
     if (!run.series.length) return [];
@@ -128,16 +143,24 @@
     const modes = taiyi.modes();
     const quantities = taiyi.quantities();
     taiyi.state.mode = modes.includes("train") ? "train" : (modes[0] ?? "train");
-    const [first] = taiyi.urgent();
-    taiyi.state.mode = first?.mode ?? taiyi.state.mode;
-    taiyi.state.quantity = first?.quantity ?? quantities[0] ?? "";
+    const { mode, quantity } = foremost() ?? {};
+    taiyi.state.mode = mode ?? taiyi.state.mode;
+    taiyi.state.quantity = quantity ?? quantities[0] ?? "";
     find("quantity").addEventListener("change", ({ target }) =>
       taiyi.set({ quantity: target.value }),
     );
     find("previous").addEventListener("click", () => step(-1));
     find("next").addEventListener("click", () => step(1));
-    taiyi.on(["quantity", "mode", "compared", "colourScale", "valueScale", "updates"], fillChoices);
+    const topics = ["quantity", "mode", "compared", "colourScale", "valueScale", "rowOrder"];
+    taiyi.on([...topics, "updates"], fillChoices);
     fillChoices();
+  }
+
+  /** What to begin with: what was found first and has a heat map, or the first flagged series. */
+  function foremost() {
+    const found = taiyi.findings().find(({ quantity }) => taiyi.quantities().includes(quantity));
+    if (found?.severity === "note" || !found) return taiyi.urgent()[0] ?? found;
+    return { mode: "train", quantity: found.quantity };
   }
 
   /** The next quantity, or the one before. */
@@ -158,9 +181,14 @@
       "mode",
       taiyi.modes().map((mode) => [mode, mode]),
     );
-    const scales = ["log", "linear"].map((scale) => [scale, scale]);
+    const scales = ["auto", "log", "linear"].map((scale) => [scale, scale]);
     choice("colour-scale", "colourScale", taiyi.showsRatio() ? [] : scales);
-    choice("value-scale", "valueScale", [["auto", "auto"], ...scales]);
+    choice("value-scale", "valueScale", scales);
+    const orders = [
+      ["role", "by role"],
+      ["execution", "in order"],
+    ];
+    choice("row-order", "rowOrder", orders);
     const [first, second] = taiyi.runs();
     const pairs = second
       ? [
@@ -170,7 +198,6 @@
         ]
       : [];
     choice("compared", "compared", pairs);
-    tellTheUnit();
   }
 
   function fillQuantities() {
@@ -210,17 +237,6 @@
   function markedName(quantity) {
     const alerts = taiyi.alertsOf(quantity);
     return alerts ? `${quantity} ! ${taiyi.whole(alerts)}` : quantity;
-  }
-
-  function tellTheUnit() {
-    find("heat-title").textContent = heatTitle();
-  }
-
-  function heatTitle() {
-    const { quantity, colourScale } = taiyi.state;
-    const name = taiyi.shortened(quantity, 60);
-    if (!quantity || (colourScale !== "log" && !taiyi.showsRatio())) return name;
-    return taiyi.showsRatio() ? `${name}: second over first` : `log₁₀ |${name}|`;
   }
 
   /* The border between graph and panels */

@@ -17,7 +17,7 @@
     taiyi.on(["selection"], () => {
       allowed = MOST_CHARTS;
     });
-    taiyi.on(["selection", "quantity", "mode", "updates"], taiyi.drawCurves);
+    taiyi.on(["selection", "pattern", "quantity", "mode", "updates"], taiyi.drawCurves);
     taiyi.on(["range", "valueScale", "theme"], () => charts.forEach(draw));
     taiyi.on(["cursor"], () => charts.forEach(drawOverlay));
     taiyi.onResize(find("charts"), () => charts.forEach(draw));
@@ -60,7 +60,9 @@
   function wantedCharts() {
     const { quantity, selection } = taiyi.state;
     const modules = taiyi.selectedModules();
-    const isWanted = (series) => selection.length === 0 || modules.has(series.module);
+    const isChosen = taiyi.chooser();
+    const isWanted = ({ module }) =>
+      selection.length === 0 ? isChosen(module) : modules.has(module);
     const quantities = [quantity, ...taiyi.quantities().filter((one) => one !== quantity)];
     const all = quantities.map((one) => ({
       quantity: one,
@@ -74,7 +76,9 @@
 
   async function chartOf({ quantity, all }) {
     const [first, second = []] = all;
-    const names = taiyi.sample(first.length ? first : second, MOST_LINES).map((one) => one.module);
+    const [run, most] = first.length ? [taiyi.runs()[0], first] : [taiyi.runs()[1], second];
+    const chosen = taiyi.sample(most, MOST_LINES, await extremesOf(run, most));
+    const names = chosen.map((one) => one.module);
     const lines = [];
     for (const [place, run] of taiyi.runs().entries()) {
       for (const series of all[place].filter((one) => names.includes(one.module))) {
@@ -87,6 +91,17 @@
     const [gravest] = taiyi.bySeverity(all.flat());
     const told = { state: gravest.state, sign: taiyi.stateSign(gravest).trim() };
     return { ...chart, ...furniture({ ...chart, ...told }) };
+  }
+
+  /** The series with the largest number of all, and that with the smallest. */
+  async function extremesOf(run, series) {
+    if (series.length <= MOST_LINES) return [];
+    const chunks = await Promise.all(series.map(({ chunk }) => taiyi.chunk(run, chunk)));
+    const ends = series.map((one, k) => ({ one, ...taiyi.ends({ chunk: chunks[k], row: one.row }) }));
+    const filled = ends.filter(({ least, most }) => least <= most);
+    const pick = (isBetter) => filled.reduce((best, end) => (isBetter(end, best) ? end : best), filled[0]);
+    const [low, high] = [pick((a, b) => a.least < b.least), pick((a, b) => a.most > b.most)];
+    return [high, low].filter(Boolean).map(({ one }) => one);
   }
 
   function furniture(chart) {
@@ -107,191 +122,21 @@
   function draw(chart) {
     const width = chart.home.clientWidth;
     Object.assign(chart.area, taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM));
-    const points = chart.lines.map((line) => pointsOf(line, chart.area));
-    const isLog = usesLog(points);
-    const limits = limitsOf(points, isLog);
+    const points = chart.lines.map((line) => taiyi.pointsOf(line, chart.area));
+    const isLog = taiyi.usesLog(points, taiyi.state.valueScale, chart.unit);
+    const limits = taiyi.limitsOf(points, isLog);
     const scale = taiyi.scale(limits, [TOP + chart.area.height, TOP], isLog);
     const pen = taiyi.paper(chart.canvas, width, HEIGHT);
-    drawValues(pen, chart.area, limits, scale, isLog);
+    taiyi.drawValues(pen, chart.area, { limits, scale, isLog });
     taiyi.drawBoundaries(pen, chart.area, taiyi.ink("line-strong"));
-    drawLines(pen, chart, points, scale, isLog);
+    taiyi.drawLines(pen, chart, points, { scale, isLog });
     taiyi.drawSteps(pen, chart.area);
     drawEvents(pen, chart.area);
+    taiyi.drawFindings(pen, chart.area);
     chart.caption.textContent = captionOf(chart, points, isLog);
     chart.scale = scale;
     fillLegend(chart);
     drawOverlay(chart);
-  }
-
-  /**
-   * What to draw of a line: a point for each of its columns, or for each pixel where those are
-   * denser.
-   */
-  function pointsOf({ chunk, series }, area) {
-    const scale = taiyi.stepScale(area);
-    const [first, last] = taiyi.shownSteps();
-    const columns = chunk.start.length;
-    const points = [];
-    for (let column = 0; column < columns; column += 1) {
-      if (chunk.end[column] < first || chunk.start[column] > last) continue;
-      const cell = taiyi.cell(chunk, series.row * columns + column);
-      const isEmpty = Number.isNaN(cell.mean) && !cell.nan && !cell.inf;
-      if (isEmpty) continue;
-      addPoint(points, scale.at((chunk.start[column] + chunk.end[column]) / 2), cell);
-    }
-    return points;
-  }
-
-  function addPoint(points, x, cell) {
-    const previous = points.at(-1);
-    if (!previous || Math.floor(previous.x) !== Math.floor(x)) {
-      points.push({ ...cell, x, weight: 1 });
-      return;
-    }
-    previous.nan += cell.nan;
-    previous.inf += cell.inf;
-    if (Number.isNaN(cell.mean)) return;
-    const weight = Number.isNaN(previous.mean) ? 0 : previous.weight;
-    previous.mean = ((weight ? previous.mean : 0) * weight + cell.mean) / (weight + 1);
-    previous.min = weight ? Math.min(previous.min, cell.min) : cell.min;
-    previous.max = weight ? Math.max(previous.max, cell.max) : cell.max;
-    previous.weight = weight + 1;
-  }
-
-  function usesLog(points) {
-    const { valueScale } = taiyi.state;
-    if (valueScale !== "auto") return valueScale === "log";
-    const [low, high] = spanOf(points, false);
-    return low > 0 && high / low > 20;
-  }
-
-  function spanOf(points, isLog) {
-    let [low, high] = [Infinity, -Infinity];
-    for (const { min, max } of points.flat()) {
-      if (min < low && (!isLog || min > 0)) low = min;
-      if (max < low && isLog && max > 0) low = max;
-      if (max > high) high = max;
-    }
-    return [low, high];
-  }
-
-  function limitsOf(points, isLog) {
-    const [low, high] = spanOf(points, isLog);
-    if (!(low <= high)) return isLog ? [0.1, 1] : [0, 1];
-    if (isLog) return low === high ? [low / 2, high * 2] : [low * 0.9, high * 1.1];
-    const room = (high - low) * 0.05 || Math.abs(high) * 0.1 || 1;
-    return [low - room, high + room];
-  }
-
-  function drawValues(pen, area, limits, scale, isLog) {
-    const values = isLog ? taiyi.logTicks(limits, 7) : taiyi.ticks(limits, 6);
-    pen.textAlign = "right";
-    pen.textBaseline = "middle";
-    const texts = taiyi.numerals(values);
-    for (const [k, value] of values.entries()) {
-      const y = scale.at(value);
-      pen.strokeStyle = taiyi.ink("line");
-      taiyi.line(pen, [area.left, y], [area.left + area.width, y]);
-      pen.fillStyle = taiyi.ink("muted");
-      pen.fillText(texts[k], area.left - 7, y);
-    }
-  }
-
-  function drawLines(pen, chart, points, scale, isLog) {
-    const { area, lines } = chart;
-    const inks = taiyi.lineInks();
-    pen.save();
-    pen.beginPath();
-    pen.rect(area.left, 0, area.width, TOP + area.height + 1);
-    pen.clip();
-    const drawn = (value) => !Number.isNaN(value) && (!isLog || value > 0);
-    lines.forEach(({ colour }, k) =>
-      drawBand(
-        pen,
-        points[k].filter((p) => drawn(p.mean)),
-        scale,
-        inks[colour],
-        isLog,
-      ),
-    );
-    lines.forEach(({ colour, place }, k) => {
-      pen.setLineDash(place === 1 ? [6, 4] : []);
-      drawLine(pen, points[k], scale, inks[colour], drawn);
-    });
-    pen.setLineDash([]);
-    lines.forEach((_, k) => drawNonFinite(pen, points[k], area));
-    pen.restore();
-  }
-
-  function drawBand(pen, points, scale, ink, isLog) {
-    if (!points.some(({ min, max }) => max > min)) return;
-    const floor = isLog ? Math.min(...points.map((p) => (p.min > 0 ? p.min : p.mean))) : 0;
-    const low = (value) => (isLog && value <= 0 ? floor : value);
-    pen.beginPath();
-    points.forEach(({ x, max }) => pen.lineTo(x, scale.at(max)));
-    points.toReversed().forEach(({ x, min }) => pen.lineTo(x, scale.at(low(min))));
-    pen.globalAlpha = 0.2;
-    pen.fillStyle = ink;
-    pen.fill();
-    pen.globalAlpha = 1;
-  }
-
-  function drawLine(pen, points, scale, ink, drawn) {
-    pen.strokeStyle = pen.fillStyle = ink;
-    pen.lineWidth = 1.6;
-    pen.lineJoin = "round";
-    pen.beginPath();
-    let isDown = false;
-    for (const { x, mean } of points) {
-      if (!drawn(mean)) isDown = false;
-      else if (isDown) pen.lineTo(x, scale.at(mean));
-      else pen.moveTo(x, scale.at(mean));
-      isDown = drawn(mean);
-    }
-    pen.stroke();
-    if (points.length < 2 || averageGap(points) > 12)
-      dots(
-        pen,
-        points.filter((p) => drawn(p.mean)),
-        scale,
-      );
-  }
-
-  const averageGap = (points) => (points.at(-1).x - points[0].x) / (points.length - 1);
-
-  function dots(pen, points, scale) {
-    for (const { x, mean } of points) {
-      pen.beginPath();
-      pen.arc(x, scale.at(mean), 2.6, 0, 2 * Math.PI);
-      pen.fill();
-    }
-  }
-
-  /** NaN as crosses, Inf as triangles, at the top edge; where they are dense some stand for all. */
-  function drawNonFinite(pen, points, area) {
-    pen.strokeStyle = pen.fillStyle = taiyi.ink("alert");
-    pen.lineWidth = 1.6;
-    let free = -Infinity;
-    for (const { x, nan, inf } of points) {
-      if (x < free || !(nan || inf)) continue;
-      (nan ? cross : triangle)(pen, x, area.top - 6);
-      free = x + 9;
-    }
-  }
-
-  function cross(pen, x, y) {
-    taiyi.line(pen, [x - 3, y - 3], [x + 3, y + 3]);
-    taiyi.line(pen, [x - 3, y + 3], [x + 3, y - 3]);
-  }
-
-  function triangle(pen, x, y) {
-    pen.beginPath();
-    [
-      [-4, 3],
-      [4, 3],
-      [0, -4],
-    ].forEach(([dx, dy]) => pen.lineTo(x + dx, y + dy));
-    pen.fill();
   }
 
   /** Events as ticks on the axis of steps. */
@@ -311,7 +156,10 @@
   function captionOf(chart, points, isLog) {
     const { count, total, lines } = chart;
     const parts = [
-      count < total ? `${count} of ${taiyi.counted(total, "module")}, flagged ones first` : "",
+      count < total
+        ? `${count} of ${taiyi.counted(total, "module")}, ${taiyi.whole(total - count)} left out: ` +
+          "what was found, the extremes and flagged ones come first"
+        : "",
       bandText(lines, points),
       taiyi.runs().length > 1 ? "dashed: the second run" : "",
       isLog ? "log scale" : "",
@@ -389,13 +237,19 @@
     taiyi.drawCursor(pen, area);
     chart.readingHead.textContent = cursor === null ? "latest" : `step ${taiyi.whole(cursor)}`;
     for (const one of chart.lines) {
-      const told = readingOf(one, cursor);
+      const told = taiyi.readingOf(one, cursor);
       one.reading.textContent = told.text;
       one.reading.className = `value state ${told.state}`;
     }
   }
 
-  function readingOf({ chunk, series }, cursor) {
+  /**
+   * A line's number at a step, or its latest.
+   * @param {{chunk: object, series: object}} line
+   * @param {number | null} cursor
+   * @returns {{text: string, state: string}}
+   */
+  taiyi.readingOf = ({ chunk, series }, cursor) => {
     if (cursor === null) {
       const latest = taiyi.number(series.latest);
       if (latest === null) return { text: "–", state: "" };
@@ -409,7 +263,7 @@
       return nan || inf ? { text: `${number} !`, state: "alert" } : { text: number, state: "" };
     }
     return { text: "–", state: "" };
-  }
+  };
 
   const columnAt = (chunk, step) => chunk.start.findLastIndex((from) => from <= step);
 })(taiyi);

@@ -31,7 +31,9 @@
       arrowHead(),
       ...clusters.map(([index, place]) => drawFrame(outline, index, place)),
       ...plan.edges.map(drawEdge),
-      ...clusters.map(([index, place]) => drawTitle(outline, index, place, index === view.alarmed)),
+      ...clusters.map(([index, place]) =>
+        drawTitle(outline, index, place, view.alarms.get(index)),
+      ),
       ...parts,
     );
   };
@@ -85,8 +87,7 @@
   }
 
   /** A cluster's title, drawn over the edges: what is clicked and focused of it. */
-  function drawTitle(outline, index, { x, y, width }, isAlarmed) {
-    const alarm = isAlarmed ? taiyi.alarm() : "";
+  function drawTitle(outline, index, { x, y, width }, alarm) {
     const item = outline.items[index];
     const room = Math.min(taiyi.titleWidth(item, alarm), width - 8);
     return svg(
@@ -107,7 +108,7 @@
       ["class", className ? ` · ${className}` : ""],
       ["own", taiyi.ownMarks(item)],
       [`grave ${own.state}`, own.text],
-      ["warned", alarm ? `! ${alarm}` : ""],
+      [`warned ${alarm?.look}`, taiyi.alarmText(alarm)],
     ];
     const isApart = (look) => look !== "name" && look !== "class";
     return parts

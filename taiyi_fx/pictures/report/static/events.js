@@ -22,12 +22,20 @@
     const all = taiyi.runs().flatMap((run, place) => run.events.map((event) => ({ event, place })));
     find("event-count").textContent = taiyi.whole(all.length);
     find("no-events").hidden = all.length > 0;
+    find("no-events").textContent = nothingText();
     find("event-table").hidden = all.length === 0;
     const groups = grouped(all);
     find("event-rows").replaceChildren(...groups.slice(0, allowed).map(row));
     find("more-events").hidden = groups.length <= allowed;
     tellWhatIsLeftOut();
   };
+
+  /** What is said where there are no events: more only where nothing is flagged either. */
+  function nothingText() {
+    if (taiyi.findings().length) return "No events: what is wrong is told by the findings above.";
+    if (taiyi.urgent().length) return "No events, but some series are flagged.";
+    return "No events: no NaN, no Inf, no warning.";
+  }
 
   /** What is alike but for the step, as lists, in the order of their first steps. */
   function grouped(all) {

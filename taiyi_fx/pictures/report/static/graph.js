@@ -4,8 +4,7 @@
 ((taiyi) => {
   const WARN_FROM = 400;
   const MOST = 1500;
-  const ZOOMS = [0.2, 2.5];
-  const READABLE = 0.45;
+  const ZOOMS = [0.05, 2.5];
   const pane = () => taiyi.find("graph-pane");
   let outline = null;
   let drawn = null;
@@ -58,10 +57,9 @@
   };
 
   function described(view) {
-    const alarmOf = (index) => (index === view.alarmed ? taiyi.alarm() : "");
     const pairs = view.boxes.map((index) => [
       index,
-      taiyi.describe(outline, index, alarmOf(index)),
+      taiyi.describe(outline, index, view.alarms.get(index)),
     ]);
     return new Map(pairs);
   }
@@ -78,7 +76,7 @@
     if (isLaidAnew && refit) zoom = refit();
     applyZoom();
     paintSelection();
-    paintAlarm();
+    paintAlarms();
     const home = standingFor(entry) ?? graphItems()[0];
     home?.setAttribute("tabindex", "0");
     if (focused !== undefined) taiyi.focusBox(Number(focused));
@@ -111,10 +109,12 @@
     else repaint();
   }
 
-  /** Whether a live run has come to its first NaN or Inf: its text takes room. */
-  const hasNewAlarm = () =>
-    drawn !== null &&
-    taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed).alarmed !== drawn.view.alarmed;
+  /** Whether a live run has come to what is to be told in the graph: its text takes room. */
+  function hasNewAlarm() {
+    if (drawn === null) return false;
+    const { alarms } = taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed);
+    return JSON.stringify([...alarms]) !== JSON.stringify([...drawn.view.alarms]);
+  }
 
   const elementOf = (index) => taiyi.find("graph").querySelector(`[data-item="${index}"]`);
 
@@ -201,9 +201,9 @@
     });
   }
 
-  /** Brings the box with the first NaN or Inf to the middle of the pane. */
+  /** Brings the box of what was found first to the middle of the pane. */
   taiyi.showAlarm = () => {
-    const index = drawn?.view.alarmed;
+    const [index] = drawn?.view.alarms.keys() ?? [];
     if (index === undefined) return;
     const box = standingFor(index).querySelector(".body").getBoundingClientRect();
     const { left, top } = pane().getBoundingClientRect();
@@ -257,15 +257,19 @@
     }
   }
 
-  /** A second outline where the first NaN or Inf came up; its text is in the box already. */
-  function paintAlarm() {
-    const index = drawn.view.alarmed;
-    const home = index === undefined ? null : elementOf(index);
-    if (!home) return;
-    const { x, y, width, height } = (frameOf(index) ?? home.querySelector(".body")).getBBox();
+  /** A second outline where something was found; its text is in the box already. */
+  function paintAlarms() {
+    for (const [index, site] of drawn.view.alarms) {
+      const home = elementOf(index);
+      if (home) paintAlarm(home, frameOf(index) ?? home.querySelector(".body"), site);
+    }
+  }
+
+  function paintAlarm(home, body, site) {
+    const { x, y, width, height } = body.getBBox();
     const grown = { x: x - 5, y: y - 5, width: width + 10, height: height + 10, rx: 14 };
-    home.append(taiyi.svg("rect", { class: "alarm", ...grown }));
-    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${taiyi.alarm()}`);
+    home.append(taiyi.svg("rect", { class: `alarm ${site.look}`, ...grown }));
+    home.setAttribute("aria-label", `${home.getAttribute("aria-label")}, ${site.text}`);
   }
 
   /* Zoom */
@@ -284,6 +288,7 @@
     const { picture, width, height } = natural();
     picture.setAttribute("width", width * zoom);
     picture.setAttribute("height", height * zoom);
+    taiyi.drawMinimap(drawn);
   }
 
   /** Zooms by a factor about a point of the pane. */
@@ -297,12 +302,10 @@
     pane().scrollTop = (pane().scrollTop + at.y) * grown - at.y;
   }
 
-  /** All of it, or where that is too small to read all of its width. */
+  /** All of it, however small. */
   function whole() {
     const { width, height } = natural();
-    const across = Math.min(pane().clientWidth / width, 1);
-    const fits = Math.min(across, pane().clientHeight / height);
-    return clamped(fits < READABLE ? across : fits);
+    return clamped(Math.min(pane().clientWidth / width, pane().clientHeight / height, 1));
   }
 
   function fitAll() {
@@ -322,6 +325,7 @@
     pane().addEventListener("wheel", onWheel, { passive: false });
     listenToTools();
     dragToPan();
+    taiyi.startMinimap();
   }
 
   function listenToTools() {

@@ -7,6 +7,7 @@
   const { find, element } = taiyi;
   let shown = null;
   let turn = 0;
+  let hovered = null;
   let at = { row: 0, column: 0 };
 
   /** Sets the heat map up: it follows the state from here on. */
@@ -16,7 +17,8 @@
     overlay.addEventListener("keydown", onKey);
     find("heat-table").addEventListener("toggle", fillTable);
     const topics = ["quantity", "mode", "compared", "colourScale", "range", "theme", "updates"];
-    taiyi.on(topics, taiyi.drawHeatMap);
+    taiyi.on([...topics, "pattern", "rowOrder"], taiyi.drawHeatMap);
+    find("pattern").addEventListener("input", ({ target }) => taiyi.set({ pattern: target.value }));
     taiyi.on(["selection"], () => shown && draw());
     taiyi.on(["cursor"], drawOverlay);
     taiyi.onResize(find("heat"), taiyi.drawHeatMap);
@@ -30,14 +32,46 @@
     if (mine !== turn) return;
     find("heat-empty").hidden = rows.length > 0;
     find("heat").hidden = rows.length === 0;
-    if (rows.length === 0) return;
-    shown = { rows, ...measured(rows) };
-    draw();
-    fillTable();
+    hovered = null;
+    if (rows.length === 0) tellWhyEmpty();
+    else show(rows);
   };
 
-  /** Rows with what each run has of a module; the first run gives their order. */
+  function show(rows) {
+    const prefix = taiyi.prefixOf(rows.map(({ module }) => module));
+    shown = { rows, prefix, ...measured(rows) };
+    find("heat-title").textContent = heatTitle();
+    const order = taiyi.state.rowOrder === "role" ? "Rows by role, then in" : "Rows in";
+    const shared = prefix ? `, all in ${taiyi.shortened(prefix.slice(0, -1), 60)}` : "";
+    find("heat-order").textContent = `${order} the order of execution${shared}.`;
+    draw();
+    fillTable();
+  }
+
+  function tellWhyEmpty() {
+    const { pattern, quantity } = taiyi.state;
+    find("heat-title").textContent = taiyi.shortened(quantity, 60);
+    find("heat-empty").textContent = pattern.trim()
+      ? `No row's name matches ${taiyi.shortened(pattern.trim(), 60)}.`
+      : "This quantity has no numbers in this mode.";
+  }
+
+  function heatTitle() {
+    const name = taiyi.shortened(taiyi.state.quantity, 60);
+    if (taiyi.showsRatio()) return `${name}: second over first`;
+    return shown.isLog ? `log₁₀ |${name}|` : name;
+  }
+
+  /** Rows that the pattern chooses, in the order chosen. */
   async function rowsOf(quantity) {
+    const isChosen = taiyi.chooser();
+    const rows = (await allRows(quantity)).filter(({ module }) => isChosen(module));
+    if (taiyi.state.rowOrder === "role") return taiyi.byRole(rows);
+    return rows.map((row) => ({ ...row, isAlone: true }));
+  }
+
+  /** Rows with what each run has of a module; the first run gives their order. */
+  async function allRows(quantity) {
     const byModule = new Map();
     for (const [place, run] of taiyi.runs().entries()) {
       for (const series of taiyi.seriesOf(run, quantity)) {
@@ -56,8 +90,8 @@
 
   function measured(rows) {
     const width = find("heat").clientWidth;
-    const ideal = rows.length <= 32 ? 16 * rows.length : Math.max(400, 2 * rows.length);
-    const height = Math.round(Math.min(Math.max(ideal, 60), 900));
+    const ideal = rows.length * (rows.length <= 32 ? 16 : 12);
+    const height = Math.round(Math.min(Math.max(ideal, 60), Math.max(600, 2 * rows.length), 900));
     const area = taiyi.areaOf(width, TOP, height);
     return { area, width, height: height + TOP + BOTTOM, ...look(rows, area.width) };
   }
@@ -73,7 +107,9 @@
       );
     if (taiyi.showsRatio()) return ratioLook(taiyi.ratio(of(0), of(1)));
     const raster = of(compared === "second" ? 1 : 0);
-    return taiyi.colouring(raster, colourScale === "log");
+    const [unit] = rows.flatMap(({ series }) => series.filter(Boolean).map((one) => one.unit));
+    const isFar = !taiyi.isShare(unit ?? "") && taiyi.spansFar(raster);
+    return taiyi.colouring(raster, colourScale === "auto" ? isFar : colourScale === "log");
   }
 
   function ratioLook(raster) {
@@ -94,7 +130,9 @@
     taiyi.paint(pen, area, raster, shown);
     taiyi.drawBoundaries(pen, area, taiyi.ink("boundary"));
     taiyi.drawSteps(pen, area);
+    drawGaps(pen);
     drawNames(pen);
+    drawRings(pen);
     taiyi.paintColourBar(find("heat-bar"), shown);
     const kinds = new Set(raster.flags);
     for (const [name, flag] of Object.entries(taiyi.flags)) {
@@ -104,50 +142,117 @@
     drawOverlay();
   }
 
-  /** As many names as there is room for, and those of what is selected. */
-  function drawNames(pen) {
+  const rowHeight = () => shown.area.height / shown.rows.length;
+
+  const middleOf = (row) => shown.area.top + (row + 0.5) * rowHeight();
+
+  /** Thin gaps between roles. */
+  function drawGaps(pen) {
     const { rows, area } = shown;
-    const selected = taiyi.selectedModules();
-    const rowHeight = area.height / rows.length;
-    const stride = Math.ceil(13 / rowHeight);
-    pen.textAlign = "right";
+    pen.fillStyle = taiyi.ink("surface");
+    rows.forEach((row, k) => {
+      if (k === 0 || (row.isAlone && rows[k - 1].isAlone) || !(row.isAlone || row.isFirst)) return;
+      pen.fillRect(area.left, Math.round(area.top + k * rowHeight()) - 1, area.width, 2);
+    });
+  }
+
+  /**
+   * As many names as there is room for: what is selected and what was found first, then the
+   * first row of each role, with the role at its left.
+   */
+  function drawNames(pen) {
+    const taken = { name: [], layer: [] };
+    const isFree = (columns, y) =>
+      columns.every((column) => taken[column].every((other) => Math.abs(other - y) >= 12));
     pen.textBaseline = "middle";
-    const isNear = (index, other) => Math.abs(index - other) * rowHeight < 12;
-    const indices = rows.map((_, index) => index);
-    const marked = thinned(
-      indices.filter((index) => selected.has(rows[index].module)),
-      isNear,
-    );
-    const isFree = (index) => !marked.some((other) => isNear(index, other));
-    for (const k of indices.filter((index) => index % stride === 0 && isFree(index))) {
-      drawName(pen, rows[k], area, (k + 0.5) * rowHeight, false);
+    const ranked = shown.rows.map((row, k) => ({ row, k, rank: rankOf(row) }));
+    for (const { row, k, rank } of ranked.toSorted((one, other) => one.rank - other.rank)) {
+      const y = middleOf(k);
+      const columns = row.isAlone ? ["name", "layer"] : row.isFirst ? ["name"] : [];
+      if (row.isAlone ? !isFree(columns, y) : !isFree(["layer"], y)) continue;
+      const hasName = columns.includes("name") && isFree(["name"], y);
+      if (hasName) taken.name.push(y);
+      taken.layer.push(y);
+      drawName(pen, { row, y, rank, hasName });
     }
-    for (const k of marked) drawName(pen, rows[k], area, (k + 0.5) * rowHeight, true);
   }
 
-  function thinned(indices, isNear) {
-    const kept = [];
-    for (const index of indices) if (!kept.length || !isNear(index, kept.at(-1))) kept.push(index);
-    return kept;
+  /** What has to be named: what is selected, what was found, the first of a role, the others. */
+  function rankOf({ module, isFirst }) {
+    if (taiyi.selectedModules().has(module)) return 0;
+    if (foundAt(module).length) return 1;
+    return isFirst ? 2 : 3;
   }
 
-  function drawName(pen, row, area, y, isSelected) {
-    const text = taiyi.shortened(row.module || "model", Math.floor((area.left - 18) / 6));
-    pen.fillStyle = taiyi.ink(isSelected ? "accent" : "muted");
-    pen.fillText(isSelected ? `${text} ▸` : text, area.left - 6, area.top + y);
+  const foundAt = (module) => {
+    const { quantity } = taiyi.state;
+    const isHere = (one) => one.module === module && one.quantity === quantity;
+    return taiyi.findings().filter(isHere);
+  };
+
+  function drawName(pen, { row, y, rank, hasName }) {
+    const { area, prefix } = shown;
+    const room = Math.floor((area.left - 18) / 6);
+    const mark = rank === 0 ? " ▸" : "";
+    const [found] = foundAt(row.module);
+    pen.fillStyle = taiyi.ink(rank === 0 ? "accent" : found ? taiyi.lookOfFinding(found) : "muted");
+    pen.textAlign = "right";
+    if (row.isAlone) {
+      const name = row.module ? row.module.slice(prefix.length) : "model";
+      pen.fillText(taiyi.ending(name, room) + mark, area.left - 6, y);
+      return;
+    }
+    pen.fillText(row.layer + mark, area.left - 6, y);
+    if (!hasName) return;
+    pen.textAlign = "left";
+    pen.fillStyle = taiyi.ink("muted");
+    const left = Math.max(room - row.layer.length - 2, 6);
+    pen.fillText(taiyi.ending(row.role.slice(prefix.length), left), 2, y);
+  }
+
+  /** Rings around what was found, in its row at its step. */
+  function drawRings(pen) {
+    const { rows, area } = shown;
+    const [first, last] = taiyi.shownSteps();
+    const scale = taiyi.stepScale(area);
+    pen.lineWidth = 2;
+    rows.forEach(({ module }, k) => {
+      for (const found of foundAt(module)) {
+        if (found.step < first || found.step > last) continue;
+        pen.strokeStyle = taiyi.ink(taiyi.lookOfFinding(found));
+        pen.beginPath();
+        pen.arc(Math.max(scale.at(found.step), area.left + 8), middleOf(k), 7, 0, 2 * Math.PI);
+        pen.stroke();
+      }
+    });
   }
 
   function drawOverlay() {
     if (!shown) return;
-    const { area, width, height, rows } = shown;
+    const { area, width, height } = shown;
     const pen = taiyi.paper(find("heat-overlay"), width, height);
     taiyi.drawCursor(pen, area);
+    if (hovered !== null) drawHovered(pen);
     if (document.activeElement !== find("heat-overlay")) return;
-    const rowHeight = area.height / rows.length;
     pen.strokeStyle = taiyi.ink("text");
     pen.lineWidth = 2;
     const x = area.left + at.column;
-    pen.strokeRect(x - 4, area.top + at.row * rowHeight - 2, 8, rowHeight + 4);
+    pen.strokeRect(x - 4, area.top + at.row * rowHeight() - 2, 8, rowHeight() + 4);
+  }
+
+  /** The whole name of the row under the pointer, over those at the left. */
+  function drawHovered(pen) {
+    const { rows, area, prefix } = shown;
+    const name = rows[hovered].module ? rows[hovered].module.slice(prefix.length) : "model";
+    const text = taiyi.ending(name, Math.floor((area.left + area.width / 2) / 6));
+    const y = middleOf(hovered);
+    const wide = pen.measureText(text).width + 14;
+    pen.fillStyle = taiyi.ink("accent-soft");
+    pen.fillRect(Math.max(area.left - wide, 0), y - 8, Math.max(wide, area.left), 16);
+    pen.fillStyle = taiyi.ink("text");
+    pen.textBaseline = "middle";
+    pen.textAlign = wide > area.left ? "left" : "right";
+    pen.fillText(text, wide > area.left ? 6 : area.left - 6, y);
   }
 
   const rowAt = (y) => {
@@ -157,6 +262,8 @@
 
   function onHover(place) {
     const row = place && rowAt(place.y);
+    hovered = row;
+    drawOverlay();
     find("heat-reading").textContent =
       row === null ? "" : reading(row, Math.floor(place.x - shown.area.left));
   }
@@ -251,7 +358,8 @@
       ...cells.map((text) => element("td", {}, text)),
     );
 
-  function extremes({ chunk, row }) {
+  /** The least and the most finite number of a row; Infinity and -Infinity where there is none. */
+  taiyi.ends = ({ chunk, row }) => {
     let [least, most] = [Infinity, -Infinity];
     const columns = chunk.start.length;
     for (let cell = row * columns; cell < (row + 1) * columns; cell += 1) {
@@ -259,6 +367,11 @@
       if (min < least) least = min;
       if (max > most) most = max;
     }
+    return { least, most };
+  };
+
+  function extremes(source) {
+    const { least, most } = taiyi.ends(source);
     if (least > most) return { min: "–", max: "–" };
     const [min, max] = taiyi.numerals([least, most]);
     return { min, max };

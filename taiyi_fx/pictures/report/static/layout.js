@@ -49,7 +49,7 @@
   }
 
   const titleRoom = (outline, view, index) =>
-    taiyi.titleWidth(outline.items[index], index === view.alarmed ? taiyi.alarm() : "");
+    taiyi.titleWidth(outline.items[index], view.alarms.get(index));
 
   function groupLines(inside, roomOf, boxes, home) {
     const { boxes: own, clusters } = inside.get(home);

@@ -6,10 +6,13 @@
     performance.mark("taiyi:start");
     taiyi.readHeader();
     taiyi.startChrome();
+    taiyi.startFindings();
     const hasGraph = taiyi.startGraph();
     if (hasGraph) taiyi.startLegend();
+    taiyi.startLoss();
     taiyi.startHeatMap();
-    await Promise.all([taiyi.drawHeatMap(), hasGraph ? taiyi.redrawGraph() : null]);
+    const graph = hasGraph ? taiyi.redrawGraph() : null;
+    await Promise.all([taiyi.drawLoss(), taiyi.drawHeatMap(), graph]);
     taiyi.showAlarm();
     taiyi.startSearch();
     performance.mark("taiyi:interactive");

@@ -89,7 +89,8 @@
    * @param {Set<number>} open
    * @param {boolean} onlyProbed
    * @returns {{boxes: number[], clusters: number[], edges: object[], standing: number[],
-   *   alarmed: number | undefined}} `alarmed` is where the first NaN or Inf came up.
+   *   alarms: Map<number, object>}} `alarms` are the sites of what was found, by the items that
+   *   stand for them, the most urgent first.
    */
   taiyi.view = (outline, open, onlyProbed) => {
     const holds = (index) => taiyi.opens(outline.items[index]) && open.has(index);
@@ -102,11 +103,17 @@
     const boxes = seen.filter((index) => !opened.has(index) && isKept(index));
     const clusters = clustersOf(outline, boxes);
     const edges = edgesOf(outline, standing, new Set(boxes));
-    return { boxes, clusters, edges, standing, alarmed: alarmedOf(outline, standing) };
+    return { boxes, clusters, edges, standing, alarms: alarmsOf(outline, standing) };
   };
 
-  const alarmedOf = (outline, standing) =>
-    standing[outline.byModule.get(taiyi.firstNonFinite()?.module)];
+  function alarmsOf(outline, standing) {
+    const alarms = new Map();
+    for (const site of taiyi.sites()) {
+      const index = standing[outline.byModule.get(site.module)];
+      if (index !== undefined && !alarms.has(index)) alarms.set(index, site);
+    }
+    return alarms;
+  }
 
   const marksOf = (outline, index) => {
     const sums = taiyi.sums(outline, index);

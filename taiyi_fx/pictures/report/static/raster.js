@@ -110,7 +110,8 @@
   };
 
   /**
-   * The limits of colours: nearly all finite cells lie between them; NaN where there are none.
+   * The limits of colours: nearly all finite cells lie between them, and each row's mean does, so
+   * that a row that stands far out is seen among hundreds; NaN where there are none.
    * @param {Raster} raster
    * @param {(value: number) => number} measure
    * @returns {[number, number]}
@@ -118,13 +119,41 @@
   taiyi.colourLimits = (raster, measure) => {
     const measured = new Float64Array(raster.values.length);
     let count = 0;
-    for (let cell = 0; cell < raster.values.length; cell += 1) {
-      const value = measure(raster.values[cell]);
-      if (raster.flags[cell] === FINITE && Number.isFinite(value)) measured[count++] = value;
+    let [least, most] = [Infinity, -Infinity];
+    for (let row = 0; row < raster.rows; row += 1) {
+      const before = count;
+      let sum = 0;
+      for (let cell = row * raster.columns; cell < (row + 1) * raster.columns; cell += 1) {
+        const value = measure(raster.values[cell]);
+        if (raster.flags[cell] !== FINITE || !Number.isFinite(value)) continue;
+        measured[count++] = value;
+        sum += value;
+      }
+      if (count === before) continue;
+      least = Math.min(least, sum / (count - before));
+      most = Math.max(most, sum / (count - before));
     }
     if (count === 0) return [NaN, NaN];
     const sorted = measured.subarray(0, count).sort();
-    return [sorted[Math.floor((count - 1) * 0.01)], sorted[Math.ceil((count - 1) * 0.99)]];
+    const [low, high] = [sorted[Math.floor((count - 1) * 0.01)], sorted[Math.ceil((count - 1) * 0.99)]];
+    return [Math.min(low, least), Math.max(high, most)];
+  };
+
+  /**
+   * Whether sizes far apart are to be told apart: none is negative, and they span a factor of 20.
+   * @param {Raster} raster
+   * @returns {boolean}
+   */
+  taiyi.spansFar = (raster) => {
+    let [least, most] = [Infinity, 0];
+    for (let cell = 0; cell < raster.values.length; cell += 1) {
+      if (raster.flags[cell] !== FINITE) continue;
+      const value = raster.values[cell];
+      if (value < 0) return false;
+      if (value > 0 && value < least) least = value;
+      if (value > most) most = value;
+    }
+    return most / least > 20;
   };
 
   /**
@@ -142,7 +171,7 @@
     const between = () =>
       isLog ? taiyi.logTicks(ends, 4).map(Math.log10) : taiyi.ticks(limits, 4);
     const ticks = limits[0] < limits[1] ? between() : [];
-    return { raster, measure, map: taiyi.maps.viridis, limits, labels, ticks };
+    return { raster, isLog, measure, map: taiyi.maps.viridis, limits, labels, ticks };
   };
 
   /**

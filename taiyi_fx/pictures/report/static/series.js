@@ -94,26 +94,30 @@
     [...series].sort((one, other) => taiyi.gravity(one.state) - taiyi.gravity(other.state));
 
   /**
-   * So many of a list: flagged ones first, then some all along it.
+   * So many of a list: first what was found, then the extremes, flagged ones, and some all along.
    * @param {object[]} series
    * @param {number} most
+   * @param {object[]} [extremes]
    * @returns {object[]}
    */
-  taiyi.sample = (series, most) => {
+  taiyi.sample = (series, most, extremes = []) => {
     if (series.length <= most) return series;
-    const urgent = taiyi
-      .bySeverity(series)
-      .filter((one) => one.state !== "ok")
-      .slice(0, most);
-    const rest = series.filter((one) => one.state === "ok");
-    const wanted = Math.min(most - urgent.length, rest.length);
-    const spread = Array.from(
-      { length: wanted },
-      (_, k) => rest[Math.round((k * (rest.length - 1)) / Math.max(wanted - 1, 1))],
-    );
-    const chosen = new Set([...urgent, ...spread]);
+    const found = taiyi.findings();
+    const isOf = (one) => (told) => told.module === one.module && told.quantity === one.quantity;
+    const told = series.filter((one) => found.some(isOf(one)));
+    const flagged = taiyi.bySeverity(series).filter((one) => one.state !== "ok");
+    const chosen = new Set([...told, ...extremes, ...flagged].slice(0, most));
+    const rest = series.filter((one) => !chosen.has(one) && one.state === "ok");
+    for (const one of spread(rest, most - chosen.size)) chosen.add(one);
     return series.filter((one) => chosen.has(one));
   };
+
+  /** So many of a list, evenly along it. */
+  function spread(list, most) {
+    const count = Math.min(most, list.length);
+    const pitch = (list.length - 1) / Math.max(count - 1, 1);
+    return Array.from({ length: count }, (_, k) => list[Math.round(k * pitch)]);
+  }
 
   /**
    * The first and last step of all runs.
@@ -146,6 +150,32 @@
   /** The steps shown. */
   taiyi.shownSteps = () => taiyi.state.range ?? taiyi.axisSteps();
 
+  /**
+   * What was found, most urgent first; of several runs one after the other.
+   * @returns {object[]} Findings, with the `place` of their run.
+   */
+  taiyi.findings = () =>
+    taiyi.runs().flatMap((run, place) => (run.findings ?? []).map((one) => ({ ...one, place })));
+
+  const SEVERITIES = { alert: "alert", warning: "warn" };
+
+  /** How a finding looks: the name of its class, and of its ink. */
+  taiyi.lookOfFinding = ({ severity }) => SEVERITIES[severity] ?? "muted";
+
+  /**
+   * The numbers that are logged as a loss.
+   * @returns {{run: object, series: object, place: number}[]}
+   */
+  taiyi.lossSeries = () =>
+    taiyi.runs().flatMap((run, place) =>
+      run.series
+        .filter((series) => !series.direction && isNumeric(run, series) && /loss/i.test(series.quantity))
+        .map((series) => ({ run, series, place })),
+    );
+
+  /** Whether numbers of a unit lie between fixed ends, as shares do: never on a log scale. */
+  taiyi.isShare = (unit) => unit === "share" || unit === "cosine" || unit.startsWith("grey");
+
   const LOOKS = new Map([
     ["non_finite", "alert"],
     ["overflow", "muted"],
@@ -154,8 +184,24 @@
   /** How an event of a kind looks: the name of its class, and of its ink. */
   taiyi.lookOf = (kind) => LOOKS.get(kind) ?? "warn";
 
-  /** The first run's events of NaN or Inf: the first of them, or undefined. */
-  taiyi.firstNonFinite = () => taiyi.runs()[0].events.find((event) => event.kind === "non_finite");
+  /**
+   * Where the graph has to be looked at: what was found in the first run, most urgent first, or
+   * where nothing was, the site of the first NaN or Inf.
+   * @returns {{module: string, look: string, text: string}[]}
+   */
+  taiyi.sites = () => {
+    const found = taiyi.findings().filter(({ place, module }) => place === 0 && module);
+    const grave = found.filter(({ severity }) => severity !== "note");
+    if (grave.length) return grave.map(siteOf);
+    const event = taiyi.runs()[0].events.find(({ kind }) => kind === "non_finite");
+    return event ? [{ ...siteOf(event), look: "alert" }] : [];
+  };
+
+  function siteOf(found) {
+    const word = found.kind === "non_finite" ? "first NaN/Inf" : found.kind.replaceAll("_", " ");
+    const text = `${taiyi.shortened(word, 30)}, step ${taiyi.whole(found.step)}`;
+    return { module: found.module, look: taiyi.lookOfFinding(found), text };
+  }
 
   /** A state's sign: what tells it without colour. */
   taiyi.stateSign = ({ state, trend }) => {

@@ -4,6 +4,7 @@
 ((taiyi) => {
   const HEIGHT = 220;
   const [TOP, BOTTOM] = [8, 26];
+  const BAD_SHARE = 0.08;
   const { find } = taiyi;
   let shown = null;
   let picked = null;
@@ -64,24 +65,60 @@
     const width = find("tensors").clientWidth;
     const area = taiyi.areaOf(width, TOP, HEIGHT - TOP - BOTTOM);
     const raster = taiyi.raster(positions(chunk), taiyi.shownSteps(), area.width);
-    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale === "log") };
+    return { width, area, ...taiyi.colouring(raster, taiyi.state.colourScale !== "linear") };
   }
 
   const longest = ({ entry }) => entry.arrays.find(({ name }) => name === "values").shape[1];
+
+  /** How many rows are for counts of what is not finite, over those of positions. */
+  const extraOf = (chunk) =>
+    chunk.nan || chunk.inf ? Math.max(1, Math.round(longest(chunk) * BAD_SHARE)) : 0;
+
+  /** Flags of rows that tell at which steps a histogram has NaN or Inf. */
+  function extraRows(chunk) {
+    const told = { start: chunk.step, end: chunk.step, nan: chunk.nan, inf: chunk.inf };
+    const mean = new Float32Array(chunk.step.length).fill(NaN);
+    return Array.from({ length: extraOf(chunk) }, () => ({ chunk: { ...told, mean }, row: 0 }));
+  }
 
   /** The tensors turned: a row for each position, the last at the top. */
   function positions(chunk) {
     const [count, length] = [chunk.step.length, longest(chunk)];
     const mean = new Float32Array(count * length);
+    const [nan, inf] = [new Uint8Array(count * length), new Uint8Array(count * length)];
     for (let k = 0; k < count; k += 1) {
-      for (let p = 0; p < length; p += 1)
-        mean[(length - 1 - p) * count + k] = chunk.values[k * length + p];
+      const isBroken = isAllBad(chunk, k);
+      for (let p = 0; p < length; p += 1) {
+        const [value, cell] = [chunk.values[k * length + p], (length - 1 - p) * count + k];
+        mean[cell] = Number.isFinite(value) && !isBroken ? value : NaN;
+        nan[cell] = isBroken || (Number.isNaN(value) && p < chunk.length[k]) ? 1 : 0;
+        inf[cell] = Math.abs(value) === Infinity ? 1 : 0;
+      }
     }
-    const turned = { start: chunk.step, end: chunk.step, mean };
-    return Array.from({ length }, (_, row) => ({ chunk: turned, row }));
+    const turned = { start: chunk.step, end: chunk.step, mean, nan, inf };
+    const rows = Array.from({ length }, (_, row) => ({ chunk: turned, row }));
+    return [...extraRows(chunk), ...rows];
+  }
+
+  /** Whether a histogram has nothing finite at all at a step. */
+  function isAllBad(chunk, k) {
+    if (!chunk.nan?.[k]) return false;
+    const length = longest(chunk);
+    return chunk.values.subarray(k * length, (k + 1) * length).every((count) => count === 0);
+  }
+
+  function tellWhatIsLeftOut() {
+    const { series, chunk } = shown;
+    const [count, all] = [chunk.step.length, series.steps ?? chunk.step.length];
+    const isThinned = count < all;
+    find("tensor-note").textContent = isThinned
+      ? `${taiyi.whole(count)} of ${taiyi.counted(all, "step")}: the first and the last, extremes, ` +
+        `changes, and some between; ${taiyi.whole(all - count)} are left out`
+      : "every step";
   }
 
   function draw() {
+    tellWhatIsLeftOut();
     const { area, width, raster } = shown;
     const pen = taiyi.paper(find("tensor-canvas"), width, HEIGHT);
     taiyi.paintAbsent(pen, area);
@@ -95,16 +132,17 @@
 
   function drawPositions(pen) {
     const { area, chunk } = shown;
-    const length = longest(chunk);
+    const [length, extra] = [longest(chunk), extraOf(chunk)];
     pen.fillStyle = taiyi.ink("muted");
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     const places = taiyi.ticks([0, length - 1], 6).filter(Number.isInteger);
     const texts = positionTexts(chunk, places);
     for (const [k, place] of places.entries()) {
-      const y = area.top + area.height - ((place + 0.5) / length) * area.height;
+      const y = area.top + area.height - ((place + 0.5) / (length + extra)) * area.height;
       pen.fillText(texts[k], area.left - 7, y);
     }
+    if (extra) pen.fillText("not finite", area.left - 7, area.top + 6);
   }
 
   /** What positions mean: indices, or the left edges of bins. */
@@ -141,7 +179,7 @@
 
   function drawProfile(pen, area, values) {
     const finite = values.filter(Number.isFinite);
-    const isLog = taiyi.state.colourScale === "log" && finite.every((value) => value > 0);
+    const isLog = taiyi.state.colourScale !== "linear" && finite.every((value) => value > 0);
     const limits = [Math.min(...finite), Math.max(...finite)];
     if (!(limits[0] < limits[1])) limits[1] = limits[0] + 1;
     const scale = taiyi.scale(limits, [area.top + area.height, area.top + 4], isLog);
@@ -186,13 +224,20 @@
     }
   }
 
+  /** How many elements of a histogram are not finite. */
+  const badText = ({ nan, inf }, moment) =>
+    `${taiyi.whole(nan?.[moment] ?? 0)} NaN, ${taiyi.whole(inf?.[moment] ?? 0)} Inf`;
+
   function reading({ x, y }) {
     const { area, raster, chunk } = shown;
     const row = Math.floor(((y - area.top) / area.height) * raster.rows);
     if (row < 0 || row >= raster.rows) return "";
     const cell = row * raster.columns + Math.floor(x - area.left);
     const step = taiyi.whole(chunk.step[momentOf(chunk)]);
+    if (row < extraOf(chunk)) return `step ${step} · ${badText(chunk, momentOf(chunk))}`;
     const [place] = positionTexts(chunk, [raster.rows - 1 - row]);
-    return `step ${step} · ${place} · ${taiyi.numeral(raster.values[cell])}`;
+    const { NAN, INF } = taiyi.flags;
+    const told = { [NAN]: "NaN", [INF]: "Inf" }[raster.flags[cell]];
+    return `step ${step} · ${place} · ${told ?? taiyi.numeral(raster.values[cell])}`;
   }
 })(taiyi);
