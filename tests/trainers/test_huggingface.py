@@ -7,7 +7,13 @@ import torch
 from torch.utils.data import Dataset, SequentialSampler
 
 import taiyi_fx
-from tests.trainers.digits import Noting, assert_same_tensors, transformers_with_trainer, values
+from tests.trainers.digits import (
+    Noting,
+    assert_same_tensors,
+    broken,
+    transformers_with_trainer,
+    values,
+)
 
 transformers = transformers_with_trainer()
 pytest.importorskip("accelerate")
@@ -173,3 +179,11 @@ def test_an_evaluation_before_any_training_is_logged_as_ever(tmp_path):
 def test_a_model_that_is_not_instrumented_is_said(tmp_path):
     with pytest.raises(LookupError, match=r"no part of the GPT2LMHeadModel is instrumented"):
         trained(gpt(), tmp_path, rows=4, callbacks=[MonitorCallback()])
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_finding_stops_the_trainer(tmp_path):
+    model = broken(watched(gpt()))
+    made = trained(model, tmp_path, rows=20, callbacks=[MonitorCallback()])
+    assert made.state.global_step == 1
+    assert model.monitor.findings[0].kind == "non_finite"

@@ -8,6 +8,7 @@ import taiyi_fx
 from tests.trainers.digits import (
     Noting,
     assert_same_tensors,
+    broken,
     loader,
     net,
     sgd,
@@ -155,3 +156,13 @@ def test_a_model_that_is_not_instrumented_is_said():
     MonitorHandler(model, sgd(model)).attach(engine)
     with pytest.raises(LookupError, match=r"no part of the Net is instrumented"):
         engine.run(loader(1))
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_finding_stops_the_engine():
+    model = broken(watched(net()))
+    optimizer = sgd(model)
+    engine = engine_of(model, optimizer)
+    MonitorHandler(model, optimizer).attach(engine)
+    assert engine.run(loader(5)).iteration == 1
+    assert model.monitor.findings[0].module == "conv"

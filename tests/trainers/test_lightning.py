@@ -10,6 +10,7 @@ from tests.trainers.digits import (
     CFG,
     Noting,
     assert_same_tensors,
+    broken,
     loader,
     net,
     sgd,
@@ -235,3 +236,11 @@ def test_the_older_package_takes_the_callback_too():
     options = {"accelerator": "cpu", "enable_model_summary": False, **quiet}
     older.Trainer(max_epochs=1, callbacks=callbacks, **options).fit(Older(called), loader(3))
     assert values(called.monitor) == values(looped.monitor)
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_finding_stops_training():
+    model = broken(watched(net()))
+    trainer = fit(model, batches=5, callbacks=[MonitorCallback()])
+    assert trainer.global_step == 1
+    assert model.monitor.findings[0].module == "conv"
