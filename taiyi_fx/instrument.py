@@ -15,6 +15,7 @@ import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
 from taiyi_fx.config.check import check, with_functions
 from taiyi_fx.config.merged import Cfg
 from taiyi_fx.config.subscriptions import Config
+from taiyi_fx.findings.finding import Severity
 from taiyi_fx.instrumented import (
     Instrumentation,
     InstrumentedModule,
@@ -32,6 +33,7 @@ from taiyi_fx.schedule import check_step
 from taiyi_fx.step.ranks import check_groups
 from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn
+from taiyi_fx.watch import OnFinding, WatchOptions
 from taiyi_fx.writers.protocol import Writer
 from taiyi_fx.writers.store import Store
 
@@ -54,6 +56,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     data_group: ProcessGroup | None = None,
     run: str | os.PathLike[str] | None = None,
     writers: Sequence[Writer] = (),
+    on_finding: OnFinding = None,
+    finding_severity: Severity = "alert",
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
@@ -94,15 +98,24 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             ``start_step`` above 0 an existing run is resumed: its data at that step and later
             are dropped.
         writers: Further places for the records. Copies of the instrumented model, by pickle or
-            ``copy``, have neither run nor writers.
+            ``copy``, have neither run nor writers, and no ``on_finding``.
+        on_finding: What is done with each new finding while training goes on, beside a warning: a
+            function of the `Finding`; ``"stop"`` sets `Monitor.should_stop`, and has a trainer
+            stop; ``"skip"`` sets `Monitor.should_skip` at steps to leave out, whose numbers
+            `Monitor.track` then waits for; ``"raise_cadence"`` has `adaptive` schedules read each
+            step for a while, which warnings and alerts do anyway; an address, ``"https://..."``,
+            is sent the finding as JSON; or a list of these.
+        finding_severity: The lowest severity of findings that are warned of and acted upon.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
         TypeError: The model is not a module, or is a wrapper that has to come after; a group is not
-            a process group; or a pass is not a function, or did not return a graph.
-        ValueError: ``start_step`` is not a step; a data group is given for a rank alone; with
-            ``capture="whole"``, a part of the model has to stay Python; the run's file is damaged;
-            or a pass made a graph that cannot run in the model's place.
+            a process group; a pass is not a function, or did not return a graph; or ``on_finding``
+            is none of these.
+        ValueError: ``start_step`` is not a step; ``on_finding`` has a text that is neither an
+            action nor an address, or ``finding_severity`` is none; a data group is given for a rank
+            alone; with ``capture="whole"``, a part of the model has to stay Python; the run's file
+            is damaged; or a pass made a graph that cannot run in the model's place.
         LookupError: The graph that a pass made names a part that the model does not have.
         OSError: The run's folder cannot be written to, is in use (``BlockingIOError``), or has a
             run already (``FileExistsError``). Where torch.distributed is initialised, the rank
@@ -112,6 +125,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     check_step("start_step", start_step)
     check_groups(process_group, data_group)
     optimizers = check_optimizers(optimizer)
+    watched = WatchOptions(on_finding, finding_severity)
     if run is not None:
         writers = [Store(run), *writers]
     with _no_collection():
@@ -124,7 +138,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        made = _instrument(model, cfg, start_step, options, writers)
+        made = _instrument(model, cfg, start_step, options, writers, watched)
     monitor_of(made).watch_optimizer(*optimizers)
     return made
 
@@ -147,6 +161,7 @@ def _instrument(
     start_step: int,
     options: Options,
     writers: Sequence[Writer],
+    watched: WatchOptions,
 ) -> InstrumentedModule:
     config = check(model, cfg)
     is_rewritten = bool(options.passes)
@@ -176,6 +191,7 @@ def _instrument(
         epoch_statistics=options.epoch_statistics,
         groups=(options.process_group, options.data_group),
         writers=writers,
+        watched=watched,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
 

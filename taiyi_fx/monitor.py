@@ -6,7 +6,7 @@ import atexit
 import operator
 import traceback
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
@@ -16,6 +16,7 @@ from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.findings import Evidence, Finding, find
+from taiyi_fx.findings.finding import Severity
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
@@ -34,8 +35,9 @@ from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.transfer import Column, Outcome, Transfer
 from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn, warn_of
+from taiyi_fx.watch import NOTHING, OnFinding, Watch, WatchOptions
 from taiyi_fx.writers.protocol import RunInfo, Writer
-from taiyi_fx.writers.run_info import run_info
+from taiyi_fx.writers.run_info import describer, run_info
 from taiyi_fx.writers.writer_group import WriterGroup
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Monitor:
         epoch_statistics: Statistics = "exact",
         groups: tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None] = (None, None),
         writers: Sequence[Writer] = (),
+        watched: WatchOptions = NOTHING,
     ) -> None:
         self.epochs: list[EpochSummary] = []
         self._config = config
@@ -91,6 +94,7 @@ class Monitor:
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
         self.non_finite = self._queue.non_finite
+        self._watch = Watch(_facts(config, self._modules), watched, strict=strict)
         self._paused = False
         self._last: int | None = None
         self._warned: set[str] = set()
@@ -154,13 +158,57 @@ class Monitor:
 
         A finding names the cause; what follows from it is among its `consequences`.
         """
-        describe = self.info.describe
+        return find(Evidence.of_records(self.records, _facts(self._config, self._modules)))
 
-        def facts(series: Series) -> tuple[str, str, str]:
-            info = describe(series)
-            return info.direction, info.health, info.unit
+    @property
+    def on_finding(self) -> OnFinding:
+        """What is done with a new finding: see `instrument`. May be set.
 
-        return find(Evidence.of_records(self.records, facts))
+        Raises:
+            TypeError: What is set is no such thing.
+            ValueError: A text is no action, and no address of http or https.
+        """
+        return self._watch.on_finding
+
+    @on_finding.setter
+    def on_finding(self, asked: OnFinding) -> None:
+        self._watch.on_finding = asked
+
+    @property
+    def finding_severity(self) -> Severity:
+        """The lowest severity of findings that are warned of and acted upon. May be set.
+
+        Raises:
+            ValueError: What is set is no severity.
+        """
+        return self._watch.severity
+
+    @finding_severity.setter
+    def finding_severity(self, severity: Severity) -> None:
+        self._watch.severity = severity
+
+    @property
+    def should_stop(self) -> bool:
+        """True once a finding is to stop the training, as ``on_finding="stop"`` asks.
+
+        Look at it after `track`. Where several ranks are joined it is true on all of them, at the
+        first step after it that they exchange readings at.
+        """
+        return self._cadence.is_end
+
+    @property
+    def can_skip(self) -> bool:
+        """True if ``on_finding`` has ``"skip"``, so that `should_skip` may be true."""
+        return self._watch.skips and self._collector.join is None
+
+    @property
+    def should_skip(self) -> bool:
+        """True if the optimizer is to leave out the tracked step, as ``on_finding="skip"`` asks.
+
+        It is for steps that have a number which is not finite, and for those at which a finding is
+        new. Gradients that overflow under a scaler are left to it.
+        """
+        return self.can_skip and self._watch.should_skip
 
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.
@@ -185,6 +233,7 @@ class Monitor:
         step = whole("step", step)
         if not self._is_formed:
             self._form()
+        self._watch.should_skip = False
         scale = Scale.of(grad_scale)
         due = self._due.at(step)
         self._warn_of_order(step)
@@ -198,6 +247,8 @@ class Monitor:
             self._queue.report(
                 step, {(s.module, s.label): text for s, is_emitted in due.asked if is_emitted}
             )
+        else:
+            self._react(step, scale)
         self._warn_of_threads()
 
     def log(
@@ -356,6 +407,9 @@ class Monitor:
         self._start_step = step
         self._last = None
         self._due.raised = NEVER
+        self._cadence.clear()
+        if step < self._step:
+            self._watch.clear()
         self._installation.end_step()
         self._prepare(step)
 
@@ -381,6 +435,7 @@ class Monitor:
         try:
             _ = self.records
             self._queue.write_pending()
+            self._watch.close()
         finally:
             self._installation.close()
             self._writers.close()
@@ -393,6 +448,7 @@ class Monitor:
         _ = self.records  # values that are still being computed are dropped, too
         self.epochs.clear()
         self._queue.clear()
+        self._watch.clear()
         self._collector.clear()
         self._table.clear()
 
@@ -413,15 +469,30 @@ class Monitor:
         is_again, self._last = step == self._last, step
         if not is_again:
             self._queue.report(step, failures)
-        self._queue.take(all_of_it=self._strict)
+        self._queue.take(
+            all_of_it=self._strict or (self._watch.skips and self._collector.join is None)
+        )
         if self._writers:
+            self._queue.write_pending()
+
+    def _react(self, step: int, scale: Scale) -> None:
+        """Looks for findings, and does what they ask for."""
+        found = self._watch.after(step, self._queue.records, may_overflow=scale.may_overflow)
+        if found.raises_cadence:
+            self.raise_cadence()
+        self._cadence.wishes_end |= found.stops
+        if self._collector.join is None and (found.raises_cadence or found.stops):
+            self._raise_cadence(step)
+            self._prepare(step + 1)
+        self._queue.add_events(found.events)
+        if found.events and self._writers:
             self._queue.write_pending()
 
     def _raise_cadence(self, step: int) -> None:
         """Makes adaptive schedules due after a step, if that was wished and all ranks know."""
         join = self._collector.join
         if join is None or join.ranks.gate.ended is not None:
-            self._cadence.grant(self._cadence.wished)
+            self._cadence.grant(self._cadence.wished, end=self._cadence.wishes_end)
         granted = self._cadence.take()
         if granted:
             self._due.raise_after(step, granted)
@@ -458,6 +529,14 @@ class Monitor:
         if self._strict:
             raise RuntimeError(text)
         self._warn_once("ranks", text)
+
+    def _warn_of_skips(self) -> None:
+        if self._watch.skips:
+            self._warn_once(
+                "skips",
+                'on_finding="skip" leaves out no step where several ranks are joined: only one of '
+                "them knows what is found, and all would have to leave it out",
+            )
 
     def _warn_of_order(self, step: int) -> None:
         """Warns of a step that was tracked before, or of one before that."""
@@ -512,6 +591,7 @@ class Monitor:
         if ranks is not None:
             ranks.cadence.wish(self._cadence.wished)
             self._cadence = ranks.cadence
+            self._warn_of_skips()
         self._collector.join = ranks and Join(ranks, self.subscriptions, self._table)
         if self._writer is not None:
             self._writers.drop()
@@ -533,6 +613,19 @@ class Monitor:
 
     def _recorded_here(self, logged: list[Column]) -> list[Column]:
         return logged if self._writer is None else []
+
+
+def _facts(
+    config: Config, modules: Mapping[str, nn.Module]
+) -> Callable[[Series], tuple[str, str, str]]:
+    """A function that gives the facts about a series that rules look at."""
+    describe = describer(modules, config.subscriptions)
+
+    def facts(series: Series) -> tuple[str, str, str]:
+        info = describe(series)
+        return info.direction, info.health, info.unit
+
+    return facts
 
 
 def _warn_of_untracked() -> None:

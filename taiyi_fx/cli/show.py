@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import add_selection, opened, selected
 from taiyi_fx.cli.printing import as_json, headed, many, printable, say, table
+from taiyi_fx.findings.as_json import as_json as finding_json
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
-    from taiyi_fx.findings import Finding
     from taiyi_fx.runs import Curve, Run, SeriesName, Span
 
 _EXAMPLES = """
@@ -23,7 +22,11 @@ taiyi-fx show runs/exp1 --module 'layer4.*' --quantity WeightNorm
 taiyi-fx show runs/exp1 --mode eval --events
 taiyi-fx show runs/exp1 --json
 """
-_KINDS = {"non_finite": "first NaN or Inf", "overflow": "overflow under the scaler"}
+_KINDS = {
+    "non_finite": "first NaN or Inf",
+    "overflow": "overflow under the scaler",
+    "finding": "finding told in training",
+}
 
 _HEAD = ("module", "quantity", "mode", "steps", "first", "last", "min", "max", "NaN", "Inf")
 
@@ -142,16 +145,8 @@ def _told(
             }
             for name, span in spans.items()
         ],
-        "findings": [_finding_json(found) for found in run.findings],
+        "findings": [finding_json(found) for found in run.findings],
         "events": [event._asdict() for event in run.events],
-    }
-
-
-def _finding_json(found: Finding) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(found),
-        "value": json_number(found.value),
-        "consequences": [_finding_json(one) for one in found.consequences],
     }
 
 

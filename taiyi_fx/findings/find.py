@@ -14,6 +14,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import SEVERITIES, Finding
 from taiyi_fx.findings.inputs import wild_inputs
 from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
+from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss import divergence, plateau
 from taiyi_fx.findings.non_finite import first_step, non_finite, overflow, skipped_steps
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
@@ -51,7 +52,7 @@ _LEADS_TO_NON_FINITE = ("drift", "large_steps", "outlier", "wild_output", "growt
 def find(evidence: Evidence) -> list[Finding]:
     """All findings, most urgent first; those that follow from one are its consequences."""
     with np.errstate(all="ignore"):  # numbers may be of any size: too large a factor is Inf
-        return _found(evidence)
+        return Findings(_found(evidence))
 
 
 def _found(evidence: Evidence) -> list[Finding]:

@@ -59,18 +59,19 @@ _Fields: TypeAlias = "tuple[int, str, str, Value, Mode]"
 
 
 class Event(NamedTuple):
-    """A warning, or a site of NaN or Inf, at one step of a run.
+    """A warning, a site of NaN or Inf, or a finding, at one step of a run.
 
     Attributes:
         step: The step.
-        kind: ``"warning"``; ``"non_finite"`` for a step's first site of NaN or Inf; or
-            ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless.
+        kind: ``"warning"``; ``"non_finite"`` for a step's first site of NaN or Inf;
+            ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless; or
+            ``"finding"`` for what a monitor found while training went on, at the step of then.
         module: The module concerned, with its call; may be empty.
         text: The message.
     """
 
     step: int
-    kind: Literal["warning", "non_finite", "overflow"]
+    kind: Literal["warning", "non_finite", "overflow", "finding"]
     module: str
     text: str
 
@@ -216,6 +217,11 @@ class Records(Sequence[Record]):
 
     def __iter__(self) -> Iterator[Record]:
         return itertools.starmap(Record, self._rows())
+
+    def after(self, last: Block | Record | None) -> list[Block | Record]:
+        """What was added after an item of this, in order; all that is left, where it is gone."""
+        found = list(itertools.takewhile(lambda item: item is not last, reversed(self._state[0])))
+        return found[::-1]
 
     def select(
         self, module: str | None = None, quantity: str | None = None, mode: Mode | None = None

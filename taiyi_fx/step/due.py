@@ -60,6 +60,7 @@ class DueTable:
 
     def raise_after(self, step: int, steps: int) -> None:
         """Makes adaptive schedules due at each of the steps that follow a step, so many."""
+        self._latest = None
         first = step + 1
         if first in self.raised or first == self.raised.stop:  # goes on: steps before stay due
             self.raised = range(self.raised.start, max(self.raised.stop, first + steps))

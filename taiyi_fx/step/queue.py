@@ -104,6 +104,11 @@ class StepQueue:
             rest = f"\n  and {more} more (see monitor.missing)" if more > 0 else ""
             warn(f"no value for\n{shown}{rest}")
 
+    def add_events(self, events: Sequence[Event]) -> None:
+        """Adds events for the writers."""
+        if self._writers:
+            _extend(self._events, events)
+
     def close_epoch(self, epoch: int | None) -> list[EpochSummary]:
         """Closes an epoch, for the writers too; returns the summary of each scalar series."""
         self._finish()

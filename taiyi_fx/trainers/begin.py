@@ -23,7 +23,8 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
 
     Raises:
         LookupError: No part of the model is instrumented.
-        ValueError: Several are; or writers are open that expect another step.
+        ValueError: Several are; writers are open that expect another step; or a finding is to skip
+            a step, which a trainer does not leave out.
         Exception: Any that a writer raises when it is opened.
     """
     monitor = monitor_of(model)
@@ -32,6 +33,11 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
             f"training begins at step {step}, but the monitor's writers are open and expect step "
             f"{monitor.next_step}: give writers to the trainer's callback instead of instrument, "
             f"or instrument with start_step={step}"
+        )
+    if monitor.can_skip:
+        raise ValueError(
+            'on_finding="skip" is for a loop of your own, which leaves out optimizer.step() where '
+            'monitor.should_skip is true; a trainer can be stopped: on_finding="stop"'
         )
     monitor.start_at(step)
     while writers:

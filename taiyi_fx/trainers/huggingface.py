@@ -71,10 +71,12 @@ class MonitorCallback(TrainerCallback):
         optimizer: Optimizer,
         **kwargs: Any,
     ) -> None:
-        """Records what is due at the step."""
+        """Records what is due at the step, and stops training where a finding asks for it."""
         assert self.monitor is not None  # training has begun
         self.monitor.watch_optimizer(optimizer)
         self.monitor.track(state.global_step, getattr(optimizer, "scaler", None))
+        if self.monitor.should_stop:
+            control.should_training_stop = True
 
     def on_log(
         self,

@@ -83,6 +83,8 @@ class MonitorHandler:
 
         def track(*_: object) -> None:
             monitor.track((engine.state.iteration - 1) // self._every, self._scaler)
+            if monitor.should_stop:
+                engine.terminate()
 
         self._unhook()
         self._hook = self._optimizer.register_step_pre_hook(track)

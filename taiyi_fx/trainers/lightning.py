@@ -57,10 +57,12 @@ class MonitorCallback(Callback):
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
-        """Records what is due at the step."""
+        """Records what is due at the step, and stops training where a finding asks for it."""
         assert self.monitor is not None  # training has begun
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         self.monitor.track(trainer.global_step, scaler)
+        if self.monitor.should_stop:
+            trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Closes the epoch."""

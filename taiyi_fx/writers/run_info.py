@@ -26,6 +26,27 @@ def run_info(
     outline: Callable[[], Outline],
 ) -> RunInfo:
     """The facts about a run before its first record."""
+    kind = type(root)
+    return RunInfo(
+        model=f"{kind.__module__}.{kind.__qualname__}",
+        config=[_entry(s) for s in subscriptions],
+        versions={
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "taiyi_fx": __version__,
+        },
+        seed=torch.initial_seed(),
+        start_step=start_step,
+        rank=rank,
+        describe=describer(modules, subscriptions),
+        outline=outline,
+    )
+
+
+def describer(
+    modules: Mapping[str, nn.Module], subscriptions: Sequence[Subscription]
+) -> Callable[[Series], SeriesInfo]:
+    """A function that gives the facts about a series."""
     asked = {s.label: s for s in subscriptions}
 
     def describe(series: Series) -> SeriesInfo:
@@ -39,21 +60,7 @@ def run_info(
         unit = of.quantity.unit if label == quantity else ""
         return SeriesInfo(module, call, quantity, _direction(of), unit, of.quantity.health)
 
-    kind = type(root)
-    return RunInfo(
-        model=f"{kind.__module__}.{kind.__qualname__}",
-        config=[_entry(s) for s in subscriptions],
-        versions={
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "taiyi_fx": __version__,
-        },
-        seed=torch.initial_seed(),
-        start_step=start_step,
-        rank=rank,
-        describe=describe,
-        outline=outline,
-    )
+    return describe
 
 
 def _entry(s: Subscription) -> dict[str, object]:

@@ -282,10 +282,26 @@ def of_a_raised_cadence(rank, ranks):
     return list(model.monitor.get_output().get("fc", {}).get("InputMean", {}))
 
 
+def of_a_stop(rank, ranks):
+    model = taiyi_fx.instrument(small(), SPARSE, on_finding="stop", start_step=100)
+    wrapped = DistributedDataParallel(model)
+    ((x, y),) = batches(steps=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        for step in range(100, 200):
+            F.cross_entropy(wrapped(x), y).backward()
+            model.monitor.log("loss", float("nan") if step >= 120 and rank == 0 else 1.0)
+            model.monitor.track(step)
+            if model.monitor.should_stop:
+                break
+    return step
+
+
 CHECKS = {
     check.__name__: check
     for check in (
         of_every_quantity,
+        of_a_stop,
         of_a_raised_cadence,
         compiled,
         of_a_smaller_last_batch,
@@ -447,6 +463,10 @@ def test_groups_are_checked_at_the_door():
         taiyi_fx.instrument(Small(), {}, process_group=3)
     with pytest.raises(TypeError, match="data_group is None or"):
         taiyi_fx.instrument(Small(), {}, data_group="auto")
+
+
+def test_a_finding_stops_all_ranks_at_the_next_exchange(answers):
+    assert answers("of_a_stop") == [150, 150]
 
 
 def test_a_cadence_that_one_rank_raises_is_raised_on_all_at_the_next_exchange(answers):

@@ -121,3 +121,11 @@ def transformers_with_trainer():
         why = f"transformers' Trainer cannot be imported: {error}"
         pytest.skip(why, allow_module_level=True)
     return transformers
+
+
+def broken(model: Any) -> Any:
+    """An instrumented model with a parameter that is not finite, which is to be stopped."""
+    with torch.no_grad():
+        next(model.parameters()).view(-1)[0] = torch.nan
+    model.monitor.on_finding = "stop"
+    return model

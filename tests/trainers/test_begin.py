@@ -47,3 +47,9 @@ def test_nothing_instrumented_and_too_much_are_said():
 def test_training_begins_at_its_step():
     model = taiyi_fx.instrument(nn.Linear(2, 2), CFG)
     assert begin(model, 5, []).next_step == 5
+
+
+def test_a_step_to_skip_is_refused_as_a_trainer_leaves_out_none():
+    part = taiyi_fx.instrument(nn.Linear(2, 2), CFG, on_finding="skip")
+    with pytest.raises(ValueError, match='a trainer can be stopped: on_finding="stop"'):
+        begin(part, 0, [])

@@ -7,7 +7,13 @@ import torch
 from torch.utils.data import Dataset, SequentialSampler
 
 import taiyi_fx
-from tests.trainers.digits import Noting, assert_same_tensors, transformers_with_trainer, values
+from tests.trainers.digits import (
+    Noting,
+    assert_same_tensors,
+    broken,
+    transformers_with_trainer,
+    values,
+)
 
 transformers = transformers_with_trainer()
 pytest.importorskip("accelerate")
@@ -182,3 +188,11 @@ def test_the_optimizer_is_known(tmp_path):
     # The Trainer has two groups, with weight decay and without.
     assert found["LearningRate.group0"] == found["LearningRate.group1"] == {0: 5e-5, 1: 5e-5}
     assert found["GradNorm"][1] <= 1.0 + 1e-5  # as it clips before
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_finding_stops_the_trainer(tmp_path):
+    model = broken(watched(gpt()))
+    made = trained(model, tmp_path, rows=20, callbacks=[MonitorCallback()])
+    assert made.state.global_step == 1
+    assert model.monitor.findings[0].kind == "non_finite"

@@ -8,6 +8,7 @@ import taiyi_fx
 from tests.trainers.digits import (
     Noting,
     assert_same_tensors,
+    broken,
     loader,
     net,
     sgd,
@@ -161,3 +162,13 @@ def test_the_optimizer_is_known():
     model = taiyi_fx.instrument(net(), {"": ["LearningRate"]})
     run(model, 2, accumulate=1, monitored=True)
     assert model.monitor.get_output()[""]["LearningRate"] == {0: 0.1, 1: 0.1}
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_finding_stops_the_engine():
+    model = broken(watched(net()))
+    optimizer = sgd(model)
+    engine = engine_of(model, optimizer)
+    MonitorHandler(model, optimizer).attach(engine)
+    assert engine.run(loader(5)).iteration == 1
+    assert model.monitor.findings[0].module == "conv"

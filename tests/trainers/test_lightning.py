@@ -10,6 +10,7 @@ from tests.trainers.digits import (
     CFG,
     Noting,
     assert_same_tensors,
+    broken,
     loader,
     net,
     sgd,
@@ -241,3 +242,11 @@ def test_the_optimizer_is_known():
     model = instrument(net(), {"": ["LearningRate"]})
     fit(model, batches=2, callbacks=[MonitorCallback()])
     assert model.monitor.get_output()[""]["LearningRate"] == {0: 0.1, 1: 0.1}
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_finding_stops_training():
+    model = broken(watched(net()))
+    trainer = fit(model, batches=5, callbacks=[MonitorCallback()])
+    assert trainer.global_step == 1
+    assert model.monitor.findings[0].module == "conv"

@@ -32,6 +32,7 @@ class _Answer(NamedTuple):
             has something that has no place in the layout; "failed" if it cannot send anything.
         why: Why not.
         wished: The number of steps for which it wishes the cadence to be raised.
+        wishes_end: True if it wishes that training stops.
     """
 
     step: int
@@ -39,6 +40,7 @@ class _Answer(NamedTuple):
     status: Status
     why: str = ""
     wished: int = 0
+    wishes_end: bool = False
 
 
 class Exchange:
@@ -105,18 +107,19 @@ class Exchange:
     def _met(self, step: int, status: Status, why: str) -> str:
         """What all ranks do next: "nothing", "new" or "ready"."""
         cadence = self._ranks.cadence
-        mine = _Answer(step, self._due, status, why, cadence.wished)
-        decision, why, granted = self._ranks.gate.decision(mine, self._decision)
-        cadence.grant(granted)
+        mine = _Answer(step, self._due, status, why, cadence.wished, cadence.wishes_end)
+        decision, why, granted, end = self._ranks.gate.decision(mine, self._decision)
+        cadence.grant(granted, end=end)
         if decision == "failed":
             raise NotSent(why)
         return decision
 
-    def _decision(self, answers: list[Any]) -> tuple[str, str, int]:
+    def _decision(self, answers: list[Any]) -> tuple[str, str, int, bool]:
         every = dict(
             zip(self._ranks.members, (_Answer(*answer) for answer in answers), strict=True)
         )
-        return *self._next(every), max(answer.wished for answer in every.values())
+        wished = max(answer.wished for answer in every.values())
+        return *self._next(every), wished, any(answer.wishes_end for answer in every.values())
 
     def _next(self, every: Mapping[int, _Answer]) -> tuple[str, str]:
         steps = _ranks_of({rank: answer.step for rank, answer in every.items()})

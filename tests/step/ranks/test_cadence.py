@@ -15,3 +15,12 @@ def test_what_is_granted_is_taken_once_and_fulfils_the_wish():
     cadence.grant(8)
     cadence.grant(0)
     assert (cadence.wished, cadence.take(), cadence.take()) == (0, 8, 0)
+
+
+def test_an_end_stays_until_another_training_begins():
+    cadence = Cadence(wishes_end=True)
+    cadence.grant(0, end=cadence.wishes_end)
+    cadence.grant(3)
+    assert cadence.is_end
+    cadence.clear()
+    assert cadence == Cadence()

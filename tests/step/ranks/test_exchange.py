@@ -184,3 +184,15 @@ def test_where_nothing_is_exchanged_a_wish_goes_on_waiting():
         return ranks.cadence.wished, ranks.cadence.take()
 
     assert on_ranks(2, check) == [(5, 0)] * 2
+
+
+def test_a_wish_to_stop_is_granted_on_all_ranks_at_the_next_exchange():
+    def check(ranks):
+        exchange = Exchange(ranks, "due", is_needed=True)
+        exchange.rows(0, offers(torch.ones(2, 3)))
+        before = ranks.cadence.is_end
+        ranks.cadence.wishes_end = ranks.place == 1
+        exchange.rows(1, offers(torch.ones(2, 3)))
+        return before, ranks.cadence.is_end
+
+    assert on_ranks(2, check) == [(False, True)] * 2

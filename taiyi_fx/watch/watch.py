@@ -1,0 +1,199 @@
+"""The watch of a training: looks for findings as it goes on, and does what is asked for then."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from taiyi_fx.findings import Finding, find
+from taiyi_fx.findings.finding import SEVERITIES, Severity
+from taiyi_fx.records.record import Block, Event, Record, Records, Series
+from taiyi_fx.warning import warn, warn_of
+from taiyi_fx.watch.actions import OnFinding, WatchOptions, actions, check_severity
+from taiyi_fx.watch.news import News
+from taiyi_fx.watch.pace import Pace
+from taiyi_fx.watch.window import Facts, Window
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What the monitor has to do after a step.
+
+    Attributes:
+        events: For the writers: the new findings.
+        raises_cadence: True if adaptive schedules are to be due at each step for a while.
+        stops: True if the training is to stop.
+    """
+
+    events: tuple[Event, ...] = ()
+    raises_cadence: bool = False
+    stops: bool = False
+
+
+class Watch:
+    """Looks at the numbers of a training as they are recorded.
+
+    Args:
+        describe: Gives the facts about a series.
+        options: What to do with a new finding, beside an event.
+        strict: Raise errors of rules and of the user's functions.
+
+    Attributes:
+        should_skip: True if the step that was looked at last has numbers that are not finite, or a
+            new finding, and ``"skip"`` was asked for.
+        pace: When to look.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[Series], Facts],
+        options: WatchOptions,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self._window = Window(describe)
+        self._news = News(lambda series: describe(series)[0] == "backward")
+        self._strict = strict
+        self._last: Block | Record | None = None
+        self._step: int | None = None
+        self._reported: set[str] = set()
+        self.pace = Pace()
+        self.should_skip = False
+        self.on_finding = options.on_finding
+        self.severity = options.severity
+
+    @property
+    def on_finding(self) -> OnFinding:
+        """What is done with a new finding, as it was given."""
+        return self._asked
+
+    @on_finding.setter
+    def on_finding(self, asked: OnFinding) -> None:
+        self._actions, self._asked = actions(asked), asked
+
+    @property
+    def severity(self) -> Severity:
+        """The lowest severity of findings that are warned of and acted upon."""
+        return self._severity
+
+    @severity.setter
+    def severity(self, severity: Severity) -> None:
+        check_severity(severity)
+        self._severity: Severity = severity
+
+    @property
+    def skips(self) -> bool:
+        """True if a step's numbers are needed before its update."""
+        return "skip" in self._actions.words
+
+    def clear(self) -> None:
+        """Begins anew, as for another training."""
+        self._window.clear()
+        self._news.clear()
+        self.pace.clear()
+        self._step = None
+
+    def after(self, step: int, records: Records, *, may_overflow: bool) -> Reaction:
+        """Takes the numbers that have come, looks at all of them if it is time, and acts.
+
+        An error of a rule or of a user's function is warned of once, by name.
+
+        Args:
+            step: The step that was tracked.
+            records: All records.
+            may_overflow: True if a scaler skips the step where gradients are not finite.
+
+        Raises:
+            Exception: Any that a rule or a user's function raises, if strict.
+        """
+        is_odd, is_bad, new = self._watched(step, records, may_overflow)
+        told = [one for one in new if self._is_told(one)]
+        self.should_skip = self.skips and (is_bad or bool(told))
+        for one in told:
+            self._tell(one)
+        for webhook in self._actions.webhooks:
+            self._report_all(webhook.pop_errors())
+        return Reaction(
+            tuple(Event(step, "finding", one.module, str(one)) for one in new),
+            is_odd or bool(new),
+            "stop" in self._actions.words and bool(told),
+        )
+
+    def close(self) -> None:
+        """Waits for findings that are being sent, but not for long."""
+        for webhook in self._actions.webhooks:
+            webhook.close()
+            self._report_all(webhook.pop_errors())
+
+    def _watched(
+        self, step: int, records: Records, may_overflow: bool
+    ) -> tuple[bool, bool, list[Finding]]:
+        """True if a number is odd, and if one of this step is not finite; and new findings."""
+        is_odd = is_bad = False
+        try:
+            is_odd, is_bad = self._take(step, records, may_overflow)
+            return is_odd, is_bad, self._look(step) if self.pace.is_due else []
+        except Exception as error:  # monitoring never ends a run: reported by name
+            if self._strict:
+                raise
+            self._report(f"looking for findings: {_raised_in(error.__traceback__)}", error)
+            return is_odd, is_bad, []
+
+    def _take(self, step: int, records: Records, may_overflow: bool) -> tuple[bool, bool]:
+        """Takes new numbers; true if any is odd, and if any of this step is not finite."""
+        is_odd = is_bad = False
+        for item in records.after(self._last):
+            self._last = item
+            if not isinstance(item, Block) or item.mode != "train" or not item.series:
+                continue
+            group = self._window.add(item)
+            is_fault = group.is_bad and not (may_overflow and group.direction == "backward")
+            is_bad = is_bad or (is_fault and item.step == step)
+            # What is not finite mostly stays so, and is news but once.
+            is_odd = is_odd or group.is_spike or (is_fault and not group.was_bad)
+            if self._step is None or item.step > self._step:
+                self._step = item.step
+                self.pace.count()
+        if is_odd:
+            self.pace.hurry()
+        return is_odd, is_bad
+
+    def _look(self, step: int) -> list[Finding]:
+        self.pace.begin()
+        try:
+            return self._news.of(find(self._window.evidence()), step)
+        finally:
+            self.pace.end(is_waiting=self._news.is_waiting)
+
+    def _is_told(self, one: Finding) -> bool:
+        return SEVERITIES.index(one.severity) <= SEVERITIES.index(self._severity)
+
+    def _tell(self, one: Finding) -> None:
+        """Warns of a finding, and gives it to the user's functions and addresses."""
+        warn(str(one))
+        for call in self._actions.calls:
+            try:
+                call(one)
+            except Exception as error:
+                if self._strict:
+                    raise
+                self._report(f"on_finding: {getattr(call, '__qualname__', repr(call))}", error)
+        for webhook in self._actions.webhooks:
+            webhook.send(one)
+
+    def _report(self, name: str, error: Exception) -> None:
+        self._report_all([f"{name} failed: {type(error).__name__}: {error}"])
+
+    def _report_all(self, texts: Sequence[str]) -> None:
+        """Warns of each text once."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._reported]
+        self._reported.update(new)
+        warn_of(new)
+
+
+def _raised_in(trace: TracebackType | None) -> str:
+    """The name of the function that an error comes from."""
+    last = [*traceback.walk_tb(trace)][-1][0]
+    return f"{last.f_globals.get('__name__', '?')}.{last.f_code.co_name}"

@@ -1,0 +1,98 @@
+"""The numbers that rules look at while training goes on, of a bounded count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.records.record import Block, Series
+from taiyi_fx.watch.odd import Spikes, is_not_finite
+from taiyi_fx.watch.thinned import Thinned
+
+Facts = tuple[str, str, str]
+"""The direction of a series, its rule of health and its unit."""
+
+_FINITE_UNITS = ("", "elements", "share")
+"""Units of numbers that should be finite; a ratio may be infinite."""
+
+
+class Window:
+    """The first, the latest, and some numbers between, of each series of a training.
+
+    Args:
+        describe: Gives the facts about a series.
+    """
+
+    def __init__(self, describe: Callable[[Series], Facts]) -> None:
+        self._describe = describe
+        self._groups: dict[tuple[Series, ...], Group] = {}
+
+    def add(self, block: Block) -> Group:
+        """Adds numbers; returns all of their series, which tell if these are odd."""
+        group = self._groups.get(block.series)
+        if group is None:
+            group = Group(block.series, [*map(self._describe, block.series)])
+            self._groups[block.series] = group
+        group.add(block.step, block.values)
+        return group
+
+    def evidence(self) -> Evidence:
+        """All numbers in it."""
+        found: dict[Series, list[Watched]] = {}
+        for group in self._groups.values():
+            for one in group.watched():
+                found.setdefault((one.module, one.quantity), []).append(one)
+        return Evidence.of(map(_joined, found.values()))
+
+    def clear(self) -> None:
+        """Drops all numbers."""
+        self._groups.clear()
+
+
+class Group:
+    """Series whose numbers come together, of one quantity.
+
+    Attributes:
+        direction: The kind of values that they read.
+        is_bad: True if one of the numbers that came last is NaN or Inf, or counts some, where that
+            is a fault.
+        was_bad: The same of those before.
+        is_spike: True if the number that came last is a spike of the loss.
+    """
+
+    def __init__(self, series: tuple[Series, ...], facts: Sequence[Facts]) -> None:
+        self._series, self._facts = series, facts
+        self._rows: Thinned[tuple[int, Sequence[float]]] = Thinned()
+        self.direction, health, unit = facts[0]
+        self._may_be_bad = unit in _FINITE_UNITS
+        self._is_count = health == "counts_non_finite"
+        is_loss = not self.direction and "loss" in series[0][1].lower()
+        self._spikes = Spikes() if is_loss else None
+        self.is_bad = self.was_bad = self.is_spike = False
+
+    def add(self, step: int, values: Sequence[float]) -> None:
+        """Adds a number of each."""
+        self._rows.add((step, values))
+        self.was_bad = self.is_bad
+        self.is_bad = self._may_be_bad and is_not_finite(values, is_count=self._is_count)
+        if self._spikes is not None:
+            self.is_spike = self._spikes.is_one(values[0])
+
+    def watched(self) -> Iterator[Watched]:
+        """Each of them, as rules see it."""
+        steps = np.array([step for step, _ in self._rows], np.int64)
+        table = np.array([values for _, values in self._rows], np.float64)
+        for name, facts, values in zip(self._series, self._facts, table.T, strict=True):
+            yield Watched.made(name, facts, steps, values)
+
+
+def _joined(parts: list[Watched]) -> Watched:
+    """One series of those that came with different others."""
+    first, *rest = parts
+    if not rest:
+        return first
+    name, facts = (first.module, first.quantity), (first.direction, first.health, first.unit)
+    steps, values = (np.concatenate([part[i] for part in parts]) for i in (-2, -1))
+    return Watched.made(name, facts, steps, values)

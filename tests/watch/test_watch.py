@@ -1,0 +1,133 @@
+"""The watch over records that grow."""
+
+import math
+import warnings
+
+import pytest
+
+from taiyi_fx import MonitorWarning, Records
+from taiyi_fx.watch import Watch, WatchOptions
+from taiyi_fx.watch import watch as module
+from tests.watch.given import block, describe, training
+
+OUTLIER = [(4, 0, 90.0)]
+"""The layer, since when, and its output."""
+
+
+def watched(records, *on_finding, severity="warning", strict=False, may_overflow=False, watch=None):
+    """The reactions to each step of some records."""
+    watch = watch or Watch(describe, WatchOptions(on_finding, severity), strict=strict)
+    growing, found = Records(), {}
+    blocks = list(records.blocks())
+    for step in sorted({each.step for each in blocks}):
+        growing.extend([each for each in blocks if each.step == step])
+        found[step] = watch.after(step, growing, may_overflow=may_overflow), watch.should_skip
+    return found
+
+
+def events(found):
+    return [(step, e.kind, e.module) for step, (r, _) in found.items() for e in r.events]
+
+
+def test_a_healthy_training_is_left_alone():
+    told = []
+    found = watched(training([2 / (1 + i / 50) for i in range(300)]), told.append, "stop", "skip")
+    assert told == events(found) == []
+    assert not any(r.stops or r.raises_cadence or skips for r, skips in found.values())
+
+
+def test_an_outlier_is_told_once_when_it_was_seen_twice():
+    told = []
+    with pytest.warns(MonitorWarning, match="warning: step 0: OutputRMS of 'layer.4' is 90"):
+        found = watched(training([1.0] * 100, OUTLIER), told.append, "stop")
+    assert [(one.kind, one.module) for one in told] == [("outlier", "layer.4")]
+    assert events(found) == [(11, "finding", "layer.4")]
+    assert [step for step, (r, _) in found.items() if r.stops] == [11]
+    assert [step for step, (r, _) in found.items() if r.raises_cadence] == [11]
+
+
+def test_below_the_severity_it_is_an_event_and_raises_the_cadence_alone():
+    told = []
+    found = watched(training([1.0] * 50, OUTLIER), told.append, "stop", severity="alert")
+    assert told == []
+    ((step, *_),) = events(found)
+    assert found[step][0].raises_cadence
+    assert not found[step][0].stops
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_nan_of_the_loss_is_told_at_its_step():
+    losses = [1.0] * 40 + [math.nan] * 5
+    found = watched(training(losses), "skip")
+    assert [step for step, *_ in events(found)] == [40]
+    assert [step for step, (_, skips) in found.items() if skips] == [40, 41, 42, 43, 44]
+
+
+def test_a_spike_of_the_loss_raises_the_cadence():
+    losses = [1 + 0.01 * (i % 7) for i in range(100)]
+    losses[70] = 3.0
+    found = watched(training(losses))
+    assert [step for step, (r, _) in found.items() if r.raises_cadence] == [70]
+
+
+def test_gradients_that_overflow_under_a_scaler_are_nothing_odd():
+    records = Records()
+    for step in range(30):
+        gradient = math.inf if step == 9 else 1.0
+        records.extend([block(step, "OutputRMS", [1.0]), block(step, "WeightGradNorm", [gradient])])
+    scaled = watched(records, "skip", may_overflow=True)
+    assert events(scaled) == []
+    assert not any(r.raises_cadence or skips for r, skips in scaled.values())
+    alone = watched(records, "skip")
+    assert events(alone) == []  # the next step shows that nothing came of it
+    assert [step for step, (_, skips) in alone.items() if skips] == [9]
+
+
+def test_an_error_of_a_function_is_warned_of_once_by_name_and_the_others_are_called():
+    told = []
+
+    def broken(one):
+        raise KeyError("no")
+
+    def two(records, **more):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            watched(records, broken, told.append, **more)
+        return [str(w.message) for w in caught if "broken" in str(w.message)]
+
+    (text,) = two(training([1.0] * 300, [*OUTLIER, (7, 150, 90.0)]))
+    assert "on_finding: " in text
+    assert "failed: KeyError: 'no'" in text
+    assert told
+    with pytest.warns(MonitorWarning), pytest.raises(KeyError):
+        watched(training([1.0] * 50, OUTLIER), broken, strict=True)
+
+
+def test_an_error_of_a_rule_is_warned_of_once_by_name(monkeypatch):
+    def rule(evidence):
+        raise IndexError("too few")
+
+    monkeypatch.setattr(module, "find", rule)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        watched(training([1.0] * 200))
+    assert [str(w.message) for w in caught] == [
+        "looking for findings: tests.watch.test_watch.rule failed: IndexError: too few"
+    ]
+    with pytest.raises(IndexError):
+        watched(training([1.0] * 50), strict=True)
+
+
+def test_evaluations_and_tensors_are_left_out():
+    records = Records([])
+    for step in range(20):
+        records.extend([block(step, "loss", [math.nan], mode="eval")])
+    assert events(watched(records)) == []
+
+
+def test_after_it_was_cleared_a_finding_is_told_again():
+    watch = Watch(describe, WatchOptions(severity="alert"))
+    records = training([1.0] * 50, OUTLIER)
+    first = events(watched(records, watch=watch))
+    watch.clear()
+    assert events(watched(records, watch=watch)) == first
