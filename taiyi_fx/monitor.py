@@ -158,7 +158,7 @@ class Monitor:
             info = describe(series)
             return info.direction, info.health, info.unit
 
-        return find(Evidence.of_records(self.records, facts))
+        return find(Evidence.of_records(self.records, facts, self.missing))
 
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.

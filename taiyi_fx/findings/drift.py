@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.robust import log10
+from taiyi_fx.findings.watched import Watched
 
 _FEW = 3
 _POWERS = 0.6
@@ -16,34 +18,33 @@ _POWERS = 0.6
 _TIMES = 6.0
 """So many times more than the median of all weights."""
 
+DRIFT = Kind(
+    "drift",
+    "alert",
+    "Look for a learning rate or a weight decay of its own, an initialisation of another scale, or "
+    "code that writes into it",
+)
+
 
 def drift(evidence: Evidence) -> Iterator[Finding]:
     """Weights that grew or shrank far more than others did; not those that began at zero."""
-    series = [s for s in evidence.weights if s.values[0] > 1e-6]
+    series = [s for s in evidence.weights.values() if s.values[0] > 1e-6]
     if len(series) < _FEW:
         return
     moved = np.array([float(np.diff(log10(s.values[[0, -1]]))[0]) for s in series])
     usual = float(np.median(np.abs(moved)))
-    order = np.argsort(-np.abs(moved))
-    for i in order.tolist():
+    for i in np.argsort(-np.abs(moved)).tolist():
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
             yield _of_series(series[i], float(moved[i]), usual)
 
 
 def _of_series(s: Watched, moved: float, usual: float) -> Finding:
     change = np.abs(log10(s.values) - log10(s.values[:1]))
-    step = int(s.steps[int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])])
+    i = int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])
     first, last = float(s.values[0]), float(s.values[-1])
-    return Finding(
-        kind="drift",
-        severity="alert",
-        module=s.module,
-        quantity=s.quantity,
-        step=step,
-        value=last,
-        expected=f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}",
-        text=f"from step {step} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
-        f"{last:.3g}, where that of others keeps its size",
-        advice="Look for a learning rate or a weight decay of its own, an initialisation of "
-        "another scale, or code that writes into it",
+    text = (
+        f"from step {s.steps[i]} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
+        f"{last:.3g}, where that of others keeps its size"
     )
+    expected = f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}"
+    return DRIFT.at(s, i, text, expected, value=last)

@@ -13,10 +13,12 @@ from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import SEVERITIES, Finding
 from taiyi_fx.findings.inputs import wild_inputs
-from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
-from taiyi_fx.findings.loss import divergence, plateau
-from taiyi_fx.findings.non_finite import first_step, non_finite, overflow, skipped_steps
+from taiyi_fx.findings.learning import no_update, zero_gradients
+from taiyi_fx.findings.loss import divergence, plateau, spikes
+from taiyi_fx.findings.missing import missing_gradients
+from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.steps import step_sizes
@@ -40,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     growth,
     chains,
     divergence,
+    spikes,
     plateau,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
@@ -56,7 +59,7 @@ def find(evidence: Evidence) -> list[Finding]:
 
 def _found(evidence: Evidence) -> list[Finding]:
     skipped = skipped_steps(evidence)
-    notes = [*overflow(evidence, skipped)]
+    of_scaler = [*overflow(evidence, skipped)]
     evidence = evidence.without_gradients(skipped)
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
@@ -71,7 +74,7 @@ def _found(evidence: Evidence) -> list[Finding]:
         every.sort(key=lambda found: ends[0] not in found.consequences)
     else:
         every = [*ends, *every]
-    return sorted([*every, *notes], key=lambda found: SEVERITIES.index(found.severity))
+    return sorted([*every, *of_scaler], key=lambda found: SEVERITIES.index(found.severity))
 
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:

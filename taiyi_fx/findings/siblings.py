@@ -6,9 +6,11 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.robust import log10, spread
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import log10, spreads
+from taiyi_fx.findings.watched import Watched
 
 _FEW = 3
 """Siblings below which none is the odd one out."""
@@ -19,6 +21,12 @@ _SHARE = 0.6
 """The share of the steps at which it does."""
 _SIZES = ("WeightNorm", "OutputRMS", "OutputGradRMS", "WeightGradNorm")
 """In the order of causes: weights make outputs, and those make gradients."""
+
+OUTLIER = Kind(
+    "outlier",
+    "warning",
+    "Look at how this module is initialised, and at what scales what it is given",
+)
 
 
 def outliers(evidence: Evidence) -> Iterator[Finding]:
@@ -44,25 +52,15 @@ def _of_group(group: list[Watched]) -> Iterator[Finding]:
         return
     table = np.stack([log10(s.values[np.searchsorted(s.steps, common)]) for s in group])
     middle = np.median(table, axis=0)
-    width = np.array([spread(column) for column in table.T])
-    far = np.abs(table - middle)
-    is_far = far > np.maximum(_FACTOR, _SIGMAS * width)
+    is_far = np.abs(table - middle) > np.maximum(_FACTOR, _SIGMAS * spreads(table))
     for site, so, distance in zip(group, is_far, table - middle, strict=True):
         if so.mean() < _SHARE or not so[-1]:
             continue
-        step = int(common[int(np.flatnonzero(so)[0])])
-        factor = np.power(10.0, np.median(distance[so]))
-        value = float(site.values[np.searchsorted(site.steps, step)])
+        i = int(np.searchsorted(site.steps, common[int(np.flatnonzero(so)[0])]))
+        factor, value = np.power(10.0, np.median(distance[so])), float(site.values[i])
         shown = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
-        yield Finding(
-            kind="outlier",
-            severity="warning",
-            module=site.module,
-            quantity=site.quantity,
-            step=step,
-            value=value,
-            expected=f"{value / factor:.3g}, as of its siblings",
-            text=f"step {step}: {site.quantity} of {site.module!r} is {value:.3g}, {shown} the "
-            f"median of its {len(group) - 1} siblings, and stays so",
-            advice="Look at how this module is initialised, and at what scales what it is given",
+        text = (
+            f"step {site.steps[i]}: {site.quantity} of {site.module!r} is {value:.3g}, {shown} the "
+            f"median of its {len(group) - 1} siblings, and stays so"
         )
+        yield OUTLIER.at(site, i, text, f"{value / factor:.3g}, as of its siblings")

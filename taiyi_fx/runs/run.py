@@ -16,6 +16,7 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_table
+from taiyi_fx.runs.reasons import reasons
 from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
 from taiyi_fx.suggestion import suggestion
@@ -106,13 +107,12 @@ class Run:
         """
         series = [s for s in self.source.series() if s.mode == "train"]
         curves = self.curves(s.series_name for s in series)
-        return find(
-            Evidence.of(
-                Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve)
-                for s in series
-                if (curve := curves.get(s.series_name)) is not None
-            )
-        )
+        watched = [
+            Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve)
+            for s in series
+            if (curve := curves.get(s.series_name)) is not None
+        ]
+        return find(Evidence.of(watched, reasons(self.events, watched)))
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.
