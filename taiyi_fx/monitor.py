@@ -8,6 +8,7 @@ import traceback
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
-from taiyi_fx.findings import Evidence, Finding, find
+from taiyi_fx.findings import Evidence, Finding, find, squashed_by
 from taiyi_fx.outline import Outline
+from taiyi_fx.outline.between import functions_before
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.dtensor import tensor_parallel
@@ -88,6 +90,7 @@ class Monitor:
         self._writers = WriterGroup(strict=strict)
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
+        self._squashed: dict[str, str] = {}
         self.non_finite = self._queue.non_finite
         self._paused = False
         self._last: int | None = None
@@ -158,7 +161,14 @@ class Monitor:
             info = describe(series)
             return info.direction, info.health, info.unit
 
-        return find(Evidence.of_records(self.records, facts, self.missing))
+        known = Evidence.of_records(self.records, facts, self.missing)
+        return find(
+            replace(
+                known,
+                squashed=self._squashed,
+                before_module=lambda module: functions_before(self.outline, module),
+            )
+        )
 
     def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
         """Records what is due at a step and prepares the next one.
@@ -236,6 +246,8 @@ class Monitor:
         if step is None:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
+        if "loss" in name.lower() and name not in self._squashed:
+            self._squashed[name] = squashed_by(value)
         series = (("", name),)
         self._queue.log(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
 

@@ -31,20 +31,18 @@ class Evidence:
         reasons: The reasons for series that have no values.
         before_module: Takes a module to the functions that make what it is given from what other
             modules return; it is asked of a module that is to be named alone.
+        squashed: The function whose values a loss squashes again, by the loss's name.
     """
 
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
     before_module: Callable[[str], Sequence[str]] = _unknown
+    squashed: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(
-        series: Iterable[Watched],
-        reasons: Reasons | None = None,
-        before_module: Callable[[str], Sequence[str]] = _unknown,
-    ) -> Evidence:
+    def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
         """The evidence in some series; empty ones are left out."""
-        return Evidence(tuple(s for s in series if len(s.steps)), reasons or {}, before_module)
+        return Evidence(tuple(s for s in series if len(s.steps)), reasons or {})
 
     def _with(self, series: Iterable[Watched]) -> Evidence:
         return replace(self, series=tuple(one for one in series if len(one.steps)))
@@ -67,7 +65,6 @@ class Evidence:
         records: Records,
         describe: Callable[[Series], tuple[str, str, str]],
         reasons: Reasons | None = None,
-        before_module: Callable[[str], Sequence[str]] = _unknown,
     ) -> Evidence:
         """The evidence in what a monitor recorded of forwards in training.
 
@@ -75,7 +72,6 @@ class Evidence:
             records: The records.
             describe: Takes a series to its direction, its rule of health and its unit.
             reasons: The reasons for missing series.
-            before_module: As of `Evidence`.
         """
         found: dict[Series, tuple[list[int], list[float]]] = {}
         for block in records.select(mode="train").blocks():
@@ -87,7 +83,7 @@ class Evidence:
             Watched.made(name, describe(name), np.array(steps), np.array(values))
             for name, (steps, values) in found.items()
         )
-        return Evidence.of(every, reasons, before_module)
+        return Evidence.of(every, reasons)
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:
@@ -136,9 +132,11 @@ class Evidence:
 
     def _one_of_each(self, *quantities: str) -> dict[str, Watched]:
         found: dict[str, Watched] = {}
-        for one in self.of_quantity(*quantities):
+        # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``.
+        own = (s for s in self.of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity)
+        for one in (*self.of_quantity(*quantities), *own):
             found.setdefault(one.module, one)
-        return found
+        return dict(sorted(found.items(), key=lambda item: self.modules[item[0]]))
 
     @property
     def losses(self) -> list[Watched]:

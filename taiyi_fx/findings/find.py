@@ -8,19 +8,24 @@ from dataclasses import replace
 import numpy as np
 
 from taiyi_fx.findings.batch_norm import stale_statistics
-from taiyi_fx.findings.depth import chains
+from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import SEVERITIES, Finding
+from taiyi_fx.findings.formats import out_of_range
+from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.inputs import wild_inputs
 from taiyi_fx.findings.learning import no_update, zero_gradients
-from taiyi_fx.findings.loss import divergence, plateau, spikes
+from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.ranks import rank_collapses
+from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
+from taiyi_fx.findings.sizes import wild_parameters
 from taiyi_fx.findings.steps import step_sizes
 from taiyi_fx.findings.trends import growth
 
@@ -30,14 +35,21 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     wild_inputs,
     no_update,
+    changed_gradients,
     drift,
+    wild_parameters,
+    rank_collapses,
+    outliers,
+    jumps,
     step_sizes,
     zero_outputs,
     shares_of_trouble,
+    saturated,
     zero_gradients,
     missing_gradients,
-    outliers,
+    squashed_twice,
     wild_outputs,
+    out_of_range,
     stale_statistics,
     growth,
     chains,
@@ -47,7 +59,17 @@ RULES: tuple[Rule, ...] = (
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
-_LEADS_TO_NON_FINITE = ("drift", "large_steps", "outlier", "wild_output", "growth", "divergence")
+_LEADS_TO_NON_FINITE = (
+    "changed_gradient",
+    "drift",
+    "wild_parameter",
+    "large_steps",
+    "outlier",
+    "gradient_jump",
+    "wild_output",
+    "growth",
+    "divergence",
+)
 """Kinds of findings whose numbers grow to Inf."""
 
 

@@ -23,6 +23,9 @@ _SPIKE = 6.0
 _HIGH = 1.5
 """So many times that median is a spike worth a word: a loss near its floor has tiny deviations."""
 
+_LASTS = 5
+"""Numbers after it that are as high: then it is no single batch."""
+
 _RATE = "try a tenth of it, warm it up, or clip gradients"
 DIVERGENCE = Kind(
     "divergence",
@@ -34,6 +37,12 @@ SPIKE = Kind(
     "note",
     "Look at the batch of this step and at the modules that moved first; if it comes again, clip "
     "gradients or lower the learning rate",
+)
+SQUASHED = Kind(
+    "squashed_loss",
+    "warning",
+    "Give the loss what comes before the softmax or sigmoid: cross_entropy and "
+    "binary_cross_entropy_with_logits apply one themselves",
 )
 PLATEAU = Kind(
     "plateau",
@@ -78,7 +87,18 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
             f"deviations above {medians[i]:.3g}{moved_first(evidence, step)}"
         )
         text += f"; {times} steps in all are as high" if times > 1 else ""
-        yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="")
+        after = loss.values[i : i + _LASTS]
+        lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
+        severity = "warning" if lasts else "note"
+        yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
+
+
+def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that squash what the model has squashed already."""
+    for loss in evidence.losses:
+        if name := evidence.squashed.get(loss.quantity):
+            text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
+            yield SQUASHED.at(loss, 0, text, "logits", module="")
 
 
 def plateau(evidence: Evidence) -> Iterator[Finding]:

@@ -34,6 +34,7 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     ]
     cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
     yield from _detached(cut, evidence)
+    yield from _frozen_alone(lacking, evidence)
     yield from _odd_ones(lacking, evidence)
 
 
@@ -43,8 +44,10 @@ def _is_cut_off(module: str, evidence: Evidence) -> bool:
 
 
 def _reason(module: str, evidence: Evidence) -> str:
+    own = (s.quantity for s in (evidence.weights[module],))
+    names = (*_NAMES, *(name.replace("ParameterNorm", "ParameterGradNorm") for name in own))
     known = evidence.reasons
-    return next((known[module, name] for name in _NAMES if (module, name) in known), "")
+    return next((known[module, name] for name in names if (module, name) in known), "")
 
 
 def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
@@ -57,6 +60,22 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         text = f"no gradient reaches {site.module!r}, though it is computed with"
         text += f", nor {others} modules before it" if others else ""
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """The one frozen module that gradients pass through, between trained ones.
+
+    Several are a choice, as the base of adapters is, or norms that are kept as they were.
+    """
+    passed = {s.module for s in evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")}
+    through = [
+        s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed
+    ]
+    place = [evidence.modules[module] for module in evidence.weight_gradients]
+    for site in through if len(through) == 1 and place else ():
+        if min(place) < evidence.modules[site.module] < max(place):
+            text = f"{site.module!r} alone is frozen, between modules that are trained"
+            yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as those around it have")
 
 
 def _odd_ones(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:

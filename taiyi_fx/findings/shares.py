@@ -28,7 +28,12 @@ SHARE_OF_TROUBLE = Kind(
 
 def shares_of_trouble(evidence: Evidence) -> Iterator[Finding]:
     """Modules of which nearly all is in trouble, or far more than of their siblings."""
-    series = [s for s in evidence.series if s.health == "share_of_trouble"]
+    series = [
+        s
+        for s in evidence.series
+        # `formats` looks at those of a format.
+        if s.health == "share_of_trouble" and not s.quantity.endswith("flowRate")
+    ]
     for one in series:
         if lasting(one.values >= _SHARE):
             yield _finding(one, _SHARE, "alert")

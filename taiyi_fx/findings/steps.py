@@ -36,7 +36,11 @@ SMALL_STEPS = Kind(
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Steps that are nearly as large as the weights they change, or next to nothing."""
-    series = [s for s in evidence.of_quantity("UpdateRatio.weight") if len(s.values) >= _STEPS]
+    series = [
+        s
+        for s in evidence.of_each("UpdateRatio")
+        if "weight" in s.quantity and len(s.values) >= _STEPS
+    ]
     large = [s for s in series if _is_large(s, evidence.weights.get(s.module))]
     if large:
         yield _large(large, series)
@@ -71,7 +75,14 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
         f"step {first.steps[i]}: the optimizer changes the weights of {first.module!r} by "
         f"{value:.2g} of their size at once, and those of {len(large) - 1} more of {len(series)}"
     )
-    return LARGE_STEPS.at(first, i, text, "near 0.001", module="", value=value)
+    # One that has large steps from the start has them of its own; else it is the optimizer.
+    is_own = len(large) == 1 and len(series) > _FEW and _begins_large(first)
+    module = first.module if is_own else ""
+    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
+
+
+def _begins_large(s: Watched) -> bool:
+    return bool((s.values[:_STEPS] >= _LARGE).mean() >= 0.5)
 
 
 def _small(series: list[Watched]) -> Finding:

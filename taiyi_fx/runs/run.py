@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.outline import Outline
+from taiyi_fx.outline.between import functions_before
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_table
@@ -112,7 +114,13 @@ class Run:
             for s in series
             if (curve := curves.get(s.series_name)) is not None
         ]
-        return find(Evidence.of(watched, reasons(self.events, watched)))
+        known = Evidence.of(watched, reasons(self.events, watched))
+        return find(replace(known, before_module=self._functions_before))
+
+    def _functions_before(self, module: str) -> list[str]:
+        outline = self.outline
+        return [] if outline is None else functions_before(outline, module)
+
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.
