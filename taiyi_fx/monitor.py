@@ -8,6 +8,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, SupportsIndex, cast
 
 import torch
@@ -15,9 +16,10 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
-from taiyi_fx.findings import Evidence, Finding, find
+from taiyi_fx.findings import Evidence, Finding, find, squashed_by
 from taiyi_fx.findings.finding import Severity
 from taiyi_fx.outline import Outline
+from taiyi_fx.outline.between import functions_before
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.dtensor import tensor_parallel
@@ -93,6 +95,7 @@ class Monitor:
         self._writers = WriterGroup(strict=strict)
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
+        self._squashed: dict[str, str] = {}
         self.non_finite = self._queue.non_finite
         self._watch = Watch(_facts(config, self._modules), watched, strict=strict)
         self._paused = False
@@ -158,7 +161,15 @@ class Monitor:
 
         A finding names the cause; what follows from it is among its `consequences`.
         """
-        return find(Evidence.of_records(self.records, _facts(self._config, self._modules)))
+        facts = _facts(self._config, self._modules)
+        known = Evidence.of_records(self.records, facts, self.missing)
+        return find(
+            replace(
+                known,
+                squashed=self._squashed,
+                before_module=lambda module: functions_before(self.outline, module),
+            )
+        )
 
     @property
     def on_finding(self) -> OnFinding:
@@ -289,6 +300,8 @@ class Monitor:
         if step is None:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
+        if "loss" in name.lower() and name not in self._squashed:
+            self._squashed[name] = squashed_by(value)
         series = (("", name),)
         column = Column(step, mode, series, series, _scalar(name, value).reshape(1))
         self._queue.log(column)

@@ -50,8 +50,20 @@ def is_batch_norm(name: str, module: nn.Module) -> bool:
 
 CFG: Cfg = {
     is_leaf: ["NonFinite", "OutputGradNonFinite", "OutputRMS", "OutputAbsMax", "OutputGradRMS"],
-    has_parameters: ["InputRMS", "ParameterNorm", "ParameterGradNorm", "UpdateRatio"],
-    is_matrix: ["WeightNorm", "WeightGradNorm", ["ParticipationRatio", every(10)]],
+    has_parameters: [
+        "InputRMS",
+        "ParameterNorm",
+        "ParameterRMS",
+        "ParameterGradNorm",
+        "UpdateRatio",
+    ],
+    is_matrix: [
+        "WeightNorm",
+        "WeightGradNorm",
+        ["ParticipationRatio", every(10)],
+        ["WeightGradAgreement", every(10)],
+        ["WeightGradExcess", every(10)],
+    ],
     is_relu: ["DeadNeuronRatio"],
     is_batch_norm: ["WeightNorm", "WeightGradNorm", "MeanTID", "VarTID"],
 }

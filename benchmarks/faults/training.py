@@ -108,7 +108,7 @@ def cross_entropy(model: nn.Module, x: Tensor, y: Tensor, **options: Any) -> Ten
     """Forward and backward of the cross-entropy over all rows; options are those of torch's."""
     loss = F.cross_entropy(model(x).flatten(0, -2).float(), y.flatten(), **options)
     loss.backward()
-    return loss.detach()
+    return loss
 
 
 def adversarial(model: nn.Module, noise: Tensor, real: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ def adversarial(model: nn.Module, noise: Tensor, real: Tensor) -> Tensor:
     of_generator = F.binary_cross_entropy_with_logits(fooled, torch.ones_like(fooled))
     of_discriminator.backward(inputs=_trained(model.discriminator), retain_graph=True)
     of_generator.backward(inputs=_trained(model.generator))
-    return (of_discriminator + of_generator).detach()
+    return of_discriminator + of_generator
 
 
 def _trained(module: Any) -> list[nn.Parameter]:

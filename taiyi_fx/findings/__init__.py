@@ -1,7 +1,9 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
-from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.squashed import squashed_by
+from taiyi_fx.findings.watched import Watched
 
-__all__ = ["Evidence", "Finding", "Watched", "find"]
+__all__ = ["Evidence", "Finding", "Watched", "find", "squashed_by"]

@@ -5,45 +5,65 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from taiyi_fx.findings.evidence import Evidence, Watched
-from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.robust import log10
+from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.finding import Finding, Severity
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import Numbers, log10, spread
+from taiyi_fx.findings.watched import Watched
 
 _FEW = 3
 _POWERS = 0.6
 """Powers of ten by which a weight leaves its size: a factor of four."""
 _TIMES = 6.0
 """So many times more than the median of all weights."""
+_HALF = 0.3
+"""Powers of ten by which a weight shrinks that fades, though its siblings do not."""
+_APART = 0.4
+"""And by which it parts from these, which is more than six of their deviations, too."""
+
+DRIFT = Kind(
+    "drift",
+    "alert",
+    "Look for a learning rate or a weight decay of its own, an initialisation of another scale, or "
+    "code that writes into it",
+)
 
 
 def drift(evidence: Evidence) -> Iterator[Finding]:
     """Weights that grew or shrank far more than others did; not those that began at zero."""
-    series = [s for s in evidence.weights if s.values[0] > 1e-6]
+    series = [s for s in evidence.weights.values() if s.values[0] > 1e-6]
     if len(series) < _FEW:
         return
     moved = np.array([float(np.diff(log10(s.values[[0, -1]]))[0]) for s in series])
     usual = float(np.median(np.abs(moved)))
-    order = np.argsort(-np.abs(moved))
-    for i in order.tolist():
+    apart = _apart([s.role for s in series], moved)
+    for i in np.argsort(-np.abs(moved)).tolist():
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
-            yield _of_series(series[i], float(moved[i]), usual)
+            yield _of_series(series[i], float(moved[i]), usual, "alert")
+        elif apart[i] and moved[i] <= -_HALF:
+            yield _of_series(series[i], float(moved[i]), usual, "warning")
 
 
-def _of_series(s: Watched, moved: float, usual: float) -> Finding:
+def _apart(roles: list[str], moved: Numbers) -> NDArray[np.bool_]:
+    """A mask of the weights that change otherwise than their siblings do."""
+    found = np.zeros(len(moved), bool)
+    for role in set(roles):
+        of_role = np.array([other == role for other in roles])
+        if of_role.sum() > _FEW:
+            far = np.abs(moved - np.median(moved[of_role]))
+            found |= of_role & (far > max(_APART, _TIMES * spread(moved[of_role])))
+    return found
+
+
+def _of_series(s: Watched, moved: float, usual: float, severity: Severity) -> Finding:
     change = np.abs(log10(s.values) - log10(s.values[:1]))
-    step = int(s.steps[int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])])
+    i = int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])
     first, last = float(s.values[0]), float(s.values[-1])
-    return Finding(
-        kind="drift",
-        severity="alert",
-        module=s.module,
-        quantity=s.quantity,
-        step=step,
-        value=last,
-        expected=f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}",
-        text=f"from step {step} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
-        f"{last:.3g}, where that of others keeps its size",
-        advice="Look for a learning rate or a weight decay of its own, an initialisation of "
-        "another scale, or code that writes into it",
+    text = (
+        f"from step {s.steps[i]} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
+        f"{last:.3g}, where that of others keeps its size"
     )
+    expected = f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}"
+    return DRIFT.at(s, i, text, expected, value=last, severity=severity)

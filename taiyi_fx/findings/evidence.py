@@ -3,77 +3,23 @@
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+from taiyi_fx.findings.watched import Watched
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
     from taiyi_fx.records.record import Records, Series
 
+Reasons: TypeAlias = "Mapping[tuple[str, str], str]"
+"""The reason for each missing series, by module and quantity, as `Monitor.missing` has them."""
 
-Steps: TypeAlias = "NDArray[np.int64]"
-Values: TypeAlias = "NDArray[np.float64]"
 
-
-class Watched(NamedTuple):
-    """One series of numbers.
-
-    Attributes:
-        module: The module, with its call.
-        quantity: The quantity's name.
-        direction: ``"forward"``, ``"backward"``, ``"parameter"``, or ``""`` for logged numbers.
-        health: The quantity's rule of health.
-        unit: The unit of its numbers.
-        steps: Its steps, ascending.
-        values: Its numbers, float64.
-    """
-
-    module: str
-    quantity: str
-    direction: str
-    health: str
-    unit: str
-    steps: Steps
-    values: Values
-
-    @staticmethod
-    def made(
-        name: tuple[str, str], facts: tuple[str, str, str], steps: Steps, values: Values
-    ) -> Watched:
-        """A series, sorted by step; of several numbers at one step the last."""
-        order = np.argsort(steps, kind="stable")
-        steps, values = steps[order], values[order]
-        is_last = np.append(np.diff(steps) > 0, True)[: len(steps)]
-        return Watched(*name, *facts, steps[is_last], values[is_last])
-
-    @property
-    def is_bad(self) -> NDArray[np.bool_]:
-        """A mask of the numbers that are NaN or Inf, or count some, where that is a fault.
-
-        A ratio may be infinite, as a condition number is, or without a value, of zero by zero.
-        """
-        if self.unit not in ("", "elements", "share"):
-            return np.zeros(len(self.values), bool)
-        bad = ~np.isfinite(self.values)
-        return bad | (self.values > 0) if self.health == "counts_non_finite" else bad
-
-    def at(self, chosen: NDArray[np.bool_]) -> Watched:
-        """The chosen numbers."""
-        return self._replace(steps=self.steps[chosen], values=self.values[chosen])
-
-    def before(self, step: int) -> Watched:
-        """The numbers before a step."""
-        n = int(np.searchsorted(self.steps, step))
-        return self._replace(steps=self.steps[:n], values=self.values[:n])
-
-    @property
-    def role(self) -> str:
-        """The module's name without its numbers: that of its siblings, too."""
-        return re.sub(r"\d+", "*", self.module)
+def _unknown(module: str) -> Sequence[str]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -82,35 +28,50 @@ class Evidence:
 
     Attributes:
         series: The series of forwards in training, and of what was logged.
+        reasons: The reasons for series that have no values.
+        before_module: Takes a module to the functions that make what it is given from what other
+            modules return; it is asked of a module that is to be named alone.
+        squashed: The function whose values a loss squashes again, by the loss's name.
     """
 
     series: tuple[Watched, ...]
+    reasons: Reasons = field(default_factory=dict)
+    before_module: Callable[[str], Sequence[str]] = _unknown
+    squashed: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(series: Iterable[Watched]) -> Evidence:
+    def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
         """The evidence in some series; empty ones are left out."""
-        return Evidence(tuple(one for one in series if len(one.steps)))
+        return Evidence(tuple(s for s in series if len(s.steps)), reasons or {})
+
+    def _with(self, series: Iterable[Watched]) -> Evidence:
+        return replace(self, series=tuple(one for one in series if len(one.steps)))
 
     def without_gradients(self, steps: Collection[int]) -> Evidence:
         """All numbers but those of gradients at some steps."""
-        return Evidence.of(
+        if not steps:
+            return self
+        return self._with(
             one.at(~np.isin(one.steps, [*steps])) if one.direction == "backward" else one
             for one in self.series
         )
 
     def before(self, step: int) -> Evidence:
         """The numbers before a step."""
-        return Evidence.of(one.before(step) for one in self.series)
+        return self._with(one.before(step) for one in self.series)
 
     @staticmethod
     def of_records(
-        records: Records, describe: Callable[[Series], tuple[str, str, str]]
+        records: Records,
+        describe: Callable[[Series], tuple[str, str, str]],
+        reasons: Reasons | None = None,
     ) -> Evidence:
         """The evidence in what a monitor recorded of forwards in training.
 
         Args:
             records: The records.
             describe: Takes a series to its direction, its rule of health and its unit.
+            reasons: The reasons for missing series.
         """
         found: dict[Series, tuple[list[int], list[float]]] = {}
         for block in records.select(mode="train").blocks():
@@ -118,10 +79,11 @@ class Evidence:
                 steps, values = found.setdefault(name, ([], []))
                 steps.append(block.step)
                 values.append(float(value))
-        return Evidence.of(
+        every = (
             Watched.made(name, describe(name), np.array(steps), np.array(values))
             for name, (steps, values) in found.items()
         )
+        return Evidence.of(every, reasons)
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:
@@ -136,32 +98,52 @@ class Evidence:
             found.setdefault(one.module, set()).add(one.quantity)
         return {module: frozenset(quantities) for module, quantities in found.items()}
 
-    def of_quantity(self, *quantities: str) -> Iterator[Watched]:
-        """The series of some quantities."""
-        return (one for one in self.series if one.quantity in quantities)
+    @functools.cached_property
+    def _by_quantity(self) -> dict[str, list[Watched]]:
+        found: dict[str, list[Watched]] = {}
+        for one in self.series:
+            found.setdefault(one.quantity, []).append(one)
+        return found
 
-    @property
-    def weights(self) -> list[Watched]:
-        """The norms of weights, one for each module."""
+    def of_quantity(self, *quantities: str) -> Iterator[Watched]:
+        """The series of some quantities, in the order of the model."""
+        found = [one for name in quantities for one in self._by_quantity.get(name, ())]
+        return iter(sorted(found, key=lambda one: self.modules[one.module]))
+
+    def of_each(self, quantity: str) -> Iterator[Watched]:
+        """The series of a quantity that has one for each parameter: ``"UpdateRatio.weight"``."""
+        parts = [name for name in self._by_quantity if name.startswith(f"{quantity}.")]
+        return self.of_quantity(*parts)
+
+    @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """The modules of which forwards in training were read."""
+        return frozenset(s.module for s in self.series if s.direction == "forward")
+
+    @functools.cached_property
+    def weights(self) -> dict[str, Watched]:
+        """The norm of each module's weight, by module, in the order of the model."""
         return self._one_of_each("WeightNorm", "ParameterNorm.weight")
 
-    @property
-    def weight_gradients(self) -> list[Watched]:
-        """The norms of weights' gradients, one for each module."""
+    @functools.cached_property
+    def weight_gradients(self) -> dict[str, Watched]:
+        """The norm of the gradient of each module's weight, likewise."""
         return self._one_of_each("WeightGradNorm", "ParameterGradNorm.weight")
 
-    def _one_of_each(self, *quantities: str) -> list[Watched]:
+    def _one_of_each(self, *quantities: str) -> dict[str, Watched]:
         found: dict[str, Watched] = {}
-        for one in self.of_quantity(*quantities):
+        # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``.
+        own = (s for s in self.of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity)
+        for one in (*self.of_quantity(*quantities), *own):
             found.setdefault(one.module, one)
-        return [*found.values()]
+        return dict(sorted(found.items(), key=lambda item: self.modules[item[0]]))
 
     @property
     def losses(self) -> list[Watched]:
         """Numbers of the user's own that are called a loss."""
         return [s for s in self.series if not s.direction and "loss" in s.quantity.lower()]
 
-    @property
+    @functools.cached_property
     def last_step(self) -> int:
         """The latest step."""
         return max((int(s.steps[-1]) for s in self.series), default=0)

@@ -8,18 +8,25 @@ from dataclasses import replace
 import numpy as np
 
 from taiyi_fx.findings.batch_norm import stale_statistics
-from taiyi_fx.findings.depth import chains
+from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import SEVERITIES, Finding
+from taiyi_fx.findings.formats import out_of_range
+from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.inputs import wild_inputs
-from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
+from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.listed import Findings
-from taiyi_fx.findings.loss import divergence, plateau
-from taiyi_fx.findings.non_finite import first_step, non_finite, overflow, skipped_steps
+from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
+from taiyi_fx.findings.missing import missing_gradients
+from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.ranks import rank_collapses
+from taiyi_fx.findings.saturation import saturated
+from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
+from taiyi_fx.findings.sizes import wild_parameters
 from taiyi_fx.findings.steps import step_sizes
 from taiyi_fx.findings.trends import growth
 
@@ -29,23 +36,41 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     wild_inputs,
     no_update,
+    changed_gradients,
     drift,
+    wild_parameters,
+    rank_collapses,
+    outliers,
+    jumps,
     step_sizes,
     zero_outputs,
     shares_of_trouble,
+    saturated,
     zero_gradients,
     missing_gradients,
-    outliers,
+    squashed_twice,
     wild_outputs,
+    out_of_range,
     stale_statistics,
     growth,
     chains,
     divergence,
+    spikes,
     plateau,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
-_LEADS_TO_NON_FINITE = ("drift", "large_steps", "outlier", "wild_output", "growth", "divergence")
+_LEADS_TO_NON_FINITE = (
+    "changed_gradient",
+    "drift",
+    "wild_parameter",
+    "large_steps",
+    "outlier",
+    "gradient_jump",
+    "wild_output",
+    "growth",
+    "divergence",
+)
 """Kinds of findings whose numbers grow to Inf."""
 
 
@@ -57,7 +82,7 @@ def find(evidence: Evidence) -> list[Finding]:
 
 def _found(evidence: Evidence) -> list[Finding]:
     skipped = skipped_steps(evidence)
-    notes = [*overflow(evidence, skipped)]
+    of_scaler = [*overflow(evidence, skipped)]
     evidence = evidence.without_gradients(skipped)
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
@@ -72,7 +97,7 @@ def _found(evidence: Evidence) -> list[Finding]:
         every.sort(key=lambda found: ends[0] not in found.consequences)
     else:
         every = [*ends, *every]
-    return sorted([*every, *notes], key=lambda found: SEVERITIES.index(found.severity))
+    return sorted([*every, *of_scaler], key=lambda found: SEVERITIES.index(found.severity))
 
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:

@@ -10,6 +10,8 @@ Severity = Literal["alert", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("alert", "warning", "note")
 """From the most urgent on."""
 
+_PAGE = "docs/how-to/findings.md"
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -39,6 +41,11 @@ class Finding:
     text: str
     advice: str
     consequences: tuple[Finding, ...] = field(default=(), repr=False)
+
+    @property
+    def link(self) -> str:
+        """The place in the documentation that explains its kind."""
+        return f"{_PAGE}#{self.kind}"
 
     def __str__(self) -> str:
         more = len(self.consequences)

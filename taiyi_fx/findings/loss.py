@@ -1,4 +1,4 @@
-"""The loss itself: it rises and stays, or never falls."""
+"""The loss itself: it jumps, it rises and stays, or it never falls."""
 
 from __future__ import annotations
 
@@ -6,15 +6,50 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.robust import Numbers, smooth, spread
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.movers import moved_first
+from taiyi_fx.findings.robust import Numbers, smooth, spread, trailing_scores
+from taiyi_fx.findings.watched import Watched
 
 _FEW = 8
 """Numbers below which a loss has no course yet."""
 _MANY = 50
 _RISE = 3.0
 _FLAT = 0.01
+_SPIKE = 6.0
+"""Robust deviations above the median of the last 128, as of the quantity LossSpike."""
+_HIGH = 1.5
+"""So many times that median is a spike worth a word: a loss near its floor has tiny deviations."""
+
+_LASTS = 5
+"""Numbers after it that are as high: then it is no single batch."""
+
+_RATE = "try a tenth of it, warm it up, or clip gradients"
+DIVERGENCE = Kind(
+    "divergence",
+    "alert",
+    f"The learning rate is too large for this model, or a gradient has the wrong sign: {_RATE}",
+)
+SPIKE = Kind(
+    "loss_spike",
+    "note",
+    "Look at the batch of this step and at the modules that moved first; if it comes again, clip "
+    "gradients or lower the learning rate",
+)
+SQUASHED = Kind(
+    "squashed_loss",
+    "warning",
+    "Give the loss what comes before the softmax or sigmoid: cross_entropy and "
+    "binary_cross_entropy_with_logits apply one themselves",
+)
+PLATEAU = Kind(
+    "plateau",
+    "note",  # a hard problem looks the same
+    "The learning rate may be far too small, parameters may be missing from the optimizer, or "
+    "inputs and targets may not belong together",
+)
 
 
 def divergence(evidence: Evidence) -> Iterator[Finding]:
@@ -29,20 +64,41 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
         bound = _RISE * max(start, low)
         if last.min() <= bound or last.min() - start < 6 * _noise(loss.values):
             continue
-        first = int(np.flatnonzero(values <= bound)[-1]) + 1
-        yield Finding(
-            kind="divergence",
-            severity="alert",
-            module="",
-            quantity=loss.quantity,
-            step=int(loss.steps[first]),
-            value=float(loss.values[first]),
-            expected=f"below {bound:.3g}",
-            text=f"step {loss.steps[first]}: {loss.quantity!r} rises from {start:.3g} to "
-            f"{float(last.min()):.3g} and stays there",
-            advice="The learning rate is too large for this model, or a gradient has the wrong "
-            "sign: try a tenth of it, warm it up, or clip gradients",
+        i = int(np.flatnonzero(values <= bound)[-1]) + 1
+        step = int(loss.steps[i])
+        text = (
+            f"step {step}: {loss.quantity!r} rises from {start:.3g} to {float(last.min()):.3g} and "
+            f"stays there{moved_first(evidence, step)}"
         )
+        yield DIVERGENCE.at(loss, i, text, f"below {bound:.3g}", module="")
+
+
+def spikes(evidence: Evidence) -> Iterator[Finding]:
+    """The highest jump of a loss above its last 128 numbers."""
+    for loss in evidence.losses:
+        scores, medians = trailing_scores(loss.values)
+        is_spike = (scores > _SPIKE) & (loss.values > _HIGH * medians)
+        if not is_spike.any():
+            continue
+        i = int(np.argmax(np.where(is_spike, scores, -np.inf)))
+        step, times = int(loss.steps[i]), int(is_spike.sum())
+        text = (
+            f"step {step}: {loss.quantity!r} jumps to {loss.values[i]:.3g}, {scores[i]:.3g} robust "
+            f"deviations above {medians[i]:.3g}{moved_first(evidence, step)}"
+        )
+        text += f"; {times} steps in all are as high" if times > 1 else ""
+        after = loss.values[i : i + _LASTS]
+        lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
+        severity = "warning" if lasts else "note"
+        yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
+
+
+def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that squash what the model has squashed already."""
+    for loss in evidence.losses:
+        if name := evidence.squashed.get(loss.quantity):
+            text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
+            yield SQUASHED.at(loss, 0, text, "logits", module="")
 
 
 def plateau(evidence: Evidence) -> Iterator[Finding]:
@@ -55,19 +111,11 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         noise = spread(loss.values) / np.sqrt(n)
         if start - last > max(_FLAT * abs(start), 2 * noise) or last > 1.5 * start:
             continue
-        yield Finding(
-            kind="plateau",
-            severity="note",  # a hard problem looks the same
-            module="",
-            quantity=loss.quantity,
-            step=int(loss.steps[0]),
-            value=last,
-            expected=f"below {start:.3g}",
-            text=f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} "
-            f"steps, and was {start:.3g} in the beginning",
-            advice="The learning rate may be far too small, parameters may be missing from the "
-            "optimizer, or inputs and targets may not belong together",
+        text = (
+            f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} steps, "
+            f"and was {start:.3g} in the beginning"
         )
+        yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", module="", value=last)
 
 
 def _noise(values: Numbers) -> float:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.watched import Watched
 
+_WHERE = {
+    "parameter": "the parameters of",
+    "forward": "what passes",
+    "backward": "the gradients of",
+    "": "the logged numbers of",
+}
 _ADVICE = {
     "parameter": "The parameter itself is not finite: look at the step before (a gradient that was "
     "not finite, a step that was too large), and clip or skip such gradients",
@@ -20,61 +27,18 @@ _ADVICE = {
     "": "All recorded values of modules were finite: the loss function itself, or its targets, "
     "make it; ask for NonFinite of all modules to see more",
 }
-_WHERE = {
-    "parameter": "the parameters of",
-    "forward": "what passes",
-    "backward": "the gradients of",
-    "": "the logged numbers of",
-}
 # At one step a parameter comes before what is computed with it, and that before gradients of it.
 _ORDER = ("parameter", "forward", "", "backward")
+_INPUT = "Input"
+"""The beginning of the names of quantities of a module's input."""
 
-
-def skipped_steps(evidence: Evidence) -> list[int]:
-    """The steps where gradients alone are not finite, and that left no trace.
-
-    A scaler of losses skips such steps, in the beginning most of them. Without one the parameters
-    would not be finite at the next.
-    """
-    gradients, others = set[int](), set[int]()
-    every = set[int]()
-    for one in evidence.series:
-        bad = one.steps[one.is_bad].tolist()
-        (gradients if one.direction == "backward" else others).update(bad)
-        if one.direction in ("parameter", "forward"):
-            every.update(one.steps.tolist())
-    known = sorted(every)
-    return sorted(
-        step
-        for step in gradients - others
-        if (i := bisect.bisect_right(known, step)) < len(known) and known[i] not in others
-    )
-
-
-def overflow(evidence: Evidence, skipped: Sequence[int]) -> Iterator[Finding]:
-    """A note on steps that were skipped."""
-    for step in skipped[:1]:
-        bad = [s for s in evidence.series if s.is_bad[s.steps == step].any()]
-        site = max(bad, key=lambda s: evidence.modules[s.module])
-        yield Finding(
-            kind="overflow",
-            severity="note",
-            module=site.module,
-            quantity=site.quantity,
-            step=step,
-            value=_value(site, step),
-            expected="finite",
-            text=f"step {step}: gradients alone are not finite, as at {len(skipped)} steps in all, "
-            "and parameters stay finite",
-            advice="That is how a scaler of losses finds its scale; if it goes on, gradients are "
-            "too large for the format",
-        )
+NON_FINITE = Kind("non_finite", "alert", _ADVICE["forward"])
 
 
 def first_step(evidence: Evidence) -> int | None:
     """The first step with a NaN or Inf; None if there is none."""
-    steps = [int(s.steps[s.is_bad][0]) for s in evidence.series if s.is_bad.any()]
-    return min(steps, default=None)
+    masks = [(s, s.is_bad) for s in evidence.series]
+    return min((int(s.steps[bad.argmax()]) for s, bad in masks if bad.any()), default=None)
 
 
 def non_finite(evidence: Evidence) -> Iterator[Finding]:
@@ -85,25 +49,45 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
     bad = [s for s in evidence.series if s.is_bad[s.steps == step].any()]
     direction = next(d for d in _ORDER if any(s.direction == d for s in bad))
     place = evidence.modules
-    of_kind = [s for s in bad if s.direction == direction]
-    # Backward goes the other way.
+    # Backward goes the other way; and what a module is given comes before what it makes.
     sign = -1 if direction == "backward" else 1
-    site = min(of_kind, key=lambda s: sign * place[s.module])
-    yield Finding(
-        kind="non_finite",
-        severity="alert",
-        module=site.module,
-        quantity=site.quantity,
-        step=step,
-        value=_value(site, step),
-        expected="finite",
-        text=f"step {step}: the first NaN or Inf is in {_WHERE[direction]} {_named(site.module)}",
-        advice=_ADVICE[direction],
+    site = min(
+        (s for s in bad if s.direction == direction),
+        key=lambda s: (sign * place[s.module], not s.quantity.startswith(_INPUT)),
     )
+    i = int(np.flatnonzero(site.steps == step)[-1])
+    text = f"step {step}: the first NaN or Inf is in {_WHERE[direction]} {_named(site.module)}"
+    advice = _ADVICE[direction]
+    if direction == "forward":
+        more, advice = _origin(site, step, evidence)
+        text += more
+    yield NON_FINITE.at(site, i, text, "finite", advice=advice)
 
 
-def _value(site: Watched, step: int) -> float:
-    return float(site.values[np.flatnonzero(site.steps == step)[-1]])
+def _origin(site: Watched, step: int, evidence: Evidence) -> tuple[str, str]:
+    """The place where a value arose, as far as the module's input tells, with advice."""
+    if site.quantity.startswith(_INPUT):
+        if evidence.modules[site.module] == _first_place(evidence):
+            return ", which is given it: it is in the data", (
+                "Look at the batch of this step: a missing value, a division by a deviation of 0"
+            )
+        functions = ", ".join(evidence.before_module(site.module))
+        return f", which is given it{f' by {functions}' if functions else ''}: it arises between " \
+            "the modules before it and this one", (
+                "Look at the functions that the model's forward calls between these modules: a "
+                "division by zero, a logarithm or root of a number below zero, an overflow"
+            )
+    given = [s for s in evidence.series if s.module == site.module and _is_given(s, step)]
+    more = ", whose input is finite: it arises there" if given else ""
+    return more, _ADVICE["forward"]
+
+
+def _first_place(evidence: Evidence) -> int:
+    return min(evidence.modules[s.module] for s in evidence.series if s.direction == "forward")
+
+
+def _is_given(s: Watched, step: int) -> bool:
+    return s.quantity.startswith(_INPUT) and step in s.steps
 
 
 def _named(module: str) -> str:

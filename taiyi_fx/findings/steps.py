@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.evidence import Evidence, Values, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.watched import Values, Watched
 
 _STEPS = 8
 _LARGE = 0.2
@@ -19,11 +21,27 @@ _LARGEST = 1e-4
 _FEW = 3
 _TWICE = 2
 
+LARGE_STEPS = Kind(
+    "large_steps",
+    "alert",
+    "The learning rate is too large for this model: try a tenth of it, warm it up, or clip "
+    "gradients",
+)
+SMALL_STEPS = Kind(
+    "small_steps",
+    "warning",
+    "The learning rate is far too small for this model, or gradients vanish: try ten times as much",
+)
+
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Steps that are nearly as large as the weights they change, or next to nothing."""
-    series = [s for s in evidence.of_quantity("UpdateRatio.weight") if len(s.values) >= _STEPS]
-    large = [s for s in series if _is_large(s, evidence)]
+    series = [
+        s
+        for s in evidence.of_each("UpdateRatio")
+        if "weight" in s.quantity and len(s.values) >= _STEPS
+    ]
+    large = [s for s in series if _is_large(s, evidence.weights.get(s.module))]
     if large:
         yield _large(large, series)
     elif len(series) >= _FEW and _are_small(series):
@@ -43,9 +61,8 @@ def _largest(s: Watched) -> float:
     return float(_finite(s).max(initial=0.0))
 
 
-def _is_large(s: Watched, evidence: Evidence) -> bool:
+def _is_large(s: Watched, size: Watched | None) -> bool:
     """True if several steps are; a weight that was zero, or nearly, has to take large ones."""
-    size = next((w for w in evidence.weights if w.module == s.module), None)
     if size is None or size.values[0] < 0.1 * np.median(size.values):
         return False
     return int((s.values >= _LARGE).sum()) >= _TWICE
@@ -53,34 +70,22 @@ def _is_large(s: Watched, evidence: Evidence) -> bool:
 
 def _large(large: list[Watched], series: list[Watched]) -> Finding:
     first = min(large, key=lambda s: int(s.steps[s.values >= _LARGE][0]))
-    step, value = int(first.steps[first.values >= _LARGE][0]), float(first.values.max())
-    return Finding(
-        kind="large_steps",
-        severity="alert",
-        module="",
-        quantity="UpdateRatio.weight",
-        step=step,
-        value=value,
-        expected="near 0.001",
-        text=f"step {step}: the optimizer changes the weights of {first.module!r} by {value:.2g} "
-        f"of their size at once, and those of {len(large) - 1} more of {len(series)}",
-        advice="The learning rate is too large for this model: try a tenth of it, warm it up, or "
-        "clip gradients",
+    i, value = int(np.flatnonzero(first.values >= _LARGE)[0]), float(first.values.max())
+    text = (
+        f"step {first.steps[i]}: the optimizer changes the weights of {first.module!r} by "
+        f"{value:.2g} of their size at once, and those of {len(large) - 1} more of {len(series)}"
     )
+    # One that has large steps from the start has them of its own; else it is the optimizer.
+    is_own = len(large) == 1 and len(series) > _FEW and _begins_large(first)
+    module = first.module if is_own else ""
+    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
+
+
+def _begins_large(s: Watched) -> bool:
+    return bool((s.values[:_STEPS] >= _LARGE).mean() >= 0.5)
 
 
 def _small(series: list[Watched]) -> Finding:
     value = float(np.median([np.median(_finite(s)) for s in series if len(_finite(s))]))
-    step = int(series[0].steps[0])
-    return Finding(
-        kind="small_steps",
-        severity="warning",
-        module="",
-        quantity="UpdateRatio",
-        step=step,
-        value=value,
-        expected="near 0.001",
-        text=f"the optimizer changes weights by {value:.1e} of their size at each step",
-        advice="The learning rate is far too small for this model, or gradients vanish: try ten "
-        "times as much",
-    )
+    text = f"the optimizer changes weights by {value:.1e} of their size at each step"
+    return SMALL_STEPS.at(series[0], 0, text, "near 0.001", module="", value=value)

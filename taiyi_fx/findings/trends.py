@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.evidence import Evidence, Watched
+from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.robust import log10
+from taiyi_fx.findings.watched import Watched
 
 _MANY = 16
 _FIT = 0.97
@@ -16,6 +18,13 @@ _FIT = 0.97
 _POWERS = 2.0
 """Powers of ten grown over the last half."""
 _LARGEST = np.log10(np.finfo(np.float32).max)
+
+GROWTH = Kind(
+    "growth",
+    "warning",
+    "Something feeds itself: look for a learning rate that is too large, a missing normalization, "
+    "or a state that is carried from step to step",
+)
 
 
 def growth(evidence: Evidence) -> Iterator[Finding]:
@@ -31,22 +40,17 @@ def _of_series(one: Watched) -> Finding | None:
     if half < _MANY or (one.values[half:] <= 0).any():
         return None
     steps, sizes = one.steps[half:].astype(np.float64), log10(one.values[half:])
+    if sizes[-1] - sizes[0] < _POWERS:
+        return None
     slope, start = np.polyfit(steps, sizes, 1)
     left = sizes - (slope * steps + start)
-    if slope <= 0 or sizes[-1] - sizes[0] < _POWERS or left.var() > (1 - _FIT) * sizes.var():
+    if slope <= 0 or left.var() > (1 - _FIT) * sizes.var():
         return None
     doubling = np.log10(2) / slope
     end = int(steps[-1] + (_LARGEST - sizes[-1]) / slope)
-    return Finding(
-        kind="growth",
-        severity="warning",
-        module=one.module,
-        quantity=one.quantity,
-        step=int(steps[0]),
-        value=float(one.values[-1]),
-        expected=f"near {float(one.values[0]):.3g}, as in the beginning",
-        text=f"{one.quantity} of {one.module!r} doubles every {doubling:.3g} steps, and reaches "
-        f"the end of float32 at about step {end}",
-        advice="Something feeds itself: look for a learning rate that is too large, a missing "
-        "normalization, or a state that is carried from step to step",
+    text = (
+        f"{one.quantity} of {one.module!r} doubles every {doubling:.3g} steps, and reaches the end "
+        f"of float32 at about step {end}"
     )
+    expected = f"near {float(one.values[0]):.3g}, as in the beginning"
+    return GROWTH.at(one, half, text, expected, value=float(one.values[-1]))

@@ -69,11 +69,13 @@ class NoiseValue(NamedTuple):
         n: The number of samples.
         square_norms: The sum over them of the squared norm of their share in the gradient.
         square_norm: The squared norm of the whole gradient.
+        direction: The whole gradient but for a positive factor, in the order of the weight's elements.
     """
 
     n: Tensor
     square_norms: Tensor
     square_norm: Tensor
+    direction: Tensor
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Noise:
 
     def finish(self, state: State) -> NoiseValue:
         n, squares, unit, total = state
-        return NoiseValue(n, squares, (norm(total) * unit).square())
+        return NoiseValue(n, squares, (norm(total) * unit).square(), total)
 
 
 def _shares(layer: WeightGradient | None, x: Tensor, g: Tensor, *, with_total: bool) -> Shares:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.outline import Outline
+from taiyi_fx.outline.between import functions_before
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_table
+from taiyi_fx.runs.reasons import reasons
 from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
 from taiyi_fx.suggestion import suggestion
@@ -106,13 +109,18 @@ class Run:
         """
         series = [s for s in self.source.series() if s.mode == "train"]
         curves = self.curves(s.series_name for s in series)
-        return find(
-            Evidence.of(
-                Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve)
-                for s in series
-                if (curve := curves.get(s.series_name)) is not None
-            )
-        )
+        watched = [
+            Watched.made(s.series_name[:2], (s.direction, s.health, s.unit), *curve)
+            for s in series
+            if (curve := curves.get(s.series_name)) is not None
+        ]
+        known = Evidence.of(watched, reasons(self.events, watched))
+        return find(replace(known, before_module=self._functions_before))
+
+    def _functions_before(self, module: str) -> list[str]:
+        outline = self.outline
+        return [] if outline is None else functions_before(outline, module)
+
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.

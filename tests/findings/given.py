@@ -15,6 +15,16 @@ FACTS = {
     "WeightGradNorm": ("backward", "", ""),
     "UpdateRatio.weight": ("backward", "step_size", "ratio"),
     "VarTID": ("forward", "", "ratio"),
+    "OutputAbsMax": ("forward", "lasting", ""),
+    "ParticipationRatio": ("forward", "lasting", "dimensions"),
+    "OverflowRate": ("forward", "share_of_trouble", "share"),
+    "OutputGradUnderflowRate": ("backward", "share_of_trouble", "share"),
+    "ParameterNorm.bias": ("parameter", "lasting", ""),
+    "ParameterRMS.weight": ("parameter", "lasting", ""),
+    "ParameterRMS.weight_hh_l0": ("parameter", "lasting", ""),
+    "ParameterRMS.bias": ("parameter", "lasting", ""),
+    "WeightGradAgreement": ("backward", "", "cosine"),
+    "WeightGradExcess": ("backward", "", "ratio"),
     "loss": ("", "", ""),
 }
 

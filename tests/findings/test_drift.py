@@ -26,6 +26,11 @@ def test_a_weight_that_leaves_its_size_is_named_with_the_step(odd, step):
     assert (found.module, found.severity, found.step) == ("h.2", "alert", step)
 
 
+def test_a_weight_that_fades_to_less_than_half_while_its_siblings_do_not_is_a_warning():
+    (found,) = drift(weights(np.linspace(1, 0.4, 40)))
+    assert (found.module, found.severity) == ("h.2", "warning")
+
+
 @pytest.mark.parametrize(
     "odd", [1 + np.arange(40) / 20, np.arange(40.0), np.where(np.arange(40) == 9, 50.0, 1.0)],
     ids=["a little", "from zero", "and comes back"],

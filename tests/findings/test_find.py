@@ -16,7 +16,7 @@ from tests.findings.given import FACTS, evidence
 
 def test_alerts_come_before_warnings_and_one_of_a_kind_holds_the_others():
     numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(8)}
-    numbers |= {("h.2", "WeightNorm"): 900.0, ("h.4", "WeightNorm"): 800.0}
+    numbers |= {("h.2", "WeightNorm"): 90.0, ("h.4", "WeightNorm"): 80.0}
     numbers["act", "DeadNeuronRatio"] = 1.0
     first, second, *_ = find(evidence(numbers))
     assert (first.kind, first.severity) == ("share_of_trouble", "alert")
@@ -58,7 +58,7 @@ def test_any_numbers_are_looked_at_without_an_error_or_a_warning_of_numpy(number
 
 def test_a_scaler_that_looks_for_its_scale_hides_no_fault():
     numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(6)}
-    numbers["h.2", "WeightNorm"] = 900.0
+    numbers["h.2", "WeightNorm"] = 90.0
     numbers["h.0", "OutputGradRMS"] = [np.inf] * 3 + [1.0] * 37
     first, second = find(evidence(numbers))
     assert (first.kind, first.module) == ("outlier", "h.2")

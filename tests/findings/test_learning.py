@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from taiyi_fx.findings.learning import missing_gradients, no_update, zero_gradients
+from taiyi_fx.findings.learning import no_update, zero_gradients
+from taiyi_fx.findings.missing import missing_gradients
 from tests.findings.given import evidence
 
 MOVES = 1 + np.arange(40) / 100
@@ -49,19 +50,3 @@ def test_a_gradient_that_was_zero_for_a_while_is_none():
     numbers = {(name, "WeightGradNorm"): 0.5 for name in NAMES}
     numbers["h.1", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.0, 0.5)
     assert [*zero_gradients(evidence(numbers))] == []
-
-
-def test_one_without_a_gradient_among_siblings_is_named():
-    (found,) = missing_gradients(model(frozen=["h.3"]))
-    assert (found.module, found.severity) == ("h.3", "warning")
-
-
-def test_a_frozen_beginning_and_frozen_roles_are_deliberate():
-    assert [*missing_gradients(model(frozen=["h.0", "h.1"]))] == []
-    assert [*missing_gradients(model(frozen=NAMES))] == []
-    numbers = {}
-    for i in range(4):
-        numbers[f"h.{i}.base", "WeightNorm"] = 1.0
-        numbers[f"h.{i}.lora", "WeightNorm"] = MOVES
-        numbers[f"h.{i}.lora", "WeightGradNorm"] = 0.5
-    assert [*missing_gradients(evidence(numbers))] == []

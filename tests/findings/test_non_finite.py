@@ -1,9 +1,11 @@
 """The site where NaN or Inf arose, not those that it reached."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.non_finite import first_step, non_finite, overflow, skipped_steps
+from taiyi_fx.findings.non_finite import first_step, non_finite
 from tests.findings.given import evidence
 
 NAN, INF = np.nan, np.inf
@@ -56,16 +58,23 @@ def test_finite_numbers_are_no_finding():
     assert first_step(found) is None
 
 
-def test_gradients_that_a_scaler_skips_are_a_note():
-    numbers = {("a", "OutputGradRMS"): [INF, INF, 1, INF, 1], ("a", "WeightNorm"): [1.0] * 5}
-    found = evidence(numbers)
-    assert skipped_steps(found) == [0, 1, 3]
-    (note,) = overflow(found, [0, 1, 3])
-    assert (note.severity, note.module, note.step) == ("note", "a", 0)
-    assert "as at 3 steps in all" in note.text
+def test_a_module_whose_input_is_finite_is_where_it_arises():
+    numbers = {("a", "InputRMS"): [1, 1], ("a", "OutputRMS"): [1, NAN]}
+    (found,) = non_finite(evidence(numbers))
+    assert found.text.endswith("'a', whose input is finite: it arises there")
 
 
-@pytest.mark.parametrize("weights", [[1, 1, NAN, NAN], [1, 1]], ids=["reach it", "end there"])
-def test_gradients_that_reach_the_parameters_or_end_the_run_are_no_such_steps(weights):
-    numbers = {("a", "OutputGradRMS"): [1, NAN], ("a", "WeightNorm"): weights}
-    assert skipped_steps(evidence(numbers)) == []
+def test_what_is_given_to_the_first_module_is_in_the_data():
+    numbers = {("a", "InputRMS"): [1, NAN], ("a", "OutputRMS"): [1, NAN]}
+    (found,) = non_finite(evidence(numbers))
+    assert (found.module, found.quantity) == ("a", "InputRMS")
+    assert "it is in the data" in found.text
+    assert "batch" in found.advice
+
+
+def test_between_two_modules_the_functions_are_named():
+    numbers = {("a", "OutputRMS"): [1, 1], ("b", "OutputRMS"): [1, NAN], ("b", "InputRMS"): [1, NAN]}
+    known = replace(evidence(numbers), before_module={"b": ["sub", "log"]}.__getitem__)
+    (found,) = non_finite(known)
+    assert (found.module, found.quantity) == ("b", "InputRMS")
+    assert "given it by sub, log: it arises between" in found.text

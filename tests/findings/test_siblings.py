@@ -12,10 +12,13 @@ def layers(odd, quantity="WeightNorm", n=6):
     return evidence({**numbers, ("h.3", quantity): odd})
 
 
-@pytest.mark.parametrize(("odd", "times"), [(150.0, "116 times"), (1e-3, "of the median")])
-def test_an_outlier_is_named_with_its_factor(odd, times):
+@pytest.mark.parametrize(
+    ("odd", "times", "severity"),
+    [(150.0, "116 times", "warning"), (1e-3, "of the median", "alert")],
+)
+def test_an_outlier_is_named_with_its_factor(odd, times, severity):
     (found,) = outliers(layers(odd))
-    assert (found.module, found.quantity, found.severity) == ("h.3", "WeightNorm", "warning")
+    assert (found.module, found.quantity, found.severity) == ("h.3", "WeightNorm", severity)
     assert times in found.text
 
 
@@ -44,3 +47,25 @@ def test_weights_come_before_what_is_computed_with_them():
     numbers |= {(f"h.{i}", "WeightNorm"): 1.0 for i in range(5)}
     numbers |= {("h.2", "WeightNorm"): 900.0, ("h.4", "OutputRMS"): 900.0}
     assert [found.module for found in outliers(evidence(numbers))] == ["h.2", "h.4"]
+
+
+def test_a_module_that_makes_all_behind_it_small_is_named_by_the_factor():
+    numbers = {}
+    for i in range(6):
+        numbers[f"h.{i}.fc", "OutputRMS"] = 1.0 if i < 3 else 1e-3
+        numbers[f"h.{i}.act", "OutputRMS"] = 0.5 if i < 2 else 5e-4
+    found, *_ = outliers(evidence(numbers))
+    assert (found.module, found.severity) == ("h.2.act", "alert")
+    assert found.quantity == "OutputRMS over that of 'h.2.fc'"
+
+
+def test_a_function_that_passes_a_large_gradient_back_is_before_the_named_module():
+    numbers = {(f"h.{i}.fc", "OutputGradRMS"): 1e-2 if i < 4 else 1e-5 for i in range(8)}
+    (found,) = outliers(evidence(numbers))
+    assert found.module == "h.4.fc"
+    assert "the gradient for 'h.3.fc' over its own" in found.text
+
+
+def test_a_series_of_zeros_is_no_outlier_and_makes_none():
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 if i < 2 else 0.0 for i in range(6)}
+    assert [*outliers(evidence(numbers))] == []

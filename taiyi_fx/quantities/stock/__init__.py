@@ -3,6 +3,7 @@
 from taiyi_fx.quantities.stock import (
     activations,
     activity,
+    agreement,
     batchnorm,
     gradients,
     health,
@@ -19,6 +20,7 @@ from taiyi_fx.quantities.stock import (
 __all__ = [
     "activations",
     "activity",
+    "agreement",
     "batchnorm",
     "gradients",
     "health",

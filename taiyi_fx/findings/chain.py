@@ -1,0 +1,35 @@
+"""Factors from module to module: of outputs on their way forward, of gradients on their way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from taiyi_fx.findings.robust import log10
+from taiyi_fx.findings.watched import Watched
+
+InRole = tuple[Watched, str]
+"""A series, and the role in which it is compared."""
+
+
+def made(outputs: Sequence[Watched]) -> Iterator[InRole]:
+    """Each output's size over that of the output before it."""
+    for before, one in pairwise(outputs):
+        yield _over(one, before, f"{one.quantity} over that of {before.module!r}", one.module)
+
+
+def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:
+    """The size of the gradient that each module passes on over that of the one it was given."""
+    for module, one in pairwise(gradients):
+        yield _over(one, module, f"the gradient for {one.module!r} over its own", module.module)
+
+
+def _over(one: Watched, other: Watched, quantity: str, module: str) -> InRole:
+    steps, i, j = np.intersect1d(one.steps, other.steps, assume_unique=True, return_indices=True)
+    # Of nothing, a factor says nothing.
+    known = (one.values[i] != 0) & (other.values[j] != 0)
+    values = np.power(10.0, log10(one.values[i]) - log10(other.values[j]))[known]
+    made = one._replace(module=module, quantity=quantity, steps=steps[known], values=values)
+    return made, f"{one.role} {other.role}"

@@ -1,0 +1,96 @@
+"""Parameters without a gradient: frozen among trained ones, cut off, or never called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.watched import Watched
+
+MISSING_GRADIENT = Kind(
+    "missing_gradient",
+    "warning",
+    "It is frozen (requires_grad is False), never called, or cut off by detach or torch.no_grad",
+)
+DETACHED = Kind(
+    "detached",
+    "warning",
+    "Look between it and the loss for detach, .data, .item, torch.no_grad or a tensor that is made "
+    "anew; to freeze it on purpose call requires_grad_(False)",
+)
+
+_NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
+
+
+def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
+    """Modules without a gradient, where that is not on purpose as far as one can see."""
+    lacking = [
+        s
+        for s in evidence.weights.values()
+        if len(s.values) >= STEPS and s.module not in evidence.weight_gradients
+    ]
+    cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
+    yield from _detached(cut, evidence)
+    yield from _frozen_alone(lacking, evidence)
+    yield from _odd_ones(lacking, evidence)
+
+
+def _is_cut_off(module: str, evidence: Evidence) -> bool:
+    """True if its parameters want a gradient, its forward was run, and none came."""
+    return module in evidence.called and _reason(module, evidence).startswith("no gradient reached")
+
+
+def _reason(module: str, evidence: Evidence) -> str:
+    own = (s.quantity for s in (evidence.weights[module],))
+    names = (*_NAMES, *(name.replace("ParameterNorm", "ParameterGradNorm") for name in own))
+    known = evidence.reasons
+    return next((known[module, name] for name in names if (module, name) in known), "")
+
+
+def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """The last of those that are cut off from the loss, before one that is not."""
+    place = evidence.modules
+    end = max((place[module] for module in evidence.weight_gradients), default=-1)
+    before = [s for s in cut if place[s.module] < end]
+    if before:
+        site, others = before[-1], len(before) - 1
+        text = f"no gradient reaches {site.module!r}, though it is computed with"
+        text += f", nor {others} modules before it" if others else ""
+        yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """The one frozen module that gradients pass through, between trained ones.
+
+    Several are a choice, as the base of adapters is, or norms that are kept as they were.
+    """
+    passed = {s.module for s in evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")}
+    through = [
+        s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed
+    ]
+    place = [evidence.modules[module] for module in evidence.weight_gradients]
+    for site in through if len(through) == 1 and place else ():
+        if min(place) < evidence.modules[site.module] < max(place):
+            text = f"{site.module!r} alone is frozen, between modules that are trained"
+            yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as those around it have")
+
+
+def _odd_ones(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """Those among siblings that have one; not where all before them lack one."""
+    without = {s.module for s in lacking}
+    for role in dict.fromkeys(s.role for s in lacking):
+        siblings = [
+            s for s in evidence.weights.values() if s.role == role and len(s.values) >= STEPS
+        ]
+        has = [s.module not in without for s in siblings]
+        # A frozen beginning is deliberate, and so is all of a role, as the base of an adapter.
+        first = has.index(True) if True in has else len(has)
+        odd = [s for s, so in zip(siblings[first:], has[first:], strict=True) if not so]
+        for site in odd if len(odd) < 0.4 * len(siblings) else ():
+            text = f"{site.module!r} has no gradient, where {sum(has)} siblings of it have one"
+            why = _reason(site.module, evidence)
+            text += f" ({why})" if why else ""
+            yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as its siblings have")

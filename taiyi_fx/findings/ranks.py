@@ -1,0 +1,56 @@
+"""Outputs that have collapsed to one direction, where those of siblings have many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.lasting import lasting, since
+from taiyi_fx.findings.watched import Watched
+
+_ONE = 1.05
+_MANY = 2.0
+_FEW = 2
+
+RANK_COLLAPSE = Kind(
+    "rank_collapse",
+    "warning",
+    "All its units compute the same: look for rows of the weight that are equal or zero at "
+    "initialisation, and for a scale of the input that saturates it",
+)
+
+
+def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
+    """Modules whose outputs lie along one direction from the start, or in the last half."""
+    for quantity in ("ParticipationRatio", "RankMe"):
+        groups: dict[str, list[Watched]] = {}
+        for one in evidence.of_quantity(quantity):
+            groups.setdefault(one.role, []).append(one)
+        for one in (s for group in groups.values() if len(group) > _FEW for s in group):
+            others = [float(s.values[0]) for s in groups[one.role] if s is not one]
+            is_one = one.values <= _ONE
+            if _features(one.module, evidence) <= _FEW:
+                continue
+            if np.median(others) < _MANY or not (is_one[0] or lasting(is_one)):
+                continue
+            i = 0 if is_one[0] else since(is_one)
+            text = (
+                f"step {one.steps[i]}: the output of {one.module!r} varies along one direction, "
+                f"those of its {len(others)} siblings along {np.median(others):.3g}"
+            )
+            yield RANK_COLLAPSE.at(one, i, text, f"{np.median(others):.3g}, as of its siblings")
+
+
+def _features(module: str, evidence: Evidence) -> float:
+    """The number of a module's output features, by its bias; without one that is not known."""
+    parts = ("ParameterNorm.bias", "ParameterRMS.bias")
+    norm, size = (
+        next((s.values for s in evidence.of_quantity(q) if s.module == module), None) for q in parts
+    )
+    if norm is None or size is None or not size[-1] > 0:
+        return np.inf
+    return float((norm[-1] / size[-1]) ** 2)

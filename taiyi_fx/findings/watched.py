@@ -1,0 +1,80 @@
+"""One series of numbers, as rules look at it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Steps: TypeAlias = "NDArray[np.int64]"
+Values: TypeAlias = "NDArray[np.float64]"
+
+
+class Watched(NamedTuple):
+    """One series of numbers.
+
+    Attributes:
+        module: The module, with its call.
+        quantity: The quantity's name.
+        direction: ``"forward"``, ``"backward"``, ``"parameter"``, or ``""`` for logged numbers.
+        health: The quantity's rule of health.
+        unit: The unit of its numbers.
+        steps: Its steps, ascending.
+        values: Its numbers, float64.
+    """
+
+    module: str
+    quantity: str
+    direction: str
+    health: str
+    unit: str
+    steps: Steps
+    values: Values
+
+    @staticmethod
+    def made(
+        name: tuple[str, str], facts: tuple[str, str, str], steps: Steps, values: Values
+    ) -> Watched:
+        """A series, sorted by step; of several numbers at one step the last."""
+        order = np.argsort(steps, kind="stable")
+        steps, values = steps[order], values[order]
+        is_last = np.append(np.diff(steps) > 0, True)[: len(steps)]
+        return Watched(*name, *facts, steps[is_last], values[is_last])
+
+    @property
+    def is_bad(self) -> NDArray[np.bool_]:
+        """A mask of the numbers that are NaN or Inf, or count some, where that is a fault.
+
+        A ratio may be infinite, as a condition number is, or without a value, of zero by zero.
+        """
+        if self.unit not in ("", "elements", "share"):
+            return np.zeros(len(self.values), bool)
+        bad = ~np.isfinite(self.values)
+        return bad | (self.values > 0) if self.health == "counts_non_finite" else bad
+
+    def at(self, chosen: NDArray[np.bool_]) -> Watched:
+        """The chosen numbers."""
+        return self._replace(steps=self.steps[chosen], values=self.values[chosen])
+
+    def before(self, step: int) -> Watched:
+        """The numbers before a step."""
+        n = int(np.searchsorted(self.steps, step))
+        return self._replace(steps=self.steps[:n], values=self.values[:n])
+
+    @property
+    def last_half(self) -> Values:
+        """The later half of its numbers."""
+        return self.values[len(self.values) // 2 :]
+
+    @property
+    def role(self) -> str:
+        """The module's name without its numbers: that of its siblings, too."""
+        return _role(self.module)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _role(module: str) -> str:
+    return re.sub(r"\d+", "*", module)

@@ -1,0 +1,63 @@
+"""Gradients that are not those that layers make."""
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.gradients import changed_gradients
+from tests.findings.given import evidence
+
+NAMES = [f"h.{i}" for i in range(5)]
+
+
+def of(cosines=(), factors=(), all_cosines=1.0, all_factors=1.0):
+    numbers = {(name, "WeightGradAgreement"): all_cosines for name in NAMES}
+    numbers |= {(name, "WeightGradExcess"): all_factors for name in NAMES}
+    numbers |= {(name, "WeightGradAgreement"): x for name, x in dict(cosines).items()}
+    numbers |= {(name, "WeightGradExcess"): x for name, x in dict(factors).items()}
+    return evidence(numbers)
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [
+        (of({"h.2": -1.0}, {"h.2": 3.0}), "points against"),
+        (of(factors={"h.2": 1e4}), "is 1e+04 times"),
+        (of(factors={"h.2": 2e-3}, all_factors=2.0), "is 0.001 times"),
+    ],
+    ids=["sign", "size", "beside a factor of all"],
+)
+def test_one_that_is_turned_round_or_scaled_is_named(known, words):
+    (found,) = changed_gradients(known)
+    assert (found.kind, found.module, found.severity) == ("changed_gradient", "h.2", "alert")
+    assert words in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [of(), of(all_factors=0.25), of({"h.2": 0.3}), of({"h.2": float("nan")}, {"h.2": 0.0})],
+    ids=["sound", "divided for all", "shared with another", "zero"],
+)
+def test_a_factor_of_all_and_a_weight_that_others_share_are_none(known):
+    assert [*changed_gradients(known)] == []
+
+
+def test_a_weight_of_several_calls_is_passed_over():
+    numbers = {(name, "WeightGradAgreement"): 1.0 for name in NAMES}
+    numbers |= {("h.2@1", "WeightGradAgreement"): -1.0, ("h.2", "WeightGradAgreement"): -1.0}
+    assert [*changed_gradients(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize("clears", [True, False])
+def test_gradients_of_several_steps_are_a_finding_of_the_model(clears):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+    model = taiyi_fx.instrument(model, {"Linear": ["WeightGradAgreement", "WeightGradExcess"]})
+    for step in range(8):
+        if clears:
+            model.zero_grad()
+        model(torch.randn(16, 4)).square().mean().backward()
+        model.monitor.track(step)
+    kinds = [(found.kind, found.module) for found in model.monitor.findings]
+    assert kinds == ([] if clears else [("gradients_not_cleared", "")])

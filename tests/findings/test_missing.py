@@ -1,0 +1,92 @@
+"""Parameters without a gradient, on purpose or not."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.missing import missing_gradients
+from tests.findings.given import evidence
+from tests.findings.test_learning import MOVES, NAMES, model
+
+NO_GRADIENT = "no gradient reached weight"
+FROZEN = "weight is frozen (requires_grad is False)"
+
+
+def cut_off(names, why=NO_GRADIENT, called=NAMES):
+    """All of `NAMES` in a chain, some of them without a gradient and with the reason for it."""
+    numbers = {}
+    for name in NAMES:
+        numbers[name, "WeightNorm"] = 1.0 if name in names else MOVES
+        if name in called:
+            numbers[name, "OutputRMS"] = 1.0
+        if name not in names:
+            numbers[name, "WeightGradNorm"] = 0.5
+    return replace(evidence(numbers), reasons={(name, "WeightGradNorm"): why for name in names})
+
+
+def test_of_a_beginning_that_is_cut_off_the_last_is_named_with_the_others():
+    (found,) = missing_gradients(cut_off(["h.0", "h.1", "h.2"]))
+    assert (found.kind, found.module, found.severity) == ("detached", "h.2", "warning")
+    assert "nor 2 modules before it" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        cut_off(["h.0", "h.1"], FROZEN),
+        cut_off(["h.3", "h.4"]),
+        cut_off(["h.4"], called=NAMES[:4]),
+        cut_off(["h.0"], called=NAMES[1:]),
+    ],
+    ids=["frozen", "at the end", "an unused head", "not called"],
+)
+def test_what_is_frozen_at_the_end_or_not_called_is_not_cut_off(known):
+    assert "detached" not in [found.kind for found in missing_gradients(known)]
+
+
+def test_one_without_a_gradient_among_siblings_is_named():
+    (found,) = missing_gradients(model(frozen=["h.3"]))
+    assert (found.module, found.severity) == ("h.3", "warning")
+
+
+def test_a_frozen_beginning_and_frozen_roles_are_deliberate():
+    assert [*missing_gradients(model(frozen=["h.0", "h.1"]))] == []
+    assert [*missing_gradients(model(frozen=NAMES))] == []
+    numbers = {}
+    for i in range(4):
+        numbers[f"h.{i}.base", "WeightNorm"] = 1.0
+        numbers[f"h.{i}.lora", "WeightNorm"] = MOVES
+        numbers[f"h.{i}.lora", "WeightGradNorm"] = 0.5
+    assert [*missing_gradients(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_monitor_and_its_run_know_the_reason(where, tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(6))
+
+        def forward(self, x):
+            for i, layer in enumerate(self.layers):
+                x = layer(x).tanh()
+                x = x.detach() if i == 2 else x
+            return x
+
+    cfg = {"Linear": ["WeightNorm", "WeightGradNorm", "OutputRMS"]}
+    with pytest.warns(taiyi_fx.MonitorWarning):
+        model = taiyi_fx.instrument(Net(), cfg, run=tmp_path / "run")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(9):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            model.monitor.track(step)
+            optimizer.step()
+    of_monitor = model.monitor.findings
+    model.monitor.close()
+    with taiyi_fx.open_run(tmp_path / "run") as run:
+        found = (of_monitor, run.findings)[where]
+    assert [(f.kind, f.module) for f in found] == [("detached", "layers.2")]

@@ -1,0 +1,34 @@
+"""Outputs that lie along one direction."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.ranks import rank_collapses
+from tests.findings.given import evidence
+
+
+def of(odd, **others):
+    numbers = {(f"h.{i}.fc", "ParticipationRatio"): 6.0 for i in range(4)}
+    return evidence({**numbers, ("h.2.fc", "ParticipationRatio"): odd, **others})
+
+
+@pytest.mark.parametrize(
+    ("odd", "step"),
+    [(1.0, 0), (np.linspace(1, 5, 40), 0), (np.where(np.arange(40) < 10, 6.0, 1.0), 10)],
+    ids=["always", "in the beginning", "at the end"],
+)
+def test_one_among_siblings_is_named_with_the_step(odd, step):
+    (found,) = rank_collapses(of(odd))
+    assert (found.module, found.severity, found.step) == ("h.2.fc", "warning", step)
+
+
+def test_a_few_steps_in_between_are_none():
+    assert [*rank_collapses(of(np.where(np.arange(40) == 20, 1.0, 6.0)))] == []
+
+
+def test_one_of_few_features_has_no_more_directions():
+    numbers = {(f"{i}", "ParticipationRatio"): 6.0 for i in range(4)}
+    numbers |= {("3", "ParticipationRatio"): 1.0}
+    assert len([*rank_collapses(evidence(numbers))]) == 1
+    numbers |= {("3", "ParameterNorm.bias"): 0.2, ("3", "ParameterRMS.bias"): 0.2}
+    assert [*rank_collapses(evidence(numbers))] == []

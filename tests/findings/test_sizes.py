@@ -1,0 +1,42 @@
+"""Parameters of a wild size."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.sizes import wild_parameters
+from tests.findings.given import evidence
+
+
+def of(name, size, output=0.5):
+    return evidence({("fc", "OutputRMS"): output, ("fc", f"ParameterRMS.{name}"): size})
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("weight", 8.0), ("bias", 30.0), ("weight_hh_l0", 6.0), ("weight", 1e-4)],
+)
+def test_elements_far_too_large_or_too_small_are_named_with_the_parameter(name, size):
+    (found,) = wild_parameters(of(name, size))
+    assert (found.module, found.severity) == ("fc", "warning")
+    assert f"'fc'.{name} are {size:.3g} in size at step 0" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        of("weight", 0.02),
+        of("bias", 1e-6),
+        of("weight", 0.0),
+        of("weight", np.linspace(0, 0.1, 40)),
+        of("weight", np.geomspace(1e-5, 1e-2, 40)),
+        of("weight", 8.0, output=8.5),
+    ],
+    ids=["usual", "a bias", "zero", "from zero", "from nothing", "a gain"],
+)
+def test_usual_ones_and_those_that_grow_from_nothing_are_none(known):
+    assert [*wild_parameters(known)] == []
+
+
+def test_a_gain_or_an_embedding_may_be_larger_but_not_wild():
+    (found,) = wild_parameters(of("weight", 200.0, output=200.0))
+    assert found.value == 200.0

@@ -1,0 +1,42 @@
+"""Logits that are squashed twice."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings import squashed_by
+
+X = torch.randn(4, 5, requires_grad=True)
+Y = torch.tensor([0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (lambda: F.cross_entropy(X.softmax(1), Y), "softmax"),
+        (lambda: F.cross_entropy(X.softmax(1).view(2, 2, 5).flatten(0, 1), Y), "softmax"),
+        (lambda: F.binary_cross_entropy_with_logits(X.sigmoid(), X.detach()) / 2, "sigmoid"),
+        (lambda: F.cross_entropy(X.sigmoid(), Y) + X.sum(), "sigmoid"),
+        (lambda: F.cross_entropy(2 * X, Y), ""),
+        (lambda: F.nll_loss(X.softmax(1).log(), Y), ""),
+        (lambda: F.cross_entropy((X.softmax(1) @ torch.eye(5)), Y), ""),
+        (lambda: X, ""),
+        (lambda: 3.0, ""),
+    ],
+    ids=["softmax", "rearranged", "sigmoid", "a sum", "logits", "once", "inside", "leaf", "number"],
+)
+def test_the_function_before_a_loss_is_named(loss, name):
+    assert squashed_by(loss()) == name
+
+
+def test_a_loss_that_is_logged_with_its_graph_is_a_finding():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5), nn.Softmax(1)), {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.cross_entropy(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module, found.quantity) == ("squashed_loss", "", "loss")
