@@ -3,6 +3,7 @@
 from taiyi_fx.quantities.stock import (
     activations,
     activity,
+    attention,
     batchnorm,
     gradients,
     health,
@@ -18,6 +19,7 @@ from taiyi_fx.quantities.stock import (
 __all__ = [
     "activations",
     "activity",
+    "attention",
     "batchnorm",
     "gradients",
     "health",
