@@ -12,6 +12,7 @@ from torch import Tensor
 from taiyi_fx.passes.ir import CallArguments, State
 from taiyi_fx.reductions.attention_scores import (
     DOT_PRODUCTS,
+    Sample,
     Scores,
     blocks,
     sampled,
@@ -27,11 +28,12 @@ class AttentionValue(NamedTuple):
     """Finished `AttentionWeights`: for each head, over the queries with an allowed key.
 
     Attributes:
-        n: The number of those queries.
+        n: The number of those queries; an estimate, where only some were read.
         largest: The largest logit of an allowed key.
         totals: Sums over these queries, one row each: of the entropy, of the entropy over the
             logarithm of the number of allowed keys, of the first key's weight, and of the distance.
-        errors: The standard errors of the means of these, where only some queries were read.
+        errors: The standard errors of the means of these, where only some queries were read:
+            estimates from the sample, as if the others were drawn without regard to their order.
         ahead: More than 0 if a query may see keys that are later than itself.
         is_sampled: True if the configuration asks for some queries only.
     """
@@ -54,8 +56,8 @@ class AttentionWeights:
     Cost: one more product of queries and keys, and an exponential of each
 
     Attributes:
-        queries: Read at most so many queries of each sample: one at random of as many equal parts,
-            the same ones at each call. None reads all.
+        queries: Read so many queries of each sample: a quarter are the first ones, the others one
+            at random of as many equal parts, the same ones at each call. None reads all.
         heads: The number of heads, as far as the module says.
     """
 
@@ -82,37 +84,43 @@ class AttentionWeights:
         return state  # none of it is of gradients
 
     def finish(self, state: State) -> AttentionValue:
-        n, largest, totals, squares, crossed, n_squares, read, ahead = state
+        n, largest, totals, drawn, squares, crossed, read, ahead = state
         means = totals / n
-        # A ratio of two sums over the queries that were read: its residuals vary around zero.
-        residuals = (squares - 2 * means * crossed + means.square() * n_squares).clamp(min=0)
+        # A mean is a ratio of two sums over the queries: its error is that of the sum of residuals,
+        # of which those of the queries that were drawn vary.
         taken, given = read.double()
-        variance = residuals * taken / (taken - 1).clamp(min=1) * (1 - taken / given).clamp(min=0)
-        return AttentionValue(
-            n, largest, totals, variance.sqrt() / n, ahead, self.queries is not None
-        )
+        own, counted = drawn[:4], drawn[4]
+        sums = own - means * counted
+        sums_of_squares = squares[:4] - 2 * means * crossed + means.square() * squares[4]
+        spread = (sums_of_squares - sums.square() / taken).clamp(min=0) / (taken - 1).clamp(min=1)
+        variance = given * (given - taken) * spread / taken
+        errors = torch.where(given > taken, variance.sqrt() / n, 0.0)
+        return AttentionValue(n, largest, totals, errors, ahead, self.queries is not None)
 
 
-def _measured(scores: Scores, rows: Tensor) -> State:
+def _measured(scores: Scores, sample: Sample) -> State:
     heads, device = scores.heads, scores.device
-    n = torch.zeros(heads, dtype=torch.int64, device=device)
-    n_squares = torch.zeros(heads, dtype=torch.float64, device=device)
-    largest = torch.full((heads,), -torch.inf, dtype=torch.float64, device=device)
-    totals, squares, crossed = (n_squares.new_zeros(4, heads) for _ in range(3))
+    zeros = torch.zeros(heads, dtype=torch.float64, device=device)
+    n, totals, crossed = zeros.clone(), zeros.expand(4, -1).clone(), zeros.expand(4, -1).clone()
+    drawn, squares = zeros.expand(5, -1).clone(), zeros.expand(5, -1).clone()
+    largest = torch.full_like(zeros, -torch.inf)
     ahead = torch.zeros((), dtype=torch.int64, device=device)
-    for part, keys in blocks(scores, rows):
-        found = _of_block(scores, part, keys)
+    for rows, keys in blocks(scores, sample.rows):
+        found = _of_block(scores, rows, keys)
         largest = torch.maximum(largest, found.largest)
-        # Sums over samples first: the queries at one position are read together, or not at all.
-        counts, sums = found.counts.double(), found.sums
-        n += found.counts.sum(-1)
-        n_squares += counts.square().sum(-1)
-        totals += sums.sum(-1)
-        squares += sums.square().sum(-1)
-        crossed += (sums * counts).sum(-1)
+        is_drawn = rows >= sample.first
+        factor = torch.where(is_drawn, sample.factor, 1.0).double()
+        n += (found.counts * factor).sum(-1)
+        totals += (found.sums * factor).sum(-1)
+        # Of sums over samples: the queries at one position are read together, or not at all.
+        of_drawn = torch.cat([found.sums, found.counts.unsqueeze(0)]) * is_drawn
+        drawn += of_drawn.sum(-1)
+        squares += of_drawn.square().sum(-1)
+        crossed += (of_drawn[:4] * of_drawn[4]).sum(-1)
         ahead += found.ahead
-    read = torch.tensor([len(rows), scores.queries], dtype=torch.int64, device=device)
-    return n, largest, totals, squares, crossed, n_squares, read, ahead
+    of_drawn = [len(sample.rows) - sample.first, scores.queries - sample.first]
+    read = torch.tensor([max(0, k) for k in of_drawn], dtype=torch.int64, device=device)
+    return n, largest, totals, drawn, squares, crossed, read, ahead
 
 
 class _Block(NamedTuple):
@@ -143,7 +151,7 @@ def _of_block(scores: Scores, rows: Tensor, keys: int) -> _Block:
     lead = tuple(range(is_counted.ndim - 2))
     sums = [_over(torch.where(is_counted, x, 0).double(), lead) for x in of_all]
     largest = top.squeeze(-1).double().amax((*lead, -1))
-    return _Block(largest, _over(is_counted.long(), lead), torch.stack(sums), ahead)
+    return _Block(largest, _over(is_counted.double(), lead), torch.stack(sums), ahead)
 
 
 def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -178,7 +178,7 @@ def _scaled_dot_product(  # noqa: PLR0913 - torch's own arguments
 ) -> Products:
     q, k = (_with_heads(x.detach()) for x in (query, key))
     variant = getattr(attn_mask, "variant", None)  # a mask of torch.nn.attention.bias
-    shift = k.shape[-2] - q.shape[-2] if str(variant).endswith("LOWER_RIGHT") else 0
+    shift = k.shape[-2] - q.shape[-2] if getattr(variant, "name", "") == "LOWER_RIGHT" else 0
     mask = None if variant is not None or attn_mask is None else attn_mask.detach()
     if mask is not None:
         mask = _with_heads(mask) if query.ndim == 3 and mask.ndim == 3 else torch.atleast_2d(mask)
@@ -211,14 +211,36 @@ def _softmax(
     return Given(logits.unflatten(0, (-1, heads)))
 
 
-def sampled(queries: int, at_most: int | None) -> Tensor:
-    """The numbers of the queries that are read, ascending: all, or one of each equal part."""
+class Sample(NamedTuple):
+    """The queries that are read.
+
+    Attributes:
+        rows: Their numbers, ascending, on the host.
+        first: All queries before this one are among them; the others were drawn.
+        factor: The number of queries that each drawn one stands for.
+    """
+
+    rows: Tensor
+    first: int
+    factor: float
+
+
+def sampled(queries: int, at_most: int | None) -> Sample:
+    """The queries to read: all, or the first ones and one of each equal part of the others.
+
+    The first queries of causal attention have few keys, and weights unlike those of all others: a
+    quarter of the sample goes to them, so that their share is right.
+    """
     if at_most is None or at_most >= queries:
-        return torch.arange(queries)
+        return Sample(torch.arange(queries), queries, 1.0)
+    first = at_most // 4
+    drawn = at_most - first
+    each = (queries - first) / drawn
     # Drawn from a generator of its own: the training's random numbers stay as they are.
-    draws = torch.rand(at_most, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    starts = torch.arange(at_most, dtype=torch.float64)
-    return ((starts + draws) * (queries / at_most)).long().clamp_(max=queries - 1)
+    draws = torch.rand(drawn, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    starts = torch.arange(drawn, dtype=torch.float64)
+    later = first + ((starts + draws) * each).long().clamp_(max=queries - first - 1)
+    return Sample(torch.cat([torch.arange(first), later]), first, each)
 
 
 def blocks(scores: Scores, rows: Tensor) -> Iterator[tuple[Tensor, int]]:

@@ -107,15 +107,17 @@ def set_slots(
 
     Only a probe that taps a gradient stays in the path of the value.
     """
+    probe = None
     if slots:
-        node.target = Probe(name, slots, board, is_fresh=node.meta.get("is_fresh", False))
-        if node.target.taps_gradients:
+        probe = Probe(name, slots, board, is_fresh=node.meta.get("is_fresh", False))
+        node.target = probe
+        if probe.taps_gradients:
             return
     _bypass(graph, node)
     used = node.all_input_nodes
-    if not slots:
+    if probe is None:
         graph.erase_node(node)
-    elif not node.target.takes_call:
+    elif not probe.takes_call:
         node.args = node.args[:1]
     for value in used:
         if value.target is pack and not value.users:

@@ -46,7 +46,7 @@ def attention_entropy(
     """Mean entropy of the weights that a query gives to its keys.
 
     0 where each query looks at one key; ``normalized=True`` divides each query's by the logarithm
-    of the number of its allowed keys, so that 1 is even attention (a query with one key counts as 0).
+    of the number of its allowed keys, so that 1 is even attention; a single key counts as 0.
     With ``reduce="head"`` a vector over heads; queries without an allowed key are left out.
 
     Formula: mean over i of -sum_j p_ij log p_ij
