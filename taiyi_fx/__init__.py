@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from taiyi_fx.instrument import instrument
     from taiyi_fx.instrumented import InstrumentedModule, capture_of, graph_of, monitor_of
     from taiyi_fx.monitor import Monitor
-    from taiyi_fx.passes.ir import PairReduction, Reduction
+    from taiyi_fx.passes.ir import CallReduction, PairReduction, Reduction
     from taiyi_fx.pictures.diagram import Diagram, diagram
     from taiyi_fx.pictures.report import report
     from taiyi_fx.quantities.catalogue import Quantities, QuantityInfo, quantities
     from taiyi_fx.quantities.declare import NoValue, Quantity, quantity
     from taiyi_fx.quantities.places import (
         buffer,
+        call,
         input,
         input_grad,
         output,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from taiyi_fx.writers.visualization import Visualization
 
 __all__ = [
+    "CallReduction",
     "ConfigError",
     "Diagram",
     "Edit",
@@ -71,6 +73,7 @@ __all__ = [
     "adaptive",
     "at_steps",
     "buffer",
+    "call",
     "capture_of",
     "diagram",
     "edit",
@@ -122,9 +125,11 @@ _HOMES = {
     "instrument": "instrument",
     "Monitor": "monitor",
     "MonitorWarning": "warning",
+    "CallReduction": "passes.ir",
     "PairReduction": "passes.ir",
     "Reduction": "passes.ir",
     "buffer": "quantities.places",
+    "call": "quantities.places",
     "input": "quantities.places",
     "input_grad": "quantities.places",
     "output": "quantities.places",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -12,14 +12,15 @@ from torch import nn
 
 from taiyi_fx.config.edits import Edit
 from taiyi_fx.config.entries import requests
-from taiyi_fx.config.function_targets import FunctionCall, not_shown
+from taiyi_fx.config.function_targets import not_shown
 from taiyi_fx.config.match import is_function, is_name, match, resolved
 from taiyi_fx.config.merged import Ask, Cfg, asks
 from taiyi_fx.config.presets import Part
 from taiyi_fx.config.subscriptions import Config, FunctionRequests, Subscription
 from taiyi_fx.passes.capture.captured import Capture
-from taiyi_fx.passes.ir import Change
+from taiyi_fx.passes.ir import Change, FunctionGroup
 from taiyi_fx.quantities.declare import Quantity, Request
+from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.places import NotApplicable, Unobservable
 from taiyi_fx.schedule import Schedule
 
@@ -55,13 +56,33 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
             of_functions.append(FunctionRequests(ask.path, key, listed))
         else:
             modules = match(model, key, ask.path, asked.problems)
-            asked.add(modules, listed, named=is_name(model, key))
+            of_functions += _at_functions(ask.path, listed, modules)
+            others = [request for request in listed if _functions(request[1]) is None]
+            asked.add(modules, others, named=is_name(model, key))
     subscriptions = asked.subscriptions(dict(model.named_modules()))
     return Config(subscriptions, tuple(of_functions), asked.passed_over, tuple(asked.edits))
 
 
 def _fitting(model: nn.Module, ask: Ask) -> dict[str, nn.Module]:
     return {name: module for name, module in model.named_modules() if ask.key(name, module)}
+
+
+def _functions(request: Request | Edit) -> FunctionGroup | None:
+    """The functions whose calls a request of modules is about, or None."""
+    return None if isinstance(request, Edit) else request.quantity.functions
+
+
+def _at_functions(
+    path: str, listed: Iterable[tuple[str, Request | Edit]], modules: Mapping[str, nn.Module]
+) -> Iterator[FunctionRequests]:
+    """The requests for calls that the forwards of some modules make."""
+    found: dict[FunctionGroup, list[tuple[str, Request | Edit]]] = {}
+    for request in listed if modules else ():
+        functions = _functions(request[1])
+        if functions is not None:
+            found.setdefault(functions, []).append(request)
+    for functions, of in found.items():
+        yield FunctionRequests(path, functions, tuple(of), frozenset(modules))
 
 
 def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config:
@@ -72,14 +93,22 @@ def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config
             has nothing that a quantity needs.
     """
     asked = _Collected()
+    callers = {site: name for name, sites in capture.sites.items() for site in sites}
+    modules = dict(model.named_modules())
     calls = {
-        name: FunctionCall(function, inplace=name in capture.in_place)
-        for name, function in capture.functions.items()
+        site: FunctionCall(
+            function, inplace=site in capture.in_place, caller=modules.get(callers.get(site, ""))
+        )
+        for site, function in capture.functions.items()
     }
     for of in config.of_functions:
-        found = {name: call for name, call in calls.items() if call.function is of.function}
+        found = {
+            site: call
+            for site, call in calls.items()
+            if call.function is of.function and (of.within is None or callers[site] in of.within)
+        }
         if not found:
-            asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture)}")
+            asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture, of.within)}")
         asked.add(found, of.requests, named=True)
     subscriptions = (*config.subscriptions, *asked.subscriptions(calls))
     edits = (*config.edits, *asked.edits)

@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from typing import Any
-
 from torch import nn
 
 from taiyi_fx.config.match import is_function
 from taiyi_fx.passes.capture.captured import Capture, function_name
-from taiyi_fx.passes.capture.function_sites import OPERATORS
-from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
-
-Function = Callable[..., Any]
-
-_IN_PLACE = IN_PLACE_OPERATORS | {operator.setitem}
+from taiyi_fx.passes.ir import Function, FunctionGroup
 
 
-class FunctionCall(nn.Module):
-    """A stand-in module for the calls of a function, for the checks of a quantity.
+def not_shown(
+    function: Function | FunctionGroup,
+    model: nn.Module,
+    capture: Capture,
+    within: frozenset[str] | None = None,
+) -> str:
+    """The reason why no graph of a model shows a call of a function, in words.
 
-    Attributes:
-        function: The function.
-        inplace: True if it changes its first argument.
+    Args:
+        function: The function, or a group of them.
+        model: The model.
+        capture: Its graphs.
+        within: Names of the modules whose forwards would make the call; None for all.
     """
-
-    def __init__(self, function: Function, *, inplace: bool = False) -> None:
-        super().__init__()
-        self.function = function
-        name = getattr(function, "__name__", "")
-        is_named_so = name.endswith("_") and not (name.startswith("__") or function in OPERATORS)
-        self.inplace = inplace or function in _IN_PLACE or is_named_so
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The call."""
-        return self.function(*args, **kwargs)
-
-
-def not_shown(function: Function, model: nn.Module, capture: Capture) -> str:
-    """The reason why no graph of a model shows a call of a function, in words."""
     name = function_name(function)
+    if within is not None:
+        many = "that module" if len(within) == 1 else f"those {len(within)} modules"
+        elsewhere = [m for m, sites in capture.sites.items() if _has(capture, sites, function)]
+        hint = f"; {_some(elsewhere)} does" if elsewhere else ", nor does that of any other"
+        return f"the forward of {many} makes no call of {name} that can be seen{hint}"
     if capture.is_whole:
         return f"the model's graph has no call of {name}; it calls {_called(capture)}"
     shown = list(capture.python.items())[:3]
@@ -50,6 +38,15 @@ def not_shown(function: Function, model: nn.Module, capture: Capture) -> str:
         f"no graph of the model has a call of {name}, and none of the forwards that stayed Python "
         f"seems to call it ({why}{more})"
     )
+
+
+def _has(capture: Capture, sites: list[str], function: Function | FunctionGroup) -> bool:
+    return any(capture.functions[site] is function for site in sites)
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(map(repr, names[:3]))
+    return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 
 
 def _called(capture: Capture) -> str:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taiyi_fx.config.edits import Edit
-from taiyi_fx.config.function_targets import Function
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.ir import (
     CALL_PORTS,
     GRADIENT_PORTS,
     Change,
+    Function,
+    FunctionGroup,
     Plan,
     Reading,
     Target,
@@ -84,17 +85,19 @@ class Subscription:
 
 @dataclass(frozen=True)
 class FunctionRequests:
-    """The requests of a configuration for the calls of one function.
+    """The requests of a configuration for the calls of one function, or of a group of them.
 
     Attributes:
         path: The place in the configuration, for errors: ``cfg[relu]``.
-        function: The function.
+        function: The function, or the group.
         requests: Quantities and edits, each with its path.
+        within: Names of the modules whose forwards make the calls; None for all.
     """
 
     path: str
-    function: Function
+    function: Function | FunctionGroup
     requests: tuple[tuple[str, Request | Edit], ...]
+    within: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)

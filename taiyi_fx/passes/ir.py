@@ -12,6 +12,7 @@ from torch import Tensor
 Port = Literal[
     "input",
     "output",
+    "call",
     "input_grad",
     "output_grad",
     "pair",
@@ -22,13 +23,14 @@ Port = Literal[
     "optimizer",
     "logged",
 ]
-"""Sides of a module; a pair is a call's input together with its output's gradient.
+"""Sides of a module; a call is all its arguments with its result, a pair its input with its
+output's gradient.
 
 The last three are of the model as a whole: all its gradients, its optimizer, and logged losses.
 """
 VALUE_PORTS: tuple[Port, ...] = ("input", "output")
 GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair")
-CALL_PORTS: tuple[Port, ...] = VALUE_PORTS + GRADIENT_PORTS
+CALL_PORTS: tuple[Port, ...] = (*VALUE_PORTS, "call", *GRADIENT_PORTS)
 PARAMETER_PORTS: tuple[Port, ...] = ("parameter", "parameter_grad", "buffer")
 MODEL_PORTS: tuple[Port, ...] = ("gradients", "optimizer", "logged")
 
@@ -84,6 +86,62 @@ class PairReduction(Foldable, Protocol):
         ...
 
 
+class CallArguments(Protocol):
+    """The arguments of a call, as a `CallReduction` gets them.
+
+    Attributes:
+        args: The positional ones.
+        kwargs: The keywords.
+        function: The name of the function that is called; empty for a module.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    function: str
+
+
+@runtime_checkable
+class CallReduction(Foldable, Protocol):
+    """A statistic of all arguments of a call and its result."""
+
+    def measure_call(self, call: CallArguments, result: Any) -> State:
+        """The statistic of one call; keeps no reference to its tensors."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FunctionGroup:
+    """Functions that do the same thing: whichever of them a forward calls is one target there.
+
+    Attributes:
+        name: The name of the sites.
+        members: Takes the module whose forward it is; returns the functions that count there.
+        through: Python functions of torch that call one of them inside, where it is read too.
+        modules: Classes of torch's own modules whose forwards call those; a graph that keeps such
+            a module as one call would not show it.
+    """
+
+    name: str
+    members: Callable[[Any], tuple[Callable[..., Any], ...]]
+    through: tuple[Callable[..., Any], ...] = ()
+    modules: tuple[type, ...] = ()
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<functions {self.name}>"
+
+
+Function = Callable[..., Any]
+
+
+def members_of(target: Function | FunctionGroup, module: Any) -> tuple[Function, ...]:
+    """The functions that a target stands for in the forward of a module."""
+    return target.members(module) if isinstance(target, FunctionGroup) else (target,)
+
+
 @dataclass(frozen=True)
 class Site:
     """A place at a module where a tensor can be read.
@@ -107,7 +165,7 @@ class Reading:
     """A statistic of the tensor at a site. Equal readings of one tensor are made once."""
 
     site: Site
-    reduction: Reduction | PairReduction
+    reduction: Reduction | PairReduction | CallReduction
 
     @functools.cached_property
     def _hash(self) -> int:
@@ -143,6 +201,7 @@ class Capabilities:
             that several ranks hold in parts each then reduces its own.
         takes_whole: True if it needs all of a tensor, however that is held.
         needs_layer: True if it has a field ``layer``, the rule of the module at its site.
+        needs_heads: True if it has a field ``heads``, the number of heads that the module says.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -152,6 +211,7 @@ class Capabilities:
     is_over_elements: bool = False
     takes_whole: bool = False
     needs_layer: bool = False
+    needs_heads: bool = False
     feature_axis: int | Literal["auto"] | None = None
 
 

@@ -63,10 +63,17 @@ def find_tensor(value: Any, pick: Pick) -> Tensor | None:
 
 @dataclasses.dataclass
 class Call:
-    """The arguments of a call, as a value that a probe can look into."""
+    """The arguments of a call, as a value that a probe can look into.
+
+    Attributes:
+        args: The positional ones.
+        kwargs: The keywords.
+        function: The name of the function that is called; empty for a module.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    function: str = ""
 
     def pick(self, pick: Pick) -> Any:
         """The argument of a name, or otherwise at a position; None if the call has neither."""
@@ -79,9 +86,9 @@ class Call:
         """A copy with another argument at the pick."""
         position, name = pick if isinstance(pick, tuple) else (None, pick)
         if name in self.kwargs:
-            return Call(self.args, {**self.kwargs, str(name): part})
+            return Call(self.args, {**self.kwargs, str(name): part}, self.function)
         args = tuple(part if i == position else a for i, a in enumerate(self.args))
-        return Call(args, self.kwargs)
+        return Call(args, self.kwargs, self.function)
 
 
 def replace_tensor(value: Any, old: Tensor, new: Tensor) -> Any:
@@ -126,7 +133,8 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
         return type(value)(items)
     # Compiled code cannot copy these three by copy.copy.
     if isinstance(value, Call):
-        return Call(part, value.kwargs) if key == "args" else Call(value.args, part)
+        args, kwargs = (part, value.kwargs) if key == "args" else (value.args, part)
+        return Call(args, kwargs, value.function)
     plain = type(value) if type(value) in (list, dict) else copy.copy
     changed = plain(value)
     if isinstance(changed, (list, MutableMapping)):

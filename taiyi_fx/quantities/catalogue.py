@@ -21,6 +21,7 @@ _SITES = {
     "output": "output",
     "input_grad": "gradient of the input",
     "output_grad": "gradient of the output",
+    "call": "all arguments of a call, and its result",
     "pair": "input and gradient of the output",
     "parameter": "parameter",
     "parameter_grad": "gradient of the parameter",

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from taiyi_fx.passes.ir import MODEL_PORTS, Reading
+from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading
 from taiyi_fx.quantities.health import RULES, Health
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, NotApplicable, Place, Source
@@ -115,6 +115,12 @@ class Quantity:
         if lacking:
             raise NotApplicable(lacking)
         return {name: source.reading(module, options) for name, source in self.sources.items()}
+
+    @property
+    def functions(self) -> FunctionGroup | None:
+        """The functions whose calls it is of, if it is not of modules."""
+        found = (source.functions for source in self.sources.values())
+        return next((group for group in found if group is not None), None)
 
     @property
     def looks_back(self) -> bool:

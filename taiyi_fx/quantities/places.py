@@ -15,6 +15,8 @@ from taiyi_fx import reductions
 from taiyi_fx.passes.ir import (
     CALL_PORTS,
     MODEL_PORTS,
+    CallReduction,
+    FunctionGroup,
     PairReduction,
     Pick,
     Port,
@@ -25,6 +27,8 @@ from taiyi_fx.passes.ir import (
 )
 from taiyi_fx.passes.structure import is_computed, tensor_named
 from taiyi_fx.quantities.feature_axis import feature_axis_of
+from taiyi_fx.quantities.function_call import FunctionCall
+from taiyi_fx.quantities.heads import heads_of
 from taiyi_fx.quantities.layer_rules import weight_gradient_of
 from taiyi_fx.quantities.views import asks_of_views
 
@@ -43,13 +47,17 @@ class Source:
 
     Call it to fix parameters of the reduction: ``input.moments(reduce="feature")``. The others
     become options of the quantity.
+
+    Attributes:
+        functions: The functions at whose calls the reading is made, if not at a module's.
     """
 
     port: Port
-    reduction: Callable[..., Reduction | PairReduction]
+    reduction: Callable[..., Reduction | PairReduction | CallReduction]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     ago: int = 0
+    functions: FunctionGroup | None = None
 
     def __call__(self, **parameters: Any) -> Source:
         """The same source with some of its reduction's parameters fixed.
@@ -66,9 +74,12 @@ class Source:
     def options(self) -> dict[str, inspect.Parameter]:
         """The options that a configuration may set: open parameters, and the tensor to read."""
         parameters = inspect.signature(self.reduction, eval_str=True).parameters
-        of_module = ("layer",) if capabilities(self.reduction).needs_layer else ()
+        can = capabilities(self.reduction)
+        of_module = ("layer",) * can.needs_layer + ("heads",) * can.needs_heads
         found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
         kind = inspect.Parameter.KEYWORD_ONLY
+        if self.port == "call":
+            return found
         if self.port in CALL_PORTS:
             pick = inspect.Parameter("tensor", kind, default=None, annotation=int | str | None)
             found["tensor"] = pick
@@ -91,6 +102,8 @@ class Source:
             if next(module.children(), None) is None:
                 raise NotApplicable("has no forward, and is never called")
             raise NotApplicable("only holds its parts and is never called: match them instead")
+        if self.functions is not None and not is_call_of(module, self.functions):
+            raise NotApplicable(f"is not a call of {self.functions.name}")
         given = {k: v for k, v in options.items() if k in self.options}
         site = Site(self.port, self._pick(module, given))
         parameters = {k: v for k, v in given.items() if k not in ("tensor", "param")}
@@ -141,6 +154,9 @@ def _resolved(reduction: Any, module: nn.Module) -> Any:  # a frozen dataclass o
     can = capabilities(reduction)
     if can.feature_axis == "auto":
         return dataclasses.replace(reduction, feature_axis=feature_axis_of(module))
+    if can.needs_heads:
+        caller = module.caller if isinstance(module, FunctionCall) else module
+        return dataclasses.replace(reduction, heads=None if caller is None else heads_of(caller))
     if can.needs_layer:
         rule = weight_gradient_of(module)
         if isinstance(rule, str):
@@ -297,6 +313,36 @@ class Pair:
         return self.reduce(reductions.Noise)
 
 
+@dataclass(frozen=True)
+class CallPlace:
+    """All arguments of a call, together with its result.
+
+    Attributes:
+        functions: Those whose calls they are, wherever the forward of a module makes one; None
+            for calls of the module itself, or of a function that is a key.
+    """
+
+    functions: FunctionGroup | None = None
+
+    def reduce(self, reduction: Callable[..., CallReduction]) -> Source:
+        """A source that applies a reduction of your own, with ``measure_call(call, result)``.
+
+        Raises:
+            TypeError: It is an instance, or a class without one of the methods.
+        """
+        check_reduction(reduction, CallReduction)
+        return Source("call", reduction, functions=self.functions)
+
+
+def is_call_of(module: nn.Module, functions: FunctionGroup) -> bool:
+    """True if a module stands for the calls of these functions, or of one of them."""
+    if not isinstance(module, FunctionCall):
+        return False
+    if module.function is functions:
+        return True
+    return any(module.function is f for f in functions.members(module.caller))
+
+
 def check_reduction(reduction: Any, protocol: type) -> None:
     """Checks that something makes reductions.
 
@@ -306,12 +352,8 @@ def check_reduction(reduction: Any, protocol: type) -> None:
     name = getattr(reduction, "__name__", type(reduction).__name__)
     if not callable(reduction):
         raise TypeError(f"give the reduction's class, {name}, not an instance of it")
-    methods = (
-        "measure_pair" if protocol is PairReduction else "measure",
-        "merge",
-        "scale",
-        "finish",
-    )
+    measure = {PairReduction: "measure_pair", CallReduction: "measure_call"}
+    methods = (measure.get(protocol, "measure"), "merge", "scale", "finish")
     lacking = [m for m in methods if isinstance(reduction, type) and not hasattr(reduction, m)]
     if lacking:
         raise TypeError(f"the reduction {name} has no {' and no '.join(lacking)}")
@@ -338,6 +380,7 @@ pair = Pair()
 all_gradients = Source("gradients", reductions.Norm)
 learning_rates = Source("optimizer", reductions.Raw, {"max_elements": None})
 logged_losses = Source("logged", reductions.Raw, {"max_elements": None})
+call = CallPlace()
 
 
 def buffer(name: str) -> Place:

@@ -1,5 +1,11 @@
 """The stock of mergeable reductions: statistics that probes keep in place of a tensor."""
 
+from taiyi_fx.reductions.attention import (
+    AttentionValue,
+    AttentionWeights,
+    HeadSquares,
+    HeadSquaresValue,
+)
 from taiyi_fx.reductions.elements import (
     AbsMax,
     Count,
@@ -41,11 +47,15 @@ __all__ = [
     "AbsMax",
     "Activity",
     "ActivityValue",
+    "AttentionValue",
+    "AttentionWeights",
     "Count",
     "FeatureAxis",
     "FeatureMax",
     "Format",
     "FourthMoment",
+    "HeadSquares",
+    "HeadSquaresValue",
     "Histogram",
     "KurtosisValue",
     "Maps",

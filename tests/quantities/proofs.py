@@ -20,6 +20,20 @@ from taiyi_fx.testing import (
     modules,
     tensors,
 )
+from tests.quantities.references.attention import (
+    FEATURES,
+    HEADS,
+    OwnSoftmax,
+    SelfAttention,
+    distance,
+    entropy,
+    head_norm,
+    logit_floor,
+    logit_max,
+    of,
+    sink,
+    weight_floor,
+)
 from tests.quantities.references.batchnorm import tid
 from tests.quantities.references.elements import (
     activation_rate,
@@ -126,6 +140,20 @@ PLACES = {
     "Weight": "weight",
     "WeightGrad": "weight_grad",
 }
+MODEST = tensors(kinds=("full", "sparse", "zero"), scales=(1.0, 1e-3))
+NO_CALLS = "all arguments of a call are not read in compiled code"
+ATTENTIONS = st.builds(
+    lambda kind, length, dtype, args: ModuleRecipe(
+        kind, args, shape=(length, 3 * HEADS * FEATURES), dtype=dtype
+    ),
+    st.sampled_from([SelfAttention, OwnSoftmax]),
+    st.integers(1, 6),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.sampled_from([(True,), (False,), (False, "bool"), (False, "bias"), (False, "causal")]),
+)
+OUTPUTS = ATTENTIONS.filter(lambda recipe: recipe.kind is SelfAttention)
+OF_ATTENTION = {"modules": ATTENTIONS, "tensors": MODEST, "not_compiled": NO_CALLS}
+BY_HEAD = some(reduce=["all", "head"])
 IMAGES = tensors(st.tuples(*[st.integers(1, n) for n in (3, 5, 4, 3)]))
 MAPS = st.builds(
     lambda kind, shape, dtype: ModuleRecipe(kind, shape=shape, dtype=dtype),
@@ -187,6 +215,11 @@ PROOFS = {
     "PerSampleGradNorm": Proof(per_sample_norms, modules=LAYERS, tensors=ORDINARY, options=some(reduce=["none", "mean", "max"]),
         not_compiled="a number for each sample is not kept in compiled code", any_order=False),
     "GradientNoiseScale": Proof(noise_scale, floor=noise_floor, modules=LAYERS, tensors=ORDINARY),
+    "AttentionLogitMax": Proof(of(logit_max), floor=logit_floor, **OF_ATTENTION, options=BY_HEAD),
+    "AttentionEntropy": Proof(of(entropy), floor=weight_floor, **OF_ATTENTION, options=some(reduce=["all", "head"], normalized=[True, False])),
+    "AttentionSink": Proof(of(sink), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
+    "AttentionDistance": Proof(of(distance), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
+    "HeadNorm": Proof(head_norm, modules=OUTPUTS, tensors=ORDINARY, options=BY_HEAD, not_compiled=NO_CALLS),
     "FisherCondition": Proof(fisher, floor=fisher_floor),
     "RankMe": Proof(rank_me, floor=rank_me_floor),
     "MeanTID": Proof(tid("mean"), options=VARIANT),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import types
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from torch import fx
+from torch import fx, nn
 
 from taiyi_fx.passes.capture.guards import Guards
+from taiyi_fx.passes.ir import Function, FunctionGroup
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,19 @@ class TraceTargets:
 
     Attributes:
         modules: Names of the modules whose calls are marked.
-        functions: Functions whose calls are marked, wherever a graph shows them.
+        functions: Functions, and groups of them, whose calls are marked, wherever a graph shows
+            them.
         evaluation: True if forwards in evaluation mode are read too.
     """
 
     modules: Collection[str]
-    functions: Collection[Callable[..., Any]] = ()
+    functions: Collection[Function | FunctionGroup] = ()
     evaluation: bool = False
+
+    def hides(self, module: nn.Module) -> bool:
+        """True if a module of torch's own calls one of these inside, where no graph shows it."""
+        groups = (f for f in self.functions if isinstance(f, FunctionGroup))
+        return any(isinstance(module, group.modules) for group in groups)
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class TraceLog:
     inlined: list[str] = field(default_factory=list)
     inlined_calls: list[InlinedCall] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[str, Function | FunctionGroup] = field(default_factory=dict)
     sites: dict[str, list[str]] = field(default_factory=dict)
     in_place: set[str] = field(default_factory=set)
 
@@ -98,7 +104,7 @@ class Capture:
 
     graphs: dict[str, list[CapturedGraph]] = field(default_factory=dict)
     python: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[str, Function | FunctionGroup] = field(default_factory=dict)
     in_place: set[str] = field(default_factory=set)
     sites: dict[str, list[str]] = field(default_factory=dict)
 
@@ -126,7 +132,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[: 3 if more else 4]) + more
 
 
-def function_name(function: Callable[..., Any]) -> str:
+def function_name(function: Function | FunctionGroup) -> str:
     """A function as users write it: ``operator.add``, ``scaled_dot_product_attention``."""
     name = getattr(function, "__name__", repr(function))
     if isinstance(function, types.MethodDescriptorType):
@@ -135,7 +141,7 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def site_of(
-    module: str, function: Callable[..., Any], known: Mapping[str, Callable[..., Any]]
+    module: str, function: Function | FunctionGroup, known: Mapping[str, Function | FunctionGroup]
 ) -> str:
     """The name of the site where a module's forward calls a function.
 

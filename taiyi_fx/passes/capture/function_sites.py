@@ -13,6 +13,7 @@ from torch import nn
 
 from taiyi_fx.passes.capture.captured import Capture, site_of
 from taiyi_fx.passes.capture.operators import SIGNS, Function
+from taiyi_fx.passes.ir import FunctionGroup, members_of
 
 _COMPARED = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
@@ -33,15 +34,19 @@ _DEEPEST = 4
 
 
 def add_sites_in_python(
-    capture: Capture, modules: Mapping[str, nn.Module], functions: Collection[Function]
+    capture: Capture,
+    modules: Mapping[str, nn.Module],
+    targets: Collection[Function | FunctionGroup],
 ) -> None:
     """Adds a site for each function that a forward which stayed Python seems to call."""
-    for name in capture.python if functions else ():
+    for name in capture.python if targets else ():
         code = list(_codes(modules[name]))
-        for function in functions:
-            if any(_mentions(each, function) for each in code):
-                site = site_of(name, function, capture.functions)
-                capture.functions[site] = function
+        for target in targets:
+            through = target.through if isinstance(target, FunctionGroup) else ()
+            functions = (*members_of(target, modules[name]), *through)
+            if any(_mentions(each, function) for each in code for function in functions):
+                site = site_of(name, target, capture.functions)
+                capture.functions[site] = target
                 capture.sites.setdefault(name, []).append(site)
 
 
@@ -61,7 +66,8 @@ def _codes(module: nn.Module) -> Iterator[types.CodeType]:
         for inner in _nested(code):
             yield inner
             named = [getattr(k, name, None) for k in kind.__mro__ for name in inner.co_names]
-            named += [function.__globals__.get(name) for name in inner.co_names]
+            held = [function.__globals__.get(name) for name in inner.co_names]
+            named += [*held, *(each for found in held for each in _registered(found))]
             waiting += [(found, depth + 1) for found in named if _is_the_users(found)]
 
 
@@ -70,6 +76,18 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _nested(constant)
+
+
+def _registered(found: Any) -> Iterator[Any]:
+    """The functions in a registry, of which a forward takes one by name.
+
+    That is a dictionary, or an object that keeps some in attributes; none of its code runs.
+    """
+    is_object = isinstance(found, Mapping) and type(found) is not dict
+    spaces = (vars(type(found)), getattr(found, "__dict__", {})) if is_object else ({"": found},)
+    for held in (value for space in spaces for value in space.values()):
+        if type(held) is dict:
+            yield from held.values()
 
 
 def _is_the_users(found: Any) -> bool:

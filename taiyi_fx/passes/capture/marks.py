@@ -20,9 +20,9 @@ def leave(value: Any, module: str, call: int) -> Any:
     return value
 
 
-def pack(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+def pack(args: tuple[Any, ...], kwargs: dict[str, Any], function: str = "") -> Call:
     """A call's arguments as one value, so that a mark can stand at all of them."""
-    return Call(tuple(args), dict(kwargs))
+    return Call(tuple(args), dict(kwargs), function)
 
 
 def unpack(value: Any, path: tuple[Any, ...]) -> Any:
@@ -66,12 +66,12 @@ def behind_marks(value: Any) -> Iterator[fx.Node]:
 
 
 def mark_call(
-    graph: fx.Graph, args: Any, kwargs: Any, site: str, call: int
+    graph: fx.Graph, args: Any, kwargs: Any, site: str, call: int, function: str = ""
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call, after a mark."""
+    """The arguments of a call, after a mark; of a function's with its name."""
     if len(args) == 1 and not kwargs and isinstance(args[0], fx.Node):
         return (mark_value(graph, enter, args[0], site, call),), kwargs
-    packed = graph.call_function(pack, (tuple(args), kwargs))
+    packed = graph.call_function(pack, (tuple(args), kwargs, function))
     marked = graph.call_function(enter, (packed, site, call))
     args = tuple(_unpacked(graph, marked, a, (".args", i)) for i, a in enumerate(args))
     return args, {k: _unpacked(graph, marked, v, (".kwargs", k)) for k, v in kwargs.items()}

@@ -140,6 +140,8 @@ def is_torch_composite(module: nn.Module) -> bool:
 def _check_leaf(recorder: Recorder, module: nn.Module) -> None:
     """Puts under guards that a module of torch's own, and all its parts, run torch's code."""
     for inside in module.modules():
+        if recorder.targets.hides(inside):
+            raise Refused(f"{type(inside).__name__} is torch's own and calls the target inside")
         if inside is not module and recorder.names[inside] in recorder.targets.modules:
             kind = type(module).__name__
             raise Refused(f"{kind} is torch's own and calls its parts itself")

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, site_of
+from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, function_name, site_of
 from taiyi_fx.passes.capture.dispatched import as_dispatched
 from taiyi_fx.passes.capture.guards import Guards
 from taiyi_fx.passes.capture.marks import leave, mark_call, mark_value
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
+from taiyi_fx.passes.ir import Function, FunctionGroup, members_of
 
 _STACK = "nn_module_stack"
 _MOST_STEPS = 500_000
@@ -54,6 +55,7 @@ class Recorder:
         self.guards = Guards()
         self.log = TraceLog()
         self.names = names
+        self._modules = {name: module for module, name in names.items()}
         self.paths = {m: path for path, m in module.named_modules()}
         self.targets = targets
         self.training = training
@@ -81,24 +83,29 @@ class Recorder:
             return Flow(None)
         if op == "call_function":
             given, named = as_dispatched(target, given, named)
-        function = self._wanted_function(op, target)
-        if function is None:
-            made = self.graph.create_node(op, target, given, named)
-            self.place()
-            return Flow(made)
-        site = site_of(self.current, function, self.log.functions)
+        function, wanted = self._wanted(op, target)
+        marks = [self._site(each) for each in wanted]
+        is_in_place = any(a is True for a in given) or named.get("inplace") or "out" in named
+        for site, call in marks:
+            if is_in_place:
+                self.log.in_place.add(site)
+            name = function_name(function)
+            given, named = mark_call(self.graph, given, named, site, call, name)
+        made = self.graph.create_node(op, target, given, named)
+        value: Any = made
+        for site, call in reversed(marks):
+            made.meta["site"] = site, call
+            value = mark_value(self.graph, leave, value, site, call)
+        self.place()
+        return lifted(value) if marks else Flow(made)
+
+    def _site(self, target: Function | FunctionGroup) -> tuple[str, int]:
+        """The site of a target that is called now, and the number of the call there."""
+        site = site_of(self.current, target, self.log.functions)
         if site not in self.log.functions:
             self.log.sites.setdefault(self.current, []).append(site)
-        self.log.functions[site] = function
-        call = self.count_call(site)
-        if any(a is True for a in given) or named.get("inplace") or "out" in named:
-            self.log.in_place.add(site)
-        given, named = mark_call(self.graph, given, named, site, call)
-        made = self.graph.create_node(op, target, given, named)
-        made.meta["site"] = site, call
-        marked = mark_value(self.graph, leave, made, site, call)
-        self.place()
-        return lifted(marked)
+        self.log.functions[site] = target
+        return site, self.count_call(site)
 
     def place(self) -> None:
         """Sets ``nn_module_stack``, torch.fx's note of the modules that new nodes are in."""
@@ -149,9 +156,13 @@ class Recorder:
         finally:
             self.is_silent = False
 
-    def _wanted_function(self, op: str, target: Any) -> Callable[..., Any] | None:
+    def _wanted(self, op: str, target: Any) -> tuple[Any, list[Function | FunctionGroup]]:
+        """The function that a node calls, and the targets that it is one of."""
         if not self.targets.functions or op not in ("call_function", "call_method"):
-            return None
+            return None, []
         found = getattr(torch.Tensor, target, None) if op == "call_method" else target
+        module = self._modules[self.current]
         # By identity: a callable may define any equality.
-        return next((f for f in self.targets.functions if f is found), None)
+        return found, [
+            t for t in self.targets.functions if any(f is found for f in members_of(t, module))
+        ]

@@ -71,7 +71,7 @@ class _Parts:
                 continue
             if isinstance(child, (nn.ModuleList, nn.ModuleDict)) and not _is_called(child):
                 yield from self._traceable_below(path)
-            elif not is_torch_composite(child) or self._holds_target(path):
+            elif not is_torch_composite(child) or self._holds_target(path, child):
                 yield path
 
     def _is_composite(self, module: nn.Module) -> bool:
@@ -80,7 +80,9 @@ class _Parts:
             is_own and bool(self.targets.functions)
         )
 
-    def _holds_target(self, name: str) -> bool:
+    def _holds_target(self, name: str, module: nn.Module) -> bool:
+        if any(map(self.targets.hides, module.modules())):
+            return True
         return any(target.startswith(f"{name}.") for target in self.targets.modules)
 
     def _graphs(self, part: str) -> list[CapturedGraph]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from taiyi_fx.passes.ir import Numbers, State, fast_path
 from taiyi_fx.passes.probes.dtensor import at_call, is_spread, ranks_of, stand_in
 from taiyi_fx.passes.probes.slots import Slot
-from taiyi_fx.passes.structure import is_dressed
+from taiyi_fx.passes.structure import Call, is_dressed
 
 SlotGroup = tuple[Any, tuple[Slot, ...]]
 """One reduction, of a tensor or a pair, and every slot that it serves."""
@@ -31,6 +31,19 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             measured = _measured(reduction, part)
             for slot in slots:
                 slot.fold(measured, x.shape)
+                slot.order = next(CLOCK)
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+            fail(slots, error)
+
+
+def fold_call(call: Call, result: Any, groups: tuple[SlotGroup, ...]) -> None:
+    """Folds a call, with its result, into slots."""
+    for reduction, slots in groups:
+        try:
+            with torch.no_grad():
+                measured = reduction.measure_call(call, result)
+            for slot in slots:
+                slot.fold(measured)
                 slot.order = next(CLOCK)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail(slots, error)

@@ -18,11 +18,11 @@ from taiyi_fx.passes.probes.in_graph import apart, leave, merged, one_of, read, 
 from taiyi_fx.passes.probes.traces import TRACES, Trace
 from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
 
-What = Literal["value", "gradient", "pair"]
+What = Literal["value", "gradient", "pair", "call"]
 Aliasing = Literal["made here", "shared", "given"]
 """A tensor's sharing: made by this call, perhaps shared with others, or an input of the module."""
 Steps = tuple[tuple[What, Aliasing, Pick, str], ...]
-"""The steps of a probe: value, gradient or pair, its sharing, the pick, and the reader's key."""
+"""The steps of a probe: what it reads, its sharing, the pick, and the reader's key."""
 
 _ROOM = 4
 """The size of a new carrier, in numbers for each due reading of a gradient."""
@@ -48,6 +48,9 @@ class CompiledProbes:
     def __call__(self, value: Any, steps: Steps, given: Any = None) -> Any:
         """Reads a value by a probe's steps; ``given`` is the input of its call."""
         for what, aliasing, pick, reader in steps:
+            if what == "call":
+                self._note(reader, "all arguments of a call are not read in compiled code")
+                continue
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
                 continue

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
-from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold, fold_call, leave
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
 from taiyi_fx.passes.probes.dtensor import is_spread, whole
@@ -26,7 +26,14 @@ from taiyi_fx.passes.probes.eager_taps import (
 from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, GradientHook, Held, are_held
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.traces import Reader
-from taiyi_fx.passes.structure import find_tensor, is_dressed, stands_in, tensors_in, undressed
+from taiyi_fx.passes.structure import (
+    Call,
+    find_tensor,
+    is_dressed,
+    stands_in,
+    tensors_in,
+    undressed,
+)
 
 Picks = tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]
 """The reductions and their slots, by the pick of the tensor."""
@@ -48,6 +55,7 @@ class Probe:
         gradient_slots: The same for gradients.
         pair_slots: The same for pairs, by the pick from the call's input, which they read together
             with the gradient of the output.
+        call_slots: The same for calls, which are read with their result.
         taps_output: True if the gradient of a call's output is read.
         stays: True if nothing can change the value before the graph ends.
         is_inside: True if only operations that put no hooks on the value get it.
@@ -65,6 +73,7 @@ class Probe:
         self.value_slots = self._grouped(VALUE_PORTS)
         self.gradient_slots = self._grouped(("input_grad", "output_grad"))
         self.pair_slots = self._grouped(("pair",))
+        self.call_slots = self._grouped(("call",))
         self._gradient_hooks = tuple(
             (pick, GradientHook(groups, self._room(groups) if is_fresh else None))
             for pick, groups in self.gradient_slots
@@ -78,6 +87,11 @@ class Probe:
         """True if it is in the path of the value: it may return another tensor."""
         return bool(self.gradient_slots or self.pair_slots)
 
+    @property
+    def takes_call(self) -> bool:
+        """True if it needs the arguments of the call beside its result."""
+        return bool(self.call_slots or self.pair_slots)
+
     def __repr__(self) -> str:
         return f"Probe({self.__name__!r}, {len(self.slots)} readings)"
 
@@ -86,9 +100,11 @@ class Probe:
 
         Args:
             value: The value.
-            given: For an output, the input of its call, if the one may be the other.
+            given: For an output, the input of its call, if the one may be the other or both
+                are read.
         """
         self._read_values(value)
+        self._read_call(value, given)
         return self._with_gradients_read(value, given)
 
     def _read_values(self, value: Any, given: Any = None) -> None:
@@ -97,6 +113,11 @@ class Probe:
             if tensor is None or (room is not None and self.stays and room.takes(tensor, groups)):
                 continue
             fold(tensor, groups)
+
+    def _read_call(self, value: Any, given: Any) -> None:
+        for _, groups in self.call_slots:
+            call = given if isinstance(given, Call) else Call((given,), {})
+            fold_call(call, value, groups)
 
     def _with_gradients_read(self, value: Any, given: Any = None) -> Any:
         for pick, hook in self._gradient_hooks:
@@ -154,6 +175,8 @@ class Probe:
 
     def fast_path(self) -> Callable[..., Any]:
         """A function that does the same, faster for the usual values."""
+        if self.call_slots:
+            return _named(self, self.__call__)
         read, tapped = self._read_values, self._with_gradients_read
         if self.stays and len(self._values) == 1:
             ((pick, groups, room),) = self._values
@@ -182,6 +205,7 @@ class Probe:
             ("value", self.value_slots),
             ("gradient", self.gradient_slots),
             ("pair", self.pair_slots),
+            ("call", self.call_slots),
         )
         return tuple(
             (what, aliasing, pick, self._reader(groups))

@@ -20,7 +20,7 @@ from taiyi_fx.passes.rewrite.fresh import is_fresh
 
 PORTS: dict[Any, tuple[Port, ...]] = {
     enter: ("input", "input_grad"),
-    leave: ("output", "output_grad", "pair"),
+    leave: ("output", "call", "output_grad", "pair"),
 }
 
 
@@ -28,16 +28,16 @@ def insert_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     """Replaces each mark by a probe with the slots of its call, in place; none without a mode.
 
     An edit of the value or its gradient stands before the probe, which so reads the changed value,
-    and the gradient before its change. Pairs of input and output gradient are read before the edit.
+    and the gradient before its change. Pairs and calls are read before the edit.
 
     A probe without gradient readings returns its value, but no other node uses it. A probe of an
-    output gets the input of the call too if the one may be the other, or if it reads pairs.
+    output gets the input of the call too if the one may be the other, or if it reads both.
     """
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
     for mark in marks:
         if mark.target is leave and not (
-            _made_fresh(mark, context.part) and not _has_pairs(mark, context.table)
+            _made_fresh(mark, context.part) and not _takes_call(mark, context.table)
         ):
             mark.args = (*mark.args, entered[mark.args[1:]])
     for mark in marks:
@@ -53,8 +53,8 @@ def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
     return made
 
 
-def _has_pairs(mark: fx.Node, table: SlotTable) -> bool:
-    return bool(table.plan[str(mark.args[1])].at("pair"))
+def _takes_call(mark: fx.Node, table: SlotTable) -> bool:
+    return bool(table.plan[str(mark.args[1])].at("pair", "call"))
 
 
 def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
@@ -87,10 +87,11 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
 def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
     """The slots whose probe stands before the edit, and those whose probe stands after it.
 
-    Pairs stand before: the gradient of a weight is made from the output's edited gradient.
+    Pairs stand before: the gradient of a weight is made from the output's edited gradient. So do
+    calls, whose result is the function's own.
     """
-    pairs = [slot for slot in slots if slot.reading.site.port == "pair"]
-    return pairs, [slot for slot in slots if slot not in pairs]
+    before = [slot for slot in slots if slot.reading.site.port in ("pair", "call")]
+    return before, [slot for slot in slots if slot not in before]
 
 
 def edit_at(mark: Any, module: str, table: SlotTable, *, is_fresh: bool) -> Edited | None:
@@ -106,16 +107,18 @@ def set_slots(
 
     Only a probe that taps a gradient stays in the path of the value.
     """
+    probe = None
     if slots:
-        node.target = Probe(name, slots, board, is_fresh=node.meta.get("is_fresh", False))
-        if node.target.taps_gradients:
+        probe = Probe(name, slots, board, is_fresh=node.meta.get("is_fresh", False))
+        node.target = probe
+        if probe.taps_gradients:
             return
     _bypass(graph, node)
     used = node.all_input_nodes
-    if slots:
-        node.args = node.args[:1]
-    else:
+    if probe is None:
         graph.erase_node(node)
+    elif not probe.takes_call:
+        node.args = node.args[:1]
     for value in used:
         if value.target is pack and not value.users:
             graph.erase_node(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Mapping
@@ -12,9 +13,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils import checkpoint
 
-from taiyi_fx.passes.capture.function_sites import Function, operators_in
+from taiyi_fx.passes.capture.captured import function_name
+from taiyi_fx.passes.capture.function_sites import operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
-from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.ir import Function, FunctionGroup, Mode, members_of
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
@@ -41,7 +43,7 @@ class FunctionCalls(TorchFunctionMode):
     def __init__(
         self,
         module: nn.Module,
-        sites: Mapping[str, Function],
+        sites: Mapping[str, Function | FunctionGroup],
         table: SlotTable,
         run: Run,
         calls: Mapping[str, Calls],
@@ -51,16 +53,26 @@ class FunctionCalls(TorchFunctionMode):
         self._module = module
         self.edited = frozenset(s for s in sites if s in table.plan and table.plan[s].changes)
         self._edits = ", ".join(map(repr, sorted(self.edited)))
-        self._graphs: dict[Function, ProbedGraph] = {}
+        self._graphs: dict[Function, dict[str, ProbedGraph]] = {}
+        self._followed: dict[Function, Function] = {}
         self._run, self._due_key, self._is_due = run, "", False
-        self._called: Function | None = None
+        self._called: dict[str, Function] = {}
         self._mode: Mode | None = None
         self._has_backward = False
-        for site, function in sites.items():
-            counter = calls[site]
-            self._graphs[function] = own_call(
-                site, module, lambda: self._called, table, run, counter
-            )
+        for site, target in sites.items():
+            for function in members_of(target, module):
+                made = own_call(
+                    site,
+                    module,
+                    functools.partial(self._called.get, site),
+                    table,
+                    run,
+                    calls[site],
+                    function_name(function),
+                )
+                self._graphs.setdefault(function, {})[site] = made
+            if isinstance(target, FunctionGroup):
+                self._followed.update((f, _undispatched(f)) for f in target.through)
 
     def are_watched(self) -> bool:
         """True if any of these is due now, or has an edit."""
@@ -102,11 +114,20 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         """The result of a call of torch, between probes if it is of one of the functions."""
         frame = sys._getframe(1)
-        graph = self._graphs.get(_operator_at(frame) or func)
-        if graph is None or not self._is_called_by(frame):
-            return func(*args, **(kwargs or {}))
-        self._called = func
-        return graph.function(self._mode)(self._module, *args, **(kwargs or {}))
+        graphs = self._graphs.get(_operator_at(frame) or func)
+        if graphs is not None and self._is_called_by(frame):
+            return self._read(func, graphs)(*args, **(kwargs or {}))
+        if func in self._followed and self._is_called_by(frame):
+            with self:
+                return self._followed[func](*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _read(self, func: Function, graphs: Mapping[str, ProbedGraph]) -> Function:
+        """A function between the probes of all its sites, one within the other."""
+        for site, graph in graphs.items():
+            self._called[site] = func
+            func = functools.partial(graph.function(self._mode), self._module)
+        return func
 
     def _is_called_by(self, frame: types.FrameType | None) -> bool:
         """True for a call of the module's own forward, False for one of its parts.
@@ -130,6 +151,20 @@ class FunctionCalls(TorchFunctionMode):
 
 
 _CALL = nn.Module._call_impl.__code__
+
+
+def _undispatched(function: Function) -> Function:
+    """A copy of a Python function of torch that makes its calls itself.
+
+    The function hands a call on to the mode that is on, and would do so again.
+    """
+    assert isinstance(function, types.FunctionType)
+    scope = {**function.__globals__, "has_torch_function": lambda given: False}
+    copy = types.FunctionType(
+        function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 @torch.compiler.assume_constant_result

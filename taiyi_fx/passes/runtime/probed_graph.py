@@ -173,6 +173,7 @@ def own_call(
     table: SlotTable,
     run: Run,
     calls: Calls,
+    function: str = "",
 ) -> ProbedGraph:
     """The graph of one call of a target that stays Python.
 
@@ -183,14 +184,19 @@ def own_call(
         table: Takes its readings.
         run: The state of the forward under way, with the due readings.
         calls: The target's counter.
+        function: The name of the function that is called, if it is one.
     """
-    return ProbedGraph(_graph_of_call(site), module, {OWN: forward}, table, run, {site: (calls, 1)})
+    return ProbedGraph(
+        _graph_of_call(site, function), module, {OWN: forward}, table, run, {site: (calls, 1)}
+    )
 
 
-def _graph_of_call(name: str) -> fx.Graph:
+def _graph_of_call(name: str, function: str) -> fx.Graph:
     graph = fx.Graph()
     args, kwargs = graph.placeholder("*args"), graph.placeholder("**kwargs")
-    given = graph.call_function(enter, (graph.call_function(pack, (args, kwargs)), name, 0))
+    given = graph.call_function(
+        enter, (graph.call_function(pack, (args, kwargs, function)), name, 0)
+    )
     parts = [graph.call_function(unpack, (given, (part,))) for part in (".args", ".kwargs")]
     made = graph.create_node("call_module", OWN, tuple(parts))
     graph.output(graph.call_function(leave, (made, name, 0)))

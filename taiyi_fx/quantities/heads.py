@@ -1,0 +1,41 @@
+"""Attention: the functions that compute it, and the number of heads that a module says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.passes.ir import Function, FunctionGroup
+
+_NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
+_SOFTMAX: tuple[Function, ...] = (F.softmax, torch.softmax, torch.Tensor.softmax)
+
+
+def heads_of(module: nn.Module) -> int | None:
+    """The number of attention heads that a module, or an attention's configuration, says."""
+    owners: list[Any] = [module]
+    if "attention" in type(module).__name__.lower():
+        owners.append(getattr(module, "config", None))
+    found = (getattr(owner, name, None) for owner in owners for name in _NAMES)
+    return next((n for n in found if type(n) is int and n > 0), None)
+
+
+def _attending(module: nn.Module | None) -> tuple[Function, ...]:
+    """The functions whose calls in a module's forward are an attention.
+
+    A softmax is one only where the module has heads: others choose classes or experts by it.
+    """
+    softmax = () if module is None or heads_of(module) is None else _SOFTMAX
+    return F.scaled_dot_product_attention, *softmax
+
+
+ATTENTION = FunctionGroup(
+    "attention",
+    _attending,
+    through=(F.multi_head_attention_forward,),
+    modules=(nn.MultiheadAttention,),
+)
+"""`F.scaled_dot_product_attention`, and a softmax in a module that has heads."""

@@ -1,0 +1,113 @@
+"""Attention: its logits, the weights that it gives to keys, and its output, by head."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor
+
+from taiyi_fx.quantities.declare import NoValue, quantity
+from taiyi_fx.quantities.heads import ATTENTION
+from taiyi_fx.quantities.places import CallPlace
+from taiyi_fx.reductions import (
+    AttentionValue,
+    AttentionWeights,
+    HeadSquares,
+    HeadSquaresValue,
+)
+
+Reduce = Literal["all", "head"]
+
+attention = CallPlace(ATTENTION)
+weights = attention.reduce(AttentionWeights)
+
+_ENTROPY, _NORMALIZED, _SINK, _DISTANCE = range(4)
+
+
+@quantity("AttentionLogitMax", accuracy="1e-5 of the largest product", found=weights)
+def attention_logit_max(found: AttentionValue, *, reduce: Reduce = "all") -> Tensor:
+    """Largest logit of an attention over all queries and the keys that they may see.
+
+    Of the logits as they enter the softmax: scaled, and with what a mask adds to allowed keys. With
+    ``reduce="head"`` a vector over heads. Where it grows to a hundred and more, weights become
+    all or nothing and gradients vanish or jump. With ``queries=n`` it is the largest of those read.
+
+    Formula: max over i and allowed j of q_i . k_j / sqrt(d)
+    Source: arXiv 2302.05442 (its divergence); arXiv 2309.14322
+    """
+    _check(found)
+    return found.largest if reduce == "head" else found.largest.amax()
+
+
+@quantity("AttentionEntropy", unit="nats", accuracy="1e-5", found=weights, health="lasting")
+def attention_entropy(
+    found: AttentionValue, *, reduce: Reduce = "all", normalized: bool = False
+) -> dict[str, Tensor]:
+    """Mean entropy of the weights that a query gives to its keys.
+
+    0 where each query looks at one key; ``normalized=True`` divides each query's by the logarithm
+    of the number of its allowed keys, so that 1 is even attention; a single key counts as 0.
+    With ``reduce="head"`` a vector over heads; queries without an allowed key are left out.
+
+    Formula: mean over i of -sum_j p_ij log p_ij
+    Source: arXiv 2303.06296
+    """
+    return _mean(found, _NORMALIZED if normalized else _ENTROPY, reduce)
+
+
+@quantity("AttentionSink", unit="share", accuracy="1e-5", found=weights)
+def attention_sink(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
+    """Mean weight that a query gives to the first key.
+
+    With ``reduce="head"`` a vector over heads. Where batches are padded on the left, the first key
+    of most samples is padding, whose weight is 0.
+
+    Formula: mean over i of p_i0
+    Source: arXiv 2309.17453
+    """
+    return _mean(found, _SINK, reduce)
+
+
+@quantity("AttentionDistance", unit="positions", accuracy="1e-5 of the length", found=weights)
+def attention_distance(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
+    """Mean distance from a query back to the keys that it gives weight to.
+
+    Of causal attention alone, by ``is_causal`` or by a mask: elsewhere there is no record. With a
+    cache, the last queries stand beside the last keys. With ``reduce="head"`` a vector over heads.
+
+    Formula: mean over i of sum_j p_ij (i - j)
+    """
+    if found.ahead > 0:
+        raise NoValue("the attention is not causal: queries see keys that are later than they are")
+    return _mean(found, _DISTANCE, reduce)
+
+
+@quantity("HeadNorm", accuracy="1e-6", health="lasting", found=attention.reduce(HeadSquares))
+def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> Tensor:
+    """Root mean square of an attention's output, of all heads together or of each.
+
+    Before heads are mixed by the output's projection: a head whose norm falls to nothing adds
+    nothing. Of `F.scaled_dot_product_attention` alone: where a module takes the softmax itself, the
+    output of a head is not seen.
+
+    Formula: sqrt(mean o^2)
+    """
+    squares = found.squares if reduce == "head" else found.squares.mean()
+    return (squares / found.n).sqrt()
+
+
+def _check(found: AttentionValue) -> None:
+    if not found.n.any():
+        raise NoValue("no query of the attention has a key that it may see")
+
+
+def _mean(found: AttentionValue, which: int, reduce: Reduce) -> dict[str, Tensor]:
+    """The mean over queries, and its standard error where only some of them were read."""
+    _check(found)
+    total, error = found.totals[which], found.errors[which]
+    if reduce == "head":
+        value = total / found.n
+    else:
+        # At most the mean of the heads' errors, whatever their correlation.
+        value, error = total.sum() / found.n.sum(), error.mean()
+    return {"": value, "error": error} if found.is_sampled else {"": value}

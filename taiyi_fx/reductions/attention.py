@@ -1,0 +1,220 @@
+"""Statistics of an attention: its logits and weights, one query after the other, and its output."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import CallArguments, State
+from taiyi_fx.reductions.attention_scores import (
+    DOT_PRODUCTS,
+    Sample,
+    Scores,
+    blocks,
+    sampled,
+    scores_of,
+)
+from taiyi_fx.reductions.rows import accumulated
+
+_LOWEST = -1000.0
+"""The exponential of it is 0 in every type."""
+
+
+class AttentionValue(NamedTuple):
+    """Finished `AttentionWeights`: for each head, over the queries with an allowed key.
+
+    Attributes:
+        n: The number of those queries; an estimate, where only some were read.
+        largest: The largest logit of an allowed key.
+        totals: Sums over these queries, one row each: of the entropy, of the entropy over the
+            logarithm of the number of allowed keys, of the first key's weight, and of the distance.
+        errors: The standard errors of the means of these, where only some queries were read:
+            estimates from the sample, as if the others were drawn without regard to their order.
+        ahead: More than 0 if a query may see keys that are later than itself.
+        is_sampled: True if the configuration asks for some queries only.
+    """
+
+    n: Tensor
+    largest: Tensor
+    totals: Tensor
+    errors: Tensor
+    ahead: Tensor
+    is_sampled: bool
+
+
+@dataclass(frozen=True)
+class AttentionWeights:
+    """Largest logit, and sums over queries of what the weights of their keys are like.
+
+    From queries, keys, mask and causality as the call got them, in blocks: memory grows with the
+    number of queries, never with its square. Dropout takes no part.
+
+    Cost: one more product of queries and keys, and an exponential of each
+
+    Attributes:
+        queries: Read so many queries of each sample: a quarter are the first ones, the others one
+            at random of as many equal parts, the same ones at each call. None reads all.
+        heads: The number of heads, as far as the module says.
+    """
+
+    needs_heads = True
+
+    queries: int | None = None
+    heads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.queries is not None and self.queries < 2:
+            raise ValueError(f"queries must be a number of at least 2, not {self.queries!r}")
+
+    def measure_call(self, call: CallArguments, result: Any) -> State:
+        scores = scores_of(call, self.heads)
+        with torch.autocast(scores.device.type, enabled=False):
+            return _measured(scores, sampled(scores.queries, self.queries))
+
+    def merge(self, a: State, b: State) -> State:
+        merged = [x + y for x, y in zip(a, b, strict=True)]
+        merged[1] = torch.maximum(a[1], b[1])
+        return tuple(merged)
+
+    def scale(self, state: State, factor: float) -> State:
+        return state  # none of it is of gradients
+
+    def finish(self, state: State) -> AttentionValue:
+        n, largest, totals, drawn, squares, crossed, read, ahead = state
+        means = totals / n
+        # A mean is a ratio of two sums over the queries: its error is that of the sum of residuals,
+        # of which those of the queries that were drawn vary.
+        taken, given = read.double()
+        own, counted = drawn[:4], drawn[4]
+        sums = own - means * counted
+        sums_of_squares = squares[:4] - 2 * means * crossed + means.square() * squares[4]
+        spread = (sums_of_squares - sums.square() / taken).clamp(min=0) / (taken - 1).clamp(min=1)
+        variance = given * (given - taken) * spread / taken
+        errors = torch.where(given > taken, variance.sqrt() / n, 0.0)
+        return AttentionValue(n, largest, totals, errors, ahead, self.queries is not None)
+
+
+def _measured(scores: Scores, sample: Sample) -> State:
+    heads, device = scores.heads, scores.device
+    zeros = torch.zeros(heads, dtype=torch.float64, device=device)
+    n, totals, crossed = zeros.clone(), zeros.expand(4, -1).clone(), zeros.expand(4, -1).clone()
+    drawn, squares = zeros.expand(5, -1).clone(), zeros.expand(5, -1).clone()
+    largest = torch.full_like(zeros, -torch.inf)
+    ahead = torch.zeros((), dtype=torch.int64, device=device)
+    for rows, keys in blocks(scores, sample.rows):
+        found = _of_block(scores, rows, keys)
+        largest = torch.maximum(largest, found.largest)
+        is_drawn = rows >= sample.first
+        factor = torch.where(is_drawn, sample.factor, 1.0).double()
+        n += (found.counts * factor).sum(-1)
+        totals += (found.sums * factor).sum(-1)
+        # Of sums over samples: the queries at one position are read together, or not at all.
+        of_drawn = torch.cat([found.sums, found.counts.unsqueeze(0)]) * is_drawn
+        drawn += of_drawn.sum(-1)
+        squares += of_drawn.square().sum(-1)
+        crossed += (of_drawn[:4] * of_drawn[4]).sum(-1)
+        ahead += found.ahead
+    of_drawn = [len(sample.rows) - sample.first, scores.queries - sample.first]
+    read = torch.tensor([max(0, k) for k in of_drawn], dtype=torch.int64, device=device)
+    return n, largest, totals, drawn, squares, crossed, read, ahead
+
+
+class _Block(NamedTuple):
+    """The statistics of some queries, by head and position; ``sums`` has four of them."""
+
+    largest: Tensor
+    counts: Tensor
+    sums: Tensor
+    ahead: Tensor | int
+
+
+def _of_block(scores: Scores, rows: Tensor, keys: int) -> _Block:
+    logits, allowed = scores.block(rows, keys)
+    if allowed is not None:
+        logits = logits.masked_fill(~allowed, -torch.inf)
+    top = logits.amax(-1, keepdim=True)
+    is_counted = torch.ones_like(top[..., 0], dtype=torch.bool)
+    if allowed is not None:
+        is_counted &= allowed.any(-1)
+    below = logits.sub_(torch.where(top == -torch.inf, 0.0, top)).clamp_(min=_LOWEST)
+    weights = below.exp()
+    mass = weights.sum(-1)
+    entropy = mass.log() - below.mul_(weights).sum(-1) / mass
+    every = torch.arange(keys, device=rows.device, dtype=weights.dtype)
+    positions, ahead = _positions(scores, rows, keys, allowed)
+    distance = positions - (weights @ every) / mass
+    of_all = entropy, _normalized(entropy, keys, allowed), weights[..., 0] / mass, distance
+    lead = tuple(range(is_counted.ndim - 2))
+    sums = [_over(torch.where(is_counted, x, 0).double(), lead) for x in of_all]
+    largest = top.squeeze(-1).double().amax((*lead, -1))
+    return _Block(largest, _over(is_counted.double(), lead), torch.stack(sums), ahead)
+
+
+def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return x.sum(axes) if axes else x
+
+
+def _normalized(entropy: Tensor, keys: int, allowed: Tensor | None) -> Tensor:
+    """The entropy as a share of the largest one; 0 of a single key."""
+    if allowed is None:
+        return entropy / math.log(keys) if keys > 1 else entropy
+    largest = allowed.sum(-1).to(entropy.dtype).log()
+    return torch.where(largest > 0, entropy / largest, torch.zeros_like(entropy))
+
+
+def _positions(
+    scores: Scores, rows: Tensor, keys: int, allowed: Tensor | None
+) -> tuple[Tensor, Tensor | int]:
+    """The position of each query among the keys, and the number of later keys that are allowed.
+
+    The last queries stand beside the last keys, as with a cache of keys. Where a mask forbids
+    later keys, a query stands at the last one that it may see.
+    """
+    if scores.is_causal:
+        return rows + scores.shift, 0
+    own = rows + scores.keys - scores.queries
+    every = torch.arange(keys, device=rows.device)
+    if allowed is None:
+        return own, (every > own.unsqueeze(-1)).sum()
+    ahead = (allowed & (every > own.unsqueeze(-1))).sum()
+    return torch.where(allowed, every, 0).amax(-1), ahead
+
+
+class HeadSquaresValue(NamedTuple):
+    """Finished `HeadSquares`: the number of elements of each head, and their squares' sums."""
+
+    n: Tensor
+    squares: Tensor
+
+
+@dataclass(frozen=True)
+class HeadSquares:
+    """Sum of squares of an attention's output, for each head.
+
+    Cost: one pass over the output
+    """
+
+    def measure_call(self, call: CallArguments, result: Any) -> State:
+        if call.function not in DOT_PRODUCTS:
+            raise ValueError(
+                "the attention computes its weights itself, by a softmax, and what it makes of "
+                "them is not seen: use attn_implementation='sdpa', or a module's output"
+            )
+        y = accumulated(result.detach())
+        y = y.unsqueeze(-3) if y.ndim <= 3 else y
+        axes = tuple(i for i in range(y.ndim) if i != y.ndim - 3)
+        n = torch.tensor(y.numel() // max(1, y.shape[-3]), device=y.device)
+        return n, y.double().square().sum(axes)
+
+    def merge(self, a: State, b: State) -> State:
+        return a[0] + b[0], a[1] + b[1]
+
+    def scale(self, state: State, factor: float) -> State:
+        return state[0], state[1] * factor**2
+
+    def finish(self, state: State) -> HeadSquaresValue:
+        return HeadSquaresValue(*state)

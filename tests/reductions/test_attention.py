@@ -1,0 +1,266 @@
+"""Statistics of attention: against the whole matrix of weights in float64, on every kind of call."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from taiyi_fx.passes.ir import CallReduction
+from taiyi_fx.passes.structure import Call
+from taiyi_fx.reductions import AttentionWeights, HeadSquares
+from tests.quantities.references import attention as reference
+
+SDPA = "scaled_dot_product_attention"
+TOTALS = (
+    reference.entropy,
+    lambda a, reduce: reference.entropy(a, reduce, normalized=True),
+    reference.sink,
+    reference.distance,
+)
+
+
+def measured(*args, heads=None, queries=None, function=SDPA, **kwargs):
+    reduction = AttentionWeights(queries, heads)
+    call = Call(args, kwargs, function)
+    return reduction.finish(reduction.measure_call(call, None))
+
+
+def assert_right(found, expected, rel=1e-9):
+    assert torch.equal(found.n, expected.is_counted.sum((0, 2)).double())
+    assert torch.allclose(found.largest, reference.logit_max(expected, "head"), rtol=rel, atol=rel)
+    for i, of in enumerate(TOTALS):
+        right = of(expected, reduce="head")
+        if right is None:
+            assert found.ahead > 0
+        else:
+            mean = found.totals[i] / found.n
+            assert torch.allclose(mean, right, rtol=rel, atol=rel, equal_nan=True), i
+
+
+def drawn(seed, *shape, dtype=torch.float64):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    batch=st.integers(1, 3),
+    heads=st.sampled_from([(1, 1), (4, 4), (4, 2), (6, 1)]),
+    queries=st.integers(1, 9),
+    keys=st.integers(1, 9),
+    kind=st.sampled_from(["none", "causal", "bool", "padding", "bias", "lowest", "per head", "none allowed"]),
+    scale=st.sampled_from([None, 1.0, 0.01, 30.0]),
+    block=st.sampled_from([1, 40, 2**19]),
+)  # fmt: skip
+def test_statistics_are_those_of_the_whole_matrix(
+    seed, batch, heads, queries, keys, kind, scale, block
+):
+    q, k = drawn(seed, batch, heads[0], queries, 4), drawn(seed + 1, batch, heads[1], keys, 4)
+    draw = drawn(seed + 2, batch, heads[0], queries, keys)
+    masks = {
+        "bool": draw[:, :1] > -1,
+        "padding": (draw[:, :1, :1] > -1),
+        "bias": draw[:1],
+        "lowest": torch.where(draw[:, :1] > 0, 0.0, torch.finfo(torch.float32).min).double(),
+        "per head": torch.where(draw > 0, draw, -torch.inf),
+        "none allowed": (torch.arange(queries)[:, None] > 0) & (draw[:, :1] > -1),
+    }
+    mask, is_causal = masks.get(kind), kind == "causal"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("taiyi_fx.reductions.attention_scores._MOST", block)
+        found = measured(q, k, k, mask, 0.3, is_causal, scale=scale, enable_gqa=heads[0] > heads[1])
+    assert_right(found, reference.attended(q, k, mask, is_causal, scale))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_single(dtype):
+    q, k = drawn(0, 2, 2, 7, 8, dtype=dtype), drawn(1, 2, 2, 7, 8, dtype=dtype)
+    assert_right(measured(q, k, k, is_causal=True), reference.attended(q, k, is_causal=True), 1e-5)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert_right(
+            measured(q, k, k, is_causal=True), reference.attended(q, k, is_causal=True), 1e-5
+        )
+
+
+@pytest.mark.parametrize("shape", [(4, 7, 8), (3, 2, 4, 7, 8)])
+def test_tensors_with_fewer_or_more_axes(shape):
+    q, k = drawn(0, *shape), drawn(1, *shape)
+    found = measured(q, k, k, is_causal=True)
+    of_four = (x.unsqueeze(1) if len(shape) == 3 else x.flatten(0, 1) for x in (q, k))
+    assert_right(found, reference.attended(*of_four, is_causal=True))
+
+
+@pytest.mark.parametrize("queries", [3, 5])
+def test_causal_biases_of_torch(queries):
+    q, k = drawn(0, 2, 2, queries, 4), drawn(1, 2, 2, 5, 4)
+    upper = measured(q, k, k, causal_upper_left(queries, 5))
+    assert_right(upper, reference.attended(q, k, is_causal=True))
+    lower = measured(q, k, k, causal_lower_right(queries, 5))
+    mask = torch.ones(queries, 5, dtype=torch.bool).tril(5 - queries)
+    assert_right(lower, reference.attended(q, k, mask))
+
+
+def test_queries_beside_a_cache_stand_at_the_last_keys():
+    q, k = drawn(0, 2, 2, 1, 4), drawn(1, 2, 2, 6, 4)
+    found = measured(q, k, k)
+    weights = reference.attended(q, k).weights
+    right = (weights * (5 - torch.arange(6))).sum(-1).mean((0, 2))
+    assert found.ahead == 0
+    assert torch.allclose(found.totals[3] / found.n, right)
+
+
+@pytest.mark.parametrize("function", ["softmax", "Tensor.softmax"])
+@pytest.mark.parametrize("is_folded", [False, True])
+def test_logits_of_a_softmax(function, is_folded):
+    later = torch.ones(6, 6, dtype=torch.bool).triu(1)
+    logits = drawn(0, 3, 2, 6, 6).masked_fill(later, torch.finfo(torch.float64).min)
+    given = logits.flatten(0, 1) if is_folded else logits
+    assert_right(measured(given, -1, heads=2, function=function), reference.of_logits(logits))
+    assert_right(measured(given, dim=-1, heads=2, function=function), reference.of_logits(logits))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "heads", "why"),
+    [
+        ((4, 5), -1, 2, "over axis -1 of a tensor of shape .4, 5. is no attention"),
+        ((2, 2, 5, 5), 1, 2, "over axis 1"),
+        ((5, 4, 4), -1, 2, "heads .* cannot be told: the module says that it has 2"),
+    ],
+)
+def test_a_softmax_of_something_else_is_refused(shape, dim, heads, why):
+    with pytest.raises(ValueError, match=why):
+        measured(torch.zeros(shape), dim, heads=heads, function="softmax")
+
+
+def test_one_allowed_key_has_no_entropy_and_all_the_weight():
+    q = drawn(0, 1, 2, 1, 4)
+    found = measured(q, q, q)
+    assert torch.equal(found.totals[:2], torch.zeros(2, 2, dtype=torch.float64))
+    assert torch.equal(found.totals[2], torch.ones(2, dtype=torch.float64))
+
+
+def test_without_an_allowed_key_there_is_nothing():
+    q = drawn(0, 1, 2, 3, 4)
+    found = measured(q, q, q, torch.zeros(3, 3, dtype=torch.bool))
+    assert not found.n.any()
+    assert torch.equal(found.totals, torch.zeros(4, 2, dtype=torch.float64))
+    assert torch.equal(found.largest, torch.full((2,), -torch.inf, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("empty", [(0, 2, 3, 4), (1, 2, 0, 4)])
+def test_a_call_without_queries_counts_none(empty):
+    q = torch.zeros(empty)
+    assert not measured(q, q, q, is_causal=True).n.any()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_what_is_not_finite_stays_so(bad):
+    q, k = drawn(0, 1, 1, 3, 4), drawn(1, 1, 1, 3, 4).abs()
+    q[0, 0, 1] = bad
+    found = measured(q, k, k)
+    assert not found.largest.isfinite().any()
+    assert found.totals[0].isnan().all()
+    logits = torch.tensor([[[[0.0, bad], [0.0, 1.0]]]])
+    assert not measured(logits, -1, function="softmax").largest.isfinite().any()
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.lists(st.integers(1, 3), min_size=2, max_size=4))
+def test_calls_merge_as_if_they_were_one(seed, sizes):
+    q, k = drawn(seed, sum(sizes), 2, 5, 4), drawn(seed + 1, sum(sizes), 2, 5, 4)
+    reduction = AttentionWeights()
+    each = zip(q.split(sizes), k.split(sizes), strict=True)
+    state, *others = (reduction.measure_call(Call((a, b, b), {}, SDPA), None) for a, b in each)
+    for other in others:
+        state = reduction.merge(state, other)
+    assert_right(reduction.finish(state), reference.attended(q, k))
+    assert isinstance(reduction, CallReduction)
+
+
+def test_a_sample_of_queries_is_within_its_error_and_leaves_the_random_state():
+    before, within = torch.get_rng_state(), []
+    for seed in range(60):
+        q, k = drawn(seed, 2, 3, 400, 4), drawn(seed + 500, 2, 3, 400, 4)
+        found, whole = (measured(q, k, k, is_causal=True, queries=n) for n in (40, None))
+        assert torch.allclose(found.n, whole.n)
+        assert (found.largest <= whole.largest).all()
+        off = (found.totals / found.n - whole.totals / whole.n).abs() / found.errors
+        within.append(off)
+    # Of a normal error, 68 and 95 %, of 180 less three standard deviations.
+    off = torch.stack(within)
+    for most, share in ((1, 0.58), (2, 0.9), (4, 0.98)):
+        assert ((off < most).double().mean((0, 2)) > share).all()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_sample_of_all_queries_has_no_error():
+    q = drawn(0, 2, 2, 5, 4)
+    found = measured(q, q, q, queries=10)
+    assert torch.equal(found.errors, torch.zeros_like(found.errors))
+    assert torch.equal(found.totals, measured(q, q, q).totals)
+
+
+def test_queries_must_be_two_at_least():
+    with pytest.raises(ValueError, match="queries must be a number of at least 2, not 1"):
+        AttentionWeights(queries=1)
+
+
+class _Largest(TorchDispatchMode):
+    """Notes the most elements of a tensor that is made."""
+
+    most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            self.most = max(self.most, made.untyped_storage().nbytes() // made.element_size())
+        return made
+
+
+@pytest.mark.parametrize("mask", [False, True])
+def test_no_tensor_is_as_large_as_the_matrix_of_weights(mask):
+    made = {}
+    for length in (2048, 8192):
+        q = torch.zeros(1, 1, length, 4)
+        padding = torch.ones(1, 1, 1, length, dtype=torch.bool) if mask else None
+        with _Largest() as largest:
+            measured(q, q, q, padding, is_causal=not mask)
+        made[length] = largest.most
+    assert made[2048] == made[8192] <= 2**19
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 5, 4), (3, 5, 4)])
+def test_squares_of_heads(shape):
+    y, reduction = drawn(0, *shape), HeadSquares()
+    call = Call((y, y, y), {}, SDPA)
+    found = reduction.finish(
+        reduction.merge(*(reduction.measure_call(call, part) for part in y.split([1, 2])))
+    )
+    right = y.square().mean((0, 2, 3)) if len(shape) == 4 else y.square().mean()
+    assert torch.allclose(found.squares / found.n, right)
+    halved = reduction.finish(reduction.scale(reduction.measure_call(call, y), 0.5))
+    assert torch.allclose(halved.squares / halved.n, right / 4)
+
+
+def test_the_output_of_a_softmax_is_not_that_of_heads():
+    with pytest.raises(ValueError, match="computes its weights itself, by a softmax"):
+        HeadSquares().measure_call(Call((torch.zeros(1, 2, 3, 3), -1), {}, "softmax"), None)
+
+
+def test_nested_tensors_are_refused_by_name():
+    q = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(4, 3)], layout=torch.jagged)
+    with pytest.raises(TypeError, match="attention of tensors that are nested is not read"):
+        measured(q, q, q)
+
+
+def test_what_torch_makes_of_the_same_arguments_is_what_is_read():
+    q, k, v = (drawn(seed, 2, heads, 5, 4) for seed, heads in ((0, 4), (1, 2), (2, 2)))
+    for kwargs in ({"is_causal": True}, {"attn_mask": drawn(3, 5, 5)}, {"scale": 0.1}):
+        weights = reference.attended(q, k, **kwargs).weights
+        made = F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **kwargs)
+        assert torch.allclose(weights @ v.repeat_interleave(2, dim=1), made)
