@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from taiyi_fx.passes.probes.compiling import for_compiled_code
 from taiyi_fx.reductions import Moments, Norm
+
+SHAPES = [(3, 5), (300, 300), (4, 64, 56, 56), (2, 2048, 7, 7), (3, 50_257), (20_000_000,)]
 
 
 @pytest.mark.parametrize("n", [3_000, 100_000, 20_000_000])
@@ -16,3 +19,31 @@ def test_norms_and_moments_keep_their_digits_on_tensors_of_any_size(n, shift):
     found = Moments().finish(Moments().measure(x))
     assert found.std.item() == pytest.approx(truth.std().item(), rel=1e-6)
     assert found.mean.item() == pytest.approx(truth.mean().item(), rel=1e-6, abs=1e-6)
+
+
+def compiled_norm(x):
+    """The norm as compiled code takes it."""
+    with for_compiled_code():
+        return Norm().measure(x)[0].item()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shift", [0.0, 1.0, 1e6])
+def test_norms_keep_their_digits_in_compiled_code(shape, shift):
+    x = torch.randn(shape) + shift
+    assert compiled_norm(x) == pytest.approx(x.double().norm().item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-43, 1e-38, 1e-30, 1e-20, 1.0, 1e18, 1e25, 1e38])
+def test_norms_of_any_size_are_in_range_in_compiled_code(size):
+    x = torch.rand(20, 5000) * size
+    assert compiled_norm(x) == pytest.approx(
+        x.double().norm().item(), rel=1e-6 if size > 1e-38 else 5e-6
+    )
+
+
+@pytest.mark.parametrize("broken", [torch.inf, -torch.inf, torch.nan])
+def test_a_norm_of_what_is_not_finite_is_not_finite_in_compiled_code(broken):
+    x = torch.rand(20, 5000)
+    x[3, 7] = broken
+    assert compiled_norm(x) == pytest.approx(x.norm().item(), nan_ok=True)
