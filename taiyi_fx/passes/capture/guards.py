@@ -174,7 +174,9 @@ class BoundGuards:
         if torch.compiler.is_compiling():
             # For each module that is compared itself, the compiler adds a guard written in Python.
             return _answer(self.settings) and self.parts == "".join(
-                f"{id(part)}," for kept, _, _ in self.children for part in kept.values()
+                f"{id(part)},"
+                for module, _, _ in self.children
+                for part in module._modules.values()
             )
         return _answer(self.settings) and all(
             list(module._modules.values()) == expected for module, expected, _ in self.children
