@@ -45,7 +45,7 @@ _RECTIFIERS = Part("ReLUs", kinds.is_rectifier, (["DeadNeuronRatio", SCHEDULE],)
 _BATCH_NORMS = Part(
     "BatchNorms with running statistics",
     kinds.is_batch_norm,
-    (["MeanTID", SCHEDULE], ["VarTID", SCHEDULE]),
+    (["MeanTID", SCHEDULE, {"window": "due"}], ["VarTID", SCHEDULE, {"window": "due"}]),
 )
 
 _COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
