@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 import taiyi_fx
-
 from tests.quantities.stock.recorded import recorded
 
 
