@@ -62,6 +62,11 @@ class Subscription:
         return not self.module or self.quantity.over_all is not None
 
     @functools.cached_property
+    def is_read_between(self) -> bool:
+        """True if steps between due ones are read as well, for a window."""
+        return self.quantity.window and dict(self.options).get("window") != "due"
+
+    @functools.cached_property
     def is_costly(self) -> bool:
         """True if finishing one of its readings takes a decomposition."""
         return any(capabilities(r.reduction).is_costly for r in self.readings.values())

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
@@ -25,6 +25,12 @@ class NoValue(Exception):
     For a quantity's function to raise: there is no record, no warning, and `Monitor.explain`
     gives the reason.
     """
+
+
+_WINDOW = inspect.Parameter(
+    "window", inspect.Parameter.KEYWORD_ONLY, default="all", annotation=Literal["all", "due"]
+)
+"""The steps of a window: all since the last emission, or due ones alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,8 @@ class Quantity:
         found = {p.name: p for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY}
         for source in self.sources.values():
             found.update(source.options)
+        if self.window:
+            found["window"] = _WINDOW
         return found
 
     def at(self, schedule: Schedule, **options: Any) -> Request:
@@ -188,7 +196,8 @@ def quantity(
 
     Args:
         name: The name to use in configurations; by default the function's.
-        window: Pass values and gradients stacked over all steps since the last emission.
+        window: Pass values and gradients stacked over all steps since the last emission. With the
+            option ``window="due"`` it is the due step alone, and nothing is read between.
         requires: Takes a module, returns what it lacks, or None.
         over_all: Takes the readings of the only source at each call of each module with this
             quantity, and returns the value for the model itself, the module ``""``.

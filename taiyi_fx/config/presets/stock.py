@@ -20,7 +20,7 @@ _WHOLE = Part(
 _VALUES = Part(
     "modules without parts",
     kinds.is_leaf,
-    tuple([name, SCHEDULE] for name in ("NonFinite", "OutputRMS", "OutputGradRMS")),
+    tuple([name, SCHEDULE] for name in ("NonFinite", "OutputRMS", "OutputAbsMax", "OutputGradRMS")),
 )
 _INPUTS = Part(
     "modules with parameters, that take numbers", kinds.takes_numbers, (["InputRMS", SCHEDULE],)
@@ -28,6 +28,8 @@ _INPUTS = Part(
 _OF_WEIGHTS = (
     ["WeightNorm", SCHEDULE],
     ["WeightGradNorm", SCHEDULE],
+    ["ParameterRMS", SCHEDULE],
+    # Of a part: a copy of all parameters would double a large model's memory.
     ["UpdateRatio", SCHEDULE, {"param": "weight", "max_elements": 4096}],
 )
 _WEIGHTS = Part("modules with a weight", kinds.has_weight, _OF_WEIGHTS)
@@ -37,6 +39,7 @@ _PARAMETERS = Part(
     kinds.has_other_parameters,
     (
         ["ParameterNorm", SCHEDULE],
+        ["ParameterRMS", SCHEDULE],
         ["ParameterGradNorm", SCHEDULE],
         ["UpdateRatio", SCHEDULE, {"max_elements": 4096}],
     ),
@@ -45,7 +48,7 @@ _RECTIFIERS = Part("ReLUs", kinds.is_rectifier, (["DeadNeuronRatio", SCHEDULE],)
 _BATCH_NORMS = Part(
     "BatchNorms with running statistics",
     kinds.is_batch_norm,
-    (["MeanTID", SCHEDULE], ["VarTID", SCHEDULE]),
+    (["MeanTID", SCHEDULE, {"window": "due"}], ["VarTID", SCHEDULE, {"window": "due"}]),
 )
 
 _COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
