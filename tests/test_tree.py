@@ -45,3 +45,23 @@ def defines_tests(file):
 def test_each_test_file_of_the_compiler_is_for_one_module_but_that_of_soundness():
     found = set((TESTS / "passes").rglob("test_*.py")) - set(NAMESAKES.values())
     assert {path.name for path in found} == {"test_soundness.py"}
+
+
+def test_at_most_ten_files_stand_at_the_top():
+    assert len(list(SOURCES.glob("*.py"))) <= 10
+
+
+def test_the_first_line_of_a_docstring_says_what_comes_out():
+    asking = [
+        f"{path.relative_to(SOURCES)}: {words}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for words in first_lines(ast.parse(path.read_text()))
+        if words.split()[0] in ("What", "Whether", "Where")
+    ]
+    assert not asking, "\n".join(asking)
+
+
+def first_lines(tree):
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, documented)]
+    return [text.splitlines()[0] for node in nodes if (text := ast.get_docstring(node))]

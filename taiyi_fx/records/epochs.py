@@ -129,7 +129,7 @@ _BySeries = Mapping[tuple[str, str, Mode], _SeriesStatistics]
 
 
 class _State(NamedTuple):
-    """What is known of an epoch. It is replaced at once: an interrupt doubles nothing.
+    """The statistics of an epoch so far. It is replaced at once: an interrupt doubles nothing.
 
     Attributes:
         series: The statistics of all values but those of blocks.

@@ -34,15 +34,15 @@ FLOWING_ATTRIBUTES = frozenset("shape dtype device ndim T mT H mH real imag layo
 _DENIED = """
     apply_ backward data_ptr item map_ map2_ numpy register_hook rename_ rename refine_names names
     register_post_accumulate_grad_hook reinforce requires_grad_ resize resize_ resize_as resize_as_
-    retain_grad set_ share_memory share_memory_ storage storage_type tolist type unflatten_names
+    retain_grad set_ share_memory share_memory_ storage storage_type tolist unflatten_names
     untyped_storage detach_ align_to align_as coalesce module_load as_subclass equal allclose
-    record_stream sparse_resize_ sparse_resize_and_clear_ new storage_offset cpu cuda pin_memory
+    record_stream sparse_resize_ sparse_resize_and_clear_ new storage_offset pin_memory
 """.split()
 TENSOR_METHODS = frozenset(
     name
     for name in dir(torch.Tensor)
     if name[0] != "_" and not name.startswith("is_") and callable(getattr(torch.Tensor, name))
-) - frozenset(_DENIED) | {"type", "cpu", "cuda"}
+) - frozenset(_DENIED)
 
 
 def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:

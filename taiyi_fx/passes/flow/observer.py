@@ -17,6 +17,7 @@ from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
 from taiyi_fx.passes.override import ForwardOverride
+from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.rewrite.emit import Wrap
 
 Forward = Callable[..., Any]
@@ -199,7 +200,8 @@ class Observer:
         """Runs a step of following, unless one has failed; None where it fails."""
         if self.flow.problem is None:
             try:
-                return step(*args)
+                with modes_off():
+                    return step(*args)
             except Exception as error:  # noqa: BLE001 - the diagram lacks edges and says why
                 self.flow.problem = error.with_traceback(None)
         return None

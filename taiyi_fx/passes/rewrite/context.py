@@ -21,6 +21,7 @@ class Context:
         mode: The mode of the readings; None makes no probes, only the edits.
         starts: The number of earlier calls of targets in the same forward.
         due: The due readings: pairs of a module's name and one of its readings.
+        are_modes_on: True if the graph runs while torch function modes are active.
         is_compiled: True if the graph becomes part of code that torch.compile compiles.
     """
 
@@ -29,4 +30,5 @@ class Context:
     mode: Mode | None = "train"
     starts: Mapping[str, int] = field(default_factory=dict)
     due: Due = frozenset()
+    are_modes_on: bool = False
     is_compiled: bool = False

@@ -7,6 +7,7 @@ from torch import fx
 from taiyi_fx.passes.ir import GRADIENT_PORTS
 from taiyi_fx.passes.probes.compiled import CompiledProbes
 from taiyi_fx.passes.probes.compiling import take_operations
+from taiyi_fx.passes.probes.modes import with_modes_off
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
@@ -19,7 +20,8 @@ def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     if not context.is_compiled:
         for node in graph.nodes:
             if is_probe(node):
-                node.target = node.target.fast_path()
+                fast = node.target.fast_path()
+                node.target = with_modes_off(fast) if context.are_modes_on else fast
         return graph
     take_operations()
     gradients = sum(reading.site.port in GRADIENT_PORTS for _, reading in context.due)

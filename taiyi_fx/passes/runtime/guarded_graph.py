@@ -16,7 +16,7 @@ from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.changes import called_modules
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import Wrap, emit, with_parameters_of
-from taiyi_fx.passes.rewrite.specialize import specialize
+from taiyi_fx.passes.rewrite.pipeline import SPECIALIZE, run_passes
 from taiyi_fx.passes.runtime.probed_graph import _GRAPHS, Forward, ProbedGraph, Starts, forward_of
 from taiyi_fx.passes.runtime.run import Calls, Run
 
@@ -86,18 +86,17 @@ class GuardedGraph(ProbedGraph):
         if observer is None or mode is None or torch.compiler.is_compiling():
             return super().function(mode)
         starts = self.count_calls()
-        return observer.unless_failed(self._followed_now, mode, starts) or self.made(mode, starts)
+        probed, context = self.probed_graph(mode, starts), self.context(mode)
+        made = observer.unless_failed(self._followed_now, observer, probed, context)
+        return made or self.made(mode, starts)
 
     def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
         """The function for the readings that are due now, with the parameters of the forward."""
         made = super().made(mode, starts, is_compiled=is_compiled)
         return with_parameters_of(made, self._forward)
 
-    def _followed_now(self, mode: Mode, starts: Starts) -> Forward:
-        assert self.run.observer is not None
-        context = Context(self.part, self.table, mode, due=self.run.due)
-        due = specialize(self.probed_graph(mode, starts), context)
-        return self.followed(self.run.observer, due)
+    def _followed_now(self, observer: Observer, probed: fx.Graph, context: Context) -> Forward:
+        return self.followed(observer, run_passes(SPECIALIZE, probed, context))
 
     def followed(self, observer: Observer, graph: fx.Graph) -> Callable[..., Any]:
         """A graph as a function that shows an observer all calls and the results of nodes.

@@ -14,6 +14,7 @@ from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
 from taiyi_fx.passes.probes.compiling import body_under_way
+from taiyi_fx.passes.probes.modes import are_modes_on
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
@@ -66,7 +67,7 @@ class ProbedGraph:
         """Replaces the graph; functions are made again from the new one."""
         self.graph = graph
         self.probed: dict[tuple[Mode | None, Starts], fx.Graph] = {}
-        self._made: dict[tuple[Mode | None, str, Starts], Forward] = {}
+        self._made: dict[tuple[Mode | None, str, Starts, bool], Forward] = {}
         self.version += "i"  # not a number, which compiled code would make a variable
 
     def function(self, mode: Mode | None) -> Forward:
@@ -77,7 +78,7 @@ class ProbedGraph:
         if torch.compiler.is_compiling():
             return self._compiled(mode, self._count_compiled_calls() if mode else ())
         starts = self.count_calls() if mode else ()
-        place = mode, self.run.due_key if mode else "", starts
+        place = mode, self.run.due_key if mode else "", starts, are_modes_on()
         if place not in self._made:
             self._made[place] = self.made(mode, starts)
         return self._made[place]
@@ -92,9 +93,19 @@ class ProbedGraph:
 
     def made(self, mode: Mode | None, starts: Starts, *, is_compiled: bool = False) -> Forward:
         """The function for the readings that are due now."""
-        due = self.run.due if mode else frozenset()
-        context = Context(self.part, self.table, mode, due=due, is_compiled=is_compiled)
+        context = self.context(mode, is_compiled=is_compiled)
         return build_due(self.probed_graph(mode, starts), context, self.forwards)
+
+    def context(self, mode: Mode | None, *, is_compiled: bool = False) -> Context:
+        """The context of passes that make the graph for the readings that are due now."""
+        return Context(
+            self.part,
+            self.table,
+            mode,
+            due=self.run.due if mode else frozenset(),
+            are_modes_on=not is_compiled and are_modes_on(),
+            is_compiled=is_compiled,
+        )
 
     def count_calls(self) -> Starts:
         """Counts the calls that the graph makes; returns the numbers of earlier ones."""

@@ -20,6 +20,7 @@ from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.runtime.install import INSTALLATIONS, Installation
 from taiyi_fx.passes.runtime.step_threads import StepThreads
 
@@ -244,8 +245,9 @@ class Session:
 
     def _end(self, limit: int) -> None:
         if self.run.mode is not None:
-            self.table.board.held.end_forward()
-            self.table.board.take_left()
+            with modes_off():
+                self.table.board.held.end_forward()
+                self.table.board.take_left()
         if self.installation.is_always:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()

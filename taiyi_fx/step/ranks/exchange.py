@@ -23,7 +23,7 @@ class NotSent(Exception):
 
 
 class _Answer(NamedTuple):
-    """What a rank says before an exchange.
+    """A rank's announcement before an exchange.
 
     Attributes:
         step: The step that it tracks.
@@ -92,7 +92,7 @@ class Exchange:
                 self._met(step, "failed", why)
 
     def _prepared(self, offers: Offers) -> tuple[Status, tuple[Tensor, Tensor] | None, str]:
-        """What is sent, and room for what is received: before others rely on it."""
+        """The tensors to send, and room for those to receive: made before others rely on it."""
         layout = self._layout
         if layout is None:
             return "new" if self._is_needed else "nothing", None, ""
@@ -105,7 +105,7 @@ class Exchange:
             return "failed", None, f"{type(error).__name__}: {error}"
 
     def _met(self, step: int, status: Status, why: str) -> str:
-        """What all ranks do next: "nothing", "new" or "ready"."""
+        """The next step of all ranks: "nothing", "new" or "ready"."""
         cadence = self._ranks.cadence
         mine = _Answer(step, self._due, status, why, cadence.wished, cadence.wishes_end)
         decision, why, granted, end = self._ranks.gate.decision(mine, self._decision)

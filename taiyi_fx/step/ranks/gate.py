@@ -1,4 +1,4 @@
-"""Where ranks meet before they exchange anything, so that none waits for another in vain.
+"""The gate at which ranks meet before an exchange, so that none waits for another in vain.
 
 A collective that one rank does not join hangs the others, until torch ends the training. So ranks
 meet by the store first, through which torch.distributed itself makes groups: each leaves a text
@@ -49,7 +49,7 @@ class Gate:
         self.ended: str | None = None
 
     def decision(self, mine: Any, decide: Decide) -> Any:
-        """What the first rank decides on what all of them have; all call it together.
+        """The first rank's decision on what all of them have; all call it together.
 
         Args:
             mine: What this rank has, of what JSON can hold.
