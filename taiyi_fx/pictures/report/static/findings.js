@@ -98,7 +98,7 @@
 
   const whose = ({ place }) =>
     taiyi.runs().length > 1
-      ? element("span", { class: "muted" }, ` (${taiyi.shortened(taiyi.runs()[place].name, 24)})`)
+      ? element("span", { class: "muted" }, ` (${taiyi.runName(place)})`)
       : "";
 
   const advice = (found) =>
