@@ -297,7 +297,7 @@ def test_two_runs_are_compared(show, two_runs, screenshots):
     red, _, blue, _ = page.evaluate(INK, place)
     assert red > blue + 40  # twice as large at the end, in the deeper half
     hover(page, area[0] + area[2] * 0.95, place[2])
-    assert "× first" in page.inner_text("#heat-reading")
+    assert "second over first: × " in page.inner_text("#heat-reading")
     page.screenshot(path=screenshots / "ratio.png")
     names = page.locator("#charts .legend tbody tr").all_inner_texts()
     assert sum("(runs/exp2)" in name for name in names) == 8
