@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from taiyi_fx.atomic_write import atomic_write, check_place
+from taiyi_fx.pictures.report.aligned import Modules, aligned
 from taiyi_fx.pictures.report.contents import Contents, contents
+from taiyi_fx.pictures.report.differences import differences, sizes
 from taiyi_fx.pictures.report.header import at_first, header
 from taiyi_fx.pictures.report.page import assemble
 from taiyi_fx.pictures.report.readout import MonitorReadout, Readout, RunReadout
@@ -25,10 +28,10 @@ Reported: TypeAlias = "Run | str | os.PathLike[str] | Monitor | InstrumentedModu
 
 
 def report(
-    source: Reported,
-    path: str | os.PathLike[str],
-    *,
-    compare: Reported | None = None,
+    source: Reported | Sequence[Reported],
+    *more: Reported | Sequence[Reported],
+    path: str | os.PathLike[str] | None = None,
+    compare: Reported | Sequence[Reported] | None = None,
     title: str | None = None,
 ) -> Path:
     """Writes a page with the records of a run, as one file to open in a browser.
@@ -39,11 +42,17 @@ def report(
     largest of each stretch of steps, the same stretches for all series. Images, and vectors of
     more than 4,096 elements, are left out; of many vectors, some steps are shown.
 
+    Several runs stand side by side, each compared with the first: ``report(a, b, c, "all.html")``.
+    Modules of different models are aligned by name, and by structure where names differ. A list of
+    runs is a group, as of one training with several seeds: what differs more between groups than
+    within them comes first on the page.
+
     Args:
         source: A run or its folder; or a monitor or an instrumented model, for the records in
-            memory.
+            memory; or a list of these.
+        more: Further runs, and last the file, unless it is given as ``path``.
         path: The file, such as ``"run.html"``.
-        compare: Another run to show beside it.
+        compare: Another run, or several, to show beside it.
         title: The page's title; by default the name of the run's folder.
 
     Returns:
@@ -57,16 +66,18 @@ def report(
         ValueError: A run is damaged, or written by a newer taiyi_fx; or the path is empty, a
             folder, or does not end in .html.
     """
-    file = _file(path)
+    *others, place = (*more,) if path is None and more else (*more, path)
+    file = _file(place)
     if not isinstance(title, str | None):
         raise TypeError(f"title is a text, not {title!r}")
     with ExitStack() as opened:
-        sources = [source] if compare is None else [source, compare]
-        named = [opened.enter_context(_opened(each)) for each in sources]
+        groups = [_several(each) for each in (source, *others, *_several(compare))]
+        named = [opened.enter_context(_opened(each)) for group in groups for each in group]
         found = _contents(named)
     heading = title if title is not None else " · ".join(name for name, _ in named)
     graph = at_first(found[0].outline, found[0].entry)
     head = header(heading, [each.entry for each in found], graph, None)
+    head["differences"] = _differences(found, [len(group) for group in groups])
     texts = ((c.entry["id"], c.text()) for each in found for c in each.chunks)
     with atomic_write(file) as part:
         text = assemble(head, texts).text
@@ -74,7 +85,23 @@ def report(
     return file
 
 
-def _file(path: str | os.PathLike[str]) -> Path:
+def _several(given: Reported | Sequence[Reported] | None) -> Sequence[Reported]:
+    """The runs of a group, of one run, or of none."""
+    if given is None:
+        return []
+    return given if isinstance(given, (list, tuple)) else [cast("Reported", given)]
+
+
+def _differences(found: Sequence[Contents], counts: Sequence[int]) -> list[dict[str, Any]]:
+    """What differs between groups of so many runs, for the header."""
+    if len(counts) < 2:
+        return []
+    every = iter([sizes(one.entry["series"], one.chunks) for one in found])
+    groups = [list(itertools.islice(every, count)) for count in counts]
+    return [one._asdict() for one in differences(groups)]
+
+
+def _file(path: object) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path is the file to write, such as 'run.html', not {path!r}")
     file = Path(path)
@@ -91,7 +118,26 @@ def _contents(named: list[tuple[str, Readout]]) -> list[Contents]:
     for name, readout in named:
         first = sum(len(before.chunks) for before in found)
         found.append(contents(name, readout, first, len(named)))
-    return found
+    return [found[0], *(_beside(found[0], other) for other in found[1:])]
+
+
+def _beside(first: Contents, other: Contents) -> Contents:
+    """A run whose series know the modules of the first run that they are like."""
+    like = aligned(_modules(first), _modules(other))
+    series = [
+        {**one, "aligned": like[one["module"]]} if one["module"] in like else one
+        for one in other.entry["series"]
+    ]
+    return other._replace(entry={**other.entry, "series": series})
+
+
+def _modules(found: Contents) -> Modules:
+    """The modules of a run that have records, in the order of execution where it is known."""
+    items = found.outline.items if found.outline else ()
+    classes = {item.module: item.class_name for item in items if item.module and item.class_name}
+    names = {one["module"]: None for one in found.entry["series"] if one["module"]}
+    order = {item.module: place for place, item in reversed([*enumerate(items)])}
+    return Modules(sorted(names, key=lambda name: order.get(name, len(items))), classes)
 
 
 @contextmanager

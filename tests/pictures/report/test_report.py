@@ -220,6 +220,24 @@ def test_two_runs_stand_side_by_side(tmp_path):
     assert sorted(ids) == sorted(page.chunks) == list(range(len(ids)))
 
 
+def test_several_runs_stand_side_by_side(tmp_path):
+    paths = [
+        written(Store, tmp_path / name, [numbers(s, [1.0, s]) for s in range(5)]) for name in "abc"
+    ]
+    pages = [
+        taiyi_fx.report(*paths, tmp_path / "x.html"),
+        taiyi_fx.report(*paths, path=tmp_path / "y.html"),
+        taiyi_fx.report(paths[0], tmp_path / "z.html", compare=paths[1:]),
+        taiyi_fx.report(paths[:2], paths[2], tmp_path / "g.html"),
+    ]
+    for page in map(decoded, pages):
+        assert [run["name"] for run in page.header["runs"]] == ["a", "b", "c"]
+        ids = [chunk["id"] for run in page.header["runs"] for chunk in run["chunks"]]
+        assert sorted(ids) == sorted(page.chunks) == list(range(len(ids)))
+    with pytest.raises(TypeError, match="path is the file to write"):
+        taiyi_fx.report(paths[0])
+
+
 HOSTILE = ["</script><script>alert(1)</script>", "<!--<script>", "\u2028\u2029", "{{csp}}", "&lt;"]
 
 

@@ -10,12 +10,13 @@ const taiyi = {};
    * What the page shows. Changed by `taiyi.set` only.
    *
    * `selection` holds entries `{label, modules, item}`; `range` and `cursor` are in steps, null for
-   * all of them and for none; `updates` counts what a live run has added.
+   * all of them and for none; `updates` counts what a live run has added; `compared` is the place
+   * of the run whose heat map is shown, or "ratio" and the place of the one over the first.
    */
   taiyi.state = {
     quantity: "",
     mode: "train",
-    compared: "first",
+    compared: "0",
     colourScale: "auto",
     valueScale: "auto",
     rowOrder: "role",

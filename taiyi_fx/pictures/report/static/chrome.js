@@ -30,8 +30,8 @@
   };
 
   function tellTheRun() {
-    const [run, second] = taiyi.runs();
-    const names = second ? `${run.name} and ${second.name}` : taiyi.header.title;
+    const [run, ...others] = taiyi.runs();
+    const names = others.length ? namesOf([run, ...others]) : taiyi.header.title;
     find("run-name").textContent = taiyi.shortened(names, 60);
     find("run-name").title = taiyi.visible(names);
     const model = taiyi.shortened(run.model.split(".").at(-1), 40);
@@ -42,6 +42,11 @@
       .map(taiyi.visible)
       .join("\n");
     tellWhatIsUrgent();
+  }
+
+  function namesOf(runs) {
+    const names = runs.map(({ name }) => name);
+    return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
   }
 
   /** What the button in the head goes through: findings, or series that are flagged without one. */
@@ -189,15 +194,19 @@
       ["execution", "in order"],
     ];
     choice("row-order", "rowOrder", orders);
-    const [first, second] = taiyi.runs();
-    const pairs = second
-      ? [
-          ["first", first.name],
-          ["second", second.name],
-          ["ratio", "second / first"],
-        ]
-      : [];
-    choice("compared", "compared", pairs);
+    choice("compared", "compared", comparisons());
+  }
+
+  /** Each run, and each over the first. */
+  function comparisons() {
+    const names = taiyi.runs().map(({ name }) => name);
+    const [first, ...others] = names;
+    const isPair = others.length === 1;
+    const over = (name) => (isPair ? "second / first" : `${name} / ${first}`);
+    return [
+      ...names.map((name, place) => [String(place), name]),
+      ...others.map((name, k) => [`ratio${k + 1}`, over(name)]),
+    ];
   }
 
   function fillQuantities() {

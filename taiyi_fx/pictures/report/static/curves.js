@@ -61,8 +61,10 @@
     const { quantity, selection } = taiyi.state;
     const modules = taiyi.selectedModules();
     const isChosen = taiyi.chooser();
-    const isWanted = ({ module }) =>
-      selection.length === 0 ? isChosen(module) : modules.has(module);
+    const isWanted = (series) =>
+      selection.length === 0
+        ? isChosen(taiyi.homeOf(series))
+        : modules.has(taiyi.homeOf(series)) || modules.has(series.module);
     const quantities = [quantity, ...taiyi.quantities().filter((one) => one !== quantity)];
     const all = quantities.map((one) => ({
       quantity: one,
@@ -75,18 +77,18 @@
   }
 
   async function chartOf({ quantity, all }) {
-    const [first, second = []] = all;
-    const [run, most] = first.length ? [taiyi.runs()[0], first] : [taiyi.runs()[1], second];
+    const filled = all.findIndex((series) => series.length > 0);
+    const [run, most] = [taiyi.runs()[filled], all[filled]];
     const chosen = taiyi.sample(most, MOST_LINES, await extremesOf(run, most));
-    const names = chosen.map((one) => one.module);
+    const names = chosen.map(taiyi.homeOf);
     const lines = [];
     for (const [place, run] of taiyi.runs().entries()) {
-      for (const series of all[place].filter((one) => names.includes(one.module))) {
+      for (const series of all[place].filter((one) => names.includes(taiyi.homeOf(one)))) {
         const chunk = await taiyi.chunk(run, series.chunk);
-        lines.push({ series, chunk, place, colour: names.indexOf(series.module) });
+        lines.push({ series, chunk, place, colour: names.indexOf(taiyi.homeOf(series)) });
       }
     }
-    const total = new Set(all.flat().map((series) => series.module)).size;
+    const total = new Set(all.flat().map(taiyi.homeOf)).size;
     const chart = { quantity, lines, total, count: names.length, unit: lines[0].series.unit };
     const [gravest] = taiyi.bySeverity(all.flat());
     const told = { state: gravest.state, sign: taiyi.stateSign(gravest).trim() };
@@ -161,7 +163,7 @@
           "what was found, the extremes and flagged ones come first"
         : "",
       bandText(lines, points),
-      taiyi.runs().length > 1 ? "dashed: the second run" : "",
+      dashText(),
       isLog ? "log scale" : "",
       isLog && points.flat().some((point) => point.min <= 0)
         ? "what is not positive is left out"
@@ -169,6 +171,13 @@
     ];
     return parts.filter(Boolean).join(" · ");
   }
+
+  const dashText = () =>
+    taiyi.runs().length < 3
+      ? taiyi.runs().length === 2
+        ? "dashed: the second run"
+        : ""
+      : `dashes: ${taiyi.counted(taiyi.runs().length, "run")}, the first without`;
 
   function bandText(lines, points) {
     const widths = lines.flatMap(({ chunk }) => {
@@ -215,13 +224,13 @@
 
   function nameCell({ series, place }) {
     const name = taiyi.shortened(series.module || "model", 48);
-    const go = () => taiyi.goTo(series.module);
+    const go = () => taiyi.goTo(taiyi.homeOf(series));
     const button = element(
       "button",
       { type: "button", class: "link", onclick: go, title: taiyi.visible(series.module) },
       name,
     );
-    const run = place ? ` (${taiyi.shortened(taiyi.runs()[1].name, 24)})` : "";
+    const run = place ? ` (${taiyi.runName(place)})` : "";
     return element("td", {}, button, run);
   }
 

@@ -78,7 +78,7 @@
     const go = { type: "button", class: "link", title: taiyi.visible(module) };
     const site = module ? element("button", go, name) : "";
     const lead = module ? { class: "leads", onclick: () => taiyi.goTo(module) } : {};
-    const whose = place ? ` (${taiyi.shortened(taiyi.runs()[1].name, 24)})` : "";
+    const whose = place ? ` (${taiyi.runName(place)})` : "";
     return element(
       "tr",
       lead,

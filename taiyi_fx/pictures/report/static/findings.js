@@ -98,7 +98,7 @@
 
   const whose = ({ place }) =>
     taiyi.runs().length > 1
-      ? element("span", { class: "muted" }, ` (${taiyi.shortened(taiyi.runs()[place].name, 24)})`)
+      ? element("span", { class: "muted" }, ` (${taiyi.runName(place)})`)
       : "";
 
   const advice = (found) =>
@@ -125,15 +125,22 @@
    * @param {object} found
    */
   taiyi.showFinding = (found) => {
-    const { quantity, step } = found;
+    const { quantity, step, place = 0 } = found;
     const mode = taiyi.modes().includes("train") ? "train" : taiyi.state.mode;
     const isShown = taiyi.quantities().includes(quantity);
     const [first, last] = taiyi.shownSteps();
     const range = step >= first && step <= last ? taiyi.state.range : null;
-    taiyi.set({ mode, range, quantity: isShown ? quantity : taiyi.state.quantity });
+    const shown = { quantity: isShown ? quantity : taiyi.state.quantity, compared: String(place) };
+    taiyi.set({ mode, range, ...shown });
     find("heat-section").scrollIntoView();
-    const gone = taiyi.selectModule(found.module);
+    const gone = taiyi.selectModule(homeOf(found, place));
     taiyi.set({ cursor: step });
     return gone;
   };
+
+  /** The module of the first run that a finding's is aligned with, or its own. */
+  function homeOf({ module }, place) {
+    const series = taiyi.runs()[place].series.find((one) => one.module === module);
+    return series ? taiyi.homeOf(series) : module;
+  }
 })(taiyi);

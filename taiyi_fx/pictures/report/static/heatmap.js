@@ -58,8 +58,14 @@
 
   function heatTitle() {
     const name = taiyi.shortened(taiyi.state.quantity, 60);
-    if (taiyi.showsRatio()) return `${name}: second over first`;
+    if (taiyi.showsRatio()) return `${name}: ${overText()}`;
     return shown.isLog ? `log₁₀ |${name}|` : name;
+  }
+
+  /** The run that is shown over the first, in words. */
+  function overText() {
+    if (taiyi.runs().length === 2) return "second over first";
+    return `${taiyi.runName(taiyi.shownPlace())} over ${taiyi.runName(0)}`;
   }
 
   /** Rows that the pattern chooses, in the order chosen. */
@@ -75,14 +81,11 @@
     const byModule = new Map();
     for (const [place, run] of taiyi.runs().entries()) {
       for (const series of taiyi.seriesOf(run, quantity)) {
-        const row = byModule.get(series.module) ?? {
-          module: series.module,
-          sources: [],
-          series: [],
-        };
+        const home = taiyi.homeOf(series);
+        const row = byModule.get(home) ?? { module: home, sources: [], series: [] };
         row.series[place] = series;
         row.sources[place] = { chunk: await taiyi.chunk(run, series.chunk), row: series.row };
-        byModule.set(series.module, row);
+        byModule.set(home, row);
       }
     }
     return [...byModule.values()];
@@ -98,15 +101,16 @@
 
   /** The raster of what is compared, and how its values become colours. */
   function look(rows, columns) {
-    const { compared, colourScale } = taiyi.state;
+    const { colourScale } = taiyi.state;
     const of = (place) =>
       taiyi.raster(
         rows.map((row) => row.sources[place] ?? null),
         taiyi.shownSteps(),
         columns,
       );
-    if (taiyi.showsRatio()) return ratioLook(taiyi.ratio(of(0), of(1)));
-    const raster = of(compared === "second" ? 1 : 0);
+    const place = taiyi.shownPlace();
+    if (taiyi.showsRatio()) return ratioLook(taiyi.ratio(of(0), of(place)));
+    const raster = of(place);
     const [unit] = rows.flatMap(({ series }) => series.filter(Boolean).map((one) => one.unit));
     const isFar = !taiyi.isShare(unit ?? "") && taiyi.spansFar(raster);
     return taiyi.colouring(raster, colourScale === "auto" ? isFar : colourScale === "log");
@@ -203,7 +207,7 @@
       return;
     }
     pen.fillText(row.layer + mark, area.left - 6, y);
-    if (!hasName) return;
+    if (!hasName || row.role === "*") return;
     pen.textAlign = "left";
     pen.fillStyle = taiyi.ink("muted");
     const left = Math.max(room - row.layer.length - 2, 6);
@@ -284,8 +288,7 @@
   }
 
   function stepsAt(row, step) {
-    const place = taiyi.state.compared === "second" ? 1 : 0;
-    const { start, end } = (row.sources[place] ?? row.sources.find(Boolean)).chunk;
+    const { start, end } = (row.sources[taiyi.shownPlace()] ?? row.sources.find(Boolean)).chunk;
     const column = Math.max(
       start.findLastIndex((from) => from <= step),
       0,
@@ -301,7 +304,7 @@
     if (flag === NAN) return "NaN among the values";
     if (flag === INF) return "Inf among the values";
     const value = raster.values[cell];
-    if (taiyi.showsRatio()) return `second is ${taiyi.numeral(2 ** value)} × first`;
+    if (taiyi.showsRatio()) return `${overText()}: × ${taiyi.numeral(2 ** value)}`;
     return `${taiyi.state.quantity} ${taiyi.numeral(value)}`;
   }
 
@@ -334,7 +337,7 @@
     const home = find("heat-table");
     if (!home.open || !shown) return;
     const body = shown.rows.map(({ module, series, sources }) => {
-      const place = series[0] ? 0 : 1;
+      const place = series.findIndex(Boolean);
       const { min, max } = extremes(sources[place]);
       const { nan, inf } = series[place];
       const cells = [taiyi.numeral(taiyi.number(series[place].latest) ?? NaN), min, max, nan, inf];

@@ -2,6 +2,8 @@
 
 /* Lines of numbers by step: their points, their scale, and how they are drawn. */
 ((taiyi) => {
+  const DASHES = [[], [6, 4], [2, 3], [10, 3, 2, 3], [1, 5]];
+
   /**
    * What to draw of a line: a point for each of its columns, or for each pixel where those are
    * denser.
@@ -70,10 +72,13 @@
     pen.textAlign = "right";
     pen.textBaseline = "middle";
     const texts = taiyi.numerals(values);
+    let free = Infinity;
     for (const [k, value] of values.entries()) {
       const y = scale.at(value);
       pen.strokeStyle = taiyi.ink("line");
       taiyi.line(pen, [area.left, y], [area.left + area.width, y]);
+      if (y > free) continue;
+      free = y - 12;
       pen.fillStyle = taiyi.ink("muted");
       pen.fillText(texts[k], area.left - 7, y);
     }
@@ -97,7 +102,7 @@
       ),
     );
     lines.forEach(({ colour, place }, k) => {
-      pen.setLineDash(place === 1 ? [6, 4] : []);
+      pen.setLineDash(DASHES[Math.min(place, DASHES.length - 1)]);
       drawLine(pen, points[k], scale, inks[colour], drawn);
     });
     pen.setLineDash([]);

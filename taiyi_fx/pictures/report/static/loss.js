@@ -4,7 +4,7 @@
 ((taiyi) => {
   const HEIGHT = 78;
   const [TOP, BOTTOM] = [14, 6];
-  const MOST = 4;
+  const MOST = 8;
   const [BEFORE, ENOUGH, DEVIATIONS] = [128, 32, 6];
   const TO_SIGMA = 1.4826;
   const { find } = taiyi;
@@ -40,15 +40,18 @@
     return { ...line, spikes: spikesOf(line) };
   }
 
-  /** Steps at which a loss is far above those before it. */
+  /** Steps at which a loss begins to be far above those before it. */
   function spikesOf({ chunk, series }) {
     const columns = chunk.start.length;
     const earlier = [];
     const spikes = [];
+    let wasFar = false;
     for (let column = 0; column < columns; column += 1) {
       const { mean, max } = taiyi.cell(chunk, series.row * columns + column);
       if (Number.isNaN(mean)) continue;
-      if (earlier.length >= ENOUGH && isFar(max, earlier)) spikes.push(chunk.start[column]);
+      const isSpike = earlier.length >= ENOUGH && isFar(max, earlier);
+      if (isSpike && !wasFar) spikes.push(chunk.start[column]);
+      wasFar = isSpike;
       earlier.push(mean);
       if (earlier.length > BEFORE) earlier.shift();
     }
@@ -108,6 +111,10 @@
     return `${names} by steps, with ${taiyi.counted(spikes, "spike")} and ${found} marked`;
   }
 
+  /** A loss's name; of several runs theirs. */
+  const nameOf = ({ series, place }) =>
+    taiyi.runs().length > 1 ? taiyi.runName(place) : series.quantity;
+
   /** The cursor, and left of the strip each loss with its number there, or its latest. */
   function drawOverlay() {
     if (lines.length === 0) return;
@@ -120,7 +127,7 @@
     lines.forEach((line, k) => {
       pen.fillStyle = inks[line.colour];
       const { text } = taiyi.readingOf(line, taiyi.state.cursor);
-      pen.fillText(taiyi.shortened(`${line.series.quantity} ${text}`, room), 0, TOP + 15 * k);
+      pen.fillText(taiyi.shortened(`${nameOf(line)} ${text}`, room), 0, TOP + 15 * k);
     });
   }
 })(taiyi);

@@ -7,6 +7,7 @@
     taiyi.readHeader();
     taiyi.startChrome();
     taiyi.startFindings();
+    taiyi.startDifferences();
     const hasGraph = taiyi.startGraph();
     if (hasGraph) taiyi.startLegend();
     taiyi.startLoss();

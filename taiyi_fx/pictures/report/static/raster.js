@@ -51,7 +51,8 @@
     for (let k = 0; k < filled.length; k += 1) {
       const column = filled[k];
       const next = k + 1 < filled.length ? start[filled[k + 1]] : Infinity;
-      const until = Math.min(next, Math.max(end[column] + 1, start[column] + 1.5 * pitch));
+      const reach = 1.5 * Math.max(pitch, gapAt(start, filled, k - 1), gapAt(start, filled, k + 1));
+      const until = Math.min(next, Math.max(end[column] + 1, start[column] + reach));
       const from = Math.max(Math.floor((start[column] - first) * perStep), 0);
       const to = Math.min(Math.max(Math.ceil((until - first) * perStep), from + 1), raster.columns);
       if (start[column] > last || from >= to || until < first) continue;
@@ -70,6 +71,10 @@
     }
     return filled;
   }
+
+  /** The steps from a number to the next, as a schedule that changes has them there. */
+  const gapAt = (start, filled, k) =>
+    k >= 0 && k + 1 < filled.length ? start[filled[k + 1]] - start[filled[k]] : 0;
 
   const pitchOf = (start, filled) =>
     filled.length < 2 ? 1 : (start[filled.at(-1)] - start[filled[0]]) / (filled.length - 1);

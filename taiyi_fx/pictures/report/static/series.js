@@ -4,11 +4,20 @@
 ((taiyi) => {
   const SEVERITY = { alert: 0, warn: 1, ok: 2 };
 
-  /** The runs of the page: one, or two that are compared. */
+  /** The runs of the page: one, or several that are compared with the first. */
   taiyi.runs = () => taiyi.header.runs;
 
-  /** Whether the heat map shows the second run over the first. */
-  taiyi.showsRatio = () => taiyi.state.compared === "ratio" && taiyi.runs().length > 1;
+  /** Whether the heat map shows a run over the first. */
+  taiyi.showsRatio = () => taiyi.state.compared.startsWith("ratio") && taiyi.runs().length > 1;
+
+  /** The place of the run that the heat map shows. */
+  taiyi.shownPlace = () => Number(taiyi.state.compared.replace("ratio", ""));
+
+  /** The name of a run, short. */
+  taiyi.runName = (place) => taiyi.shortened(taiyi.runs()[place].name, 24);
+
+  /** The module of the first run that a series belongs to: its own, or that which it is aligned with. */
+  taiyi.homeOf = ({ module, aligned }) => aligned ?? module;
 
   const isNumeric = (run, series) => run.chunks[series.chunk]?.kind === "numbers";
 
