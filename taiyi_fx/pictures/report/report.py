@@ -13,6 +13,7 @@ from taiyi_fx.pictures.report.contents import Contents, contents
 from taiyi_fx.pictures.report.header import at_first, header
 from taiyi_fx.pictures.report.page import assemble
 from taiyi_fx.pictures.report.readout import MonitorReadout, Readout, RunReadout
+from taiyi_fx.pictures.report.shown import ReportFile
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
 
@@ -47,7 +48,7 @@ def report(
         title: The page's title; by default the name of the run's folder.
 
     Returns:
-        The file's path.
+        The file's path, which a notebook shows as the page.
 
     Raises:
         FileNotFoundError: There is no run in a folder, or no folder to write in.
@@ -71,7 +72,7 @@ def report(
     with atomic_write(file) as part:
         text = assemble(head, texts).text
         part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    return file
+    return ReportFile(file)
 
 
 def _file(path: str | os.PathLike[str]) -> Path:
