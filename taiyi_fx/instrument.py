@@ -29,6 +29,7 @@ from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
+from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.ranks import check_groups
 from taiyi_fx.step.whole_model import check_optimizers
@@ -55,6 +56,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     process_group: ProcessGroup | Literal["auto"] | None = "auto",
     data_group: ProcessGroup | None = None,
     run: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    resume: Literal["auto"] | None = None,
     writers: Sequence[Writer] = (),
     on_finding: OnFinding = None,
     finding_severity: Severity = "alert",
@@ -97,6 +100,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         run: A folder to keep all records in, for `open_run`; created if missing. With
             ``start_step`` above 0 an existing run is resumed: its data at that step and later
             are dropped.
+        overwrite: Replace the folder's run, where this one begins at step 0.
+        resume: ``"auto"`` goes on after the last step of the folder's run, if it has one and
+            ``start_step`` is 0: `Monitor.next_step` says where.
         writers: Further places for the records. Copies of the instrumented model, by pickle or
             ``copy``, have neither run nor writers, and no ``on_finding``.
         on_finding: What is done with each new finding while training goes on, beside a warning: a
@@ -112,7 +118,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         TypeError: The model is not a module, or is a wrapper that has to come after; a group is not
             a process group; a pass is not a function, or did not return a graph; or ``on_finding``
             is none of these.
-        ValueError: ``start_step`` is not a step; ``on_finding`` has a text that is neither an
+        ValueError: ``start_step`` is not a step; a run is both to be replaced and resumed, or no
+            folder is given for it; ``on_finding`` has a text that is neither an
             action nor an address, or ``finding_severity`` is none; a data group is given for a rank
             alone; with ``capture="whole"``, a part of the model has to stay Python; the run's file
             is damaged; or a pass made a graph that cannot run in the model's place.
@@ -126,8 +133,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     check_groups(process_group, data_group)
     optimizers = check_optimizers(optimizer)
     watched = WatchOptions(on_finding, finding_severity)
+    start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
     if run is not None:
-        writers = [Store(run), *writers]
+        writers = [Store(run, overwrite=overwrite), *writers]
     with _no_collection():
         options = Options(
             record_eval,
@@ -141,6 +149,19 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         made = _instrument(model, cfg, start_step, options, writers, watched)
     monitor_of(made).watch_optimizer(*optimizers)
     return made
+
+
+def _first_step(
+    start_step: int, run: str | os.PathLike[str] | None, *, overwrite: bool, resume: str | None
+) -> int:
+    """The step to begin at: that given, or the one after a run that is resumed."""
+    if resume not in (None, "auto"):
+        raise ValueError(f'resume is "auto" or None, not {resume!r}: give a step as start_step=')
+    if run is None and (overwrite or resume):
+        raise ValueError("overwrite and resume are of a run: give its folder as run=")
+    if overwrite and resume:
+        raise ValueError('a run is replaced (overwrite=True) or resumed (resume="auto"), not both')
+    return next_step(run) if run is not None and resume and not start_step else start_step
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import html
 import operator
 import traceback
 import weakref
@@ -18,6 +19,7 @@ from torch import distributed as dist
 from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.findings import Evidence, Finding, find, squashed_by
 from taiyi_fx.findings.finding import Severity
+from taiyi_fx.findings.listed import Findings
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.between import functions_before
 from taiyi_fx.outline.build import Outliner
@@ -464,6 +466,19 @@ class Monitor:
         self._watch.clear()
         self._collector.clear()
         self._table.clear()
+
+    def __repr__(self) -> str:
+        kind, quantities = type(self._root).__name__, {s.label for s in self.subscriptions}
+        state = ", paused" if self._paused else ""
+        return (
+            f"<Monitor of {kind}: {len(quantities)} quantities of "
+            f"{len({s.module for s in self.subscriptions})} modules, "
+            f"{len(self._queue.records)} records, next step {self._step}{state}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the findings."""
+        return f"<p>{html.escape(repr(self))}</p>{Findings(self.findings)._repr_html_()}"
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""

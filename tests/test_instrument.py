@@ -383,3 +383,43 @@ def test_models_can_be_instrumented_in_several_threads():
         model(torch.ones(2, 4))
         model.monitor.track(0)
         assert len(model.monitor.records) == 20
+
+
+def trained_into(folder, steps, **options):
+    """Trains from the monitor's next step on; returns the steps of the run."""
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: ["InputMean"]}, run=folder, **options)
+    for step in range(model.monitor.next_step, model.monitor.next_step + steps):
+        model(torch.ones(1, 2)).sum().backward()
+        model.monitor.track(step)
+    model.monitor.close()
+    with taiyi_fx.open_run(folder) as run:
+        return run.series("", "InputMean").steps.tolist(), len(run.sessions)
+
+
+def test_a_folder_with_a_run_asks_which_of_three_ways(tmp_path):
+    assert trained_into(tmp_path, 3) == ([0, 1, 2], 1)
+    with pytest.raises(FileExistsError) as error:
+        trained_into(tmp_path, 3)
+    for way in ("another folder", 'resume="auto"', "overwrite=True"):
+        assert way in str(error.value)
+    assert trained_into(tmp_path, 2, resume="auto") == ([0, 1, 2, 3, 4], 2)
+    assert trained_into(tmp_path, 2, resume="auto", start_step=1) == ([0, 1, 2], 2)
+    assert trained_into(tmp_path, 2, overwrite=True) == ([0, 1], 1)
+
+
+def test_auto_begins_a_run_where_there_is_none(tmp_path):
+    assert trained_into(tmp_path / "run", 2, resume="auto") == ([0, 1], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"overwrite": True}, "give its folder as run="),
+        ({"resume": "auto"}, "give its folder as run="),
+        ({"run": "x", "resume": "yes"}, "resume is \"auto\" or None, not 'yes'"),
+        ({"run": "x", "resume": "auto", "overwrite": True}, "not both"),
+    ],
+)
+def test_ways_to_use_a_run_that_do_not_fit_are_refused(options, text):
+    with pytest.raises(ValueError, match=text):
+        taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: ["InputMean"]}, **options)

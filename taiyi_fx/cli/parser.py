@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from typing import Any
 
 from taiyi_fx.cli import (
     check,
@@ -17,9 +19,12 @@ from taiyi_fx.cli import (
     targets,
     watch,
 )
+from taiyi_fx.suggestion import suggestion
 from taiyi_fx.version import __version__
 
 _SUBJECTS = (quantities, targets, check, graph, show, plot, report, watch, compare, export, doctor)
+
+_NO_COMMAND = 2
 
 _EPILOG = """\
 MODEL is module:callable: what is called gives a model, or it is one. The working directory is
@@ -45,7 +50,7 @@ taiyi-fx COMMAND --help has more.
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the command line; its result's ``run`` is the subcommand's function."""
-    made = argparse.ArgumentParser(
+    made = _Parser(
         prog="taiyi-fx",
         description="Looks at models, configurations and runs of taiyi_fx.",
         epilog=_EPILOG,
@@ -55,7 +60,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--version", action="version", version=version, help="show the version and end"
     )
-    commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made.set_defaults(run=lambda given: made.print_help() or _NO_COMMAND)
+    commands = made.add_subparsers(
+        title="commands", metavar="COMMAND", parser_class=argparse.ArgumentParser
+    )
     for subject in _SUBJECTS:
         subject.add(commands)
+    made.commands = list(commands.choices)
     return made
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that names the command that was probably meant.
+
+    Attributes:
+        commands: The names of all commands.
+    """
+
+    commands: Sequence[str] = ()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:  # argparse's own
+        if value not in self.commands:
+            self.error(f"there is no command {value!r}.{suggestion(value, self.commands)}")

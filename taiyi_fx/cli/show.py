@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.opening import add_selection, opened, selected
 from taiyi_fx.cli.printing import as_json, headed, many, printable, say, table
-from taiyi_fx.findings.as_json import as_json as finding_json
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ def _row(name: SeriesName, span: Span, numbers: _CurveSummary | None) -> tuple[s
 def _told(
     run: Run, spans: Mapping[SeriesName, Span], numbers: Mapping[SeriesName, _CurveSummary]
 ) -> dict[str, Any]:
+    from taiyi_fx.findings.as_json import as_json as finding_json  # takes numpy
+
     return {
         "model": run.model,
         "versions": dict(run.versions),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import html
-
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.records.table import as_html
 
 
 class Findings(list[Finding]):
@@ -15,16 +14,15 @@ class Findings(list[Finding]):
 
     def _repr_html_(self) -> str:
         """The table that a notebook shows."""
-        if not self:
-            return "<p>no findings</p>"
-        head = "".join(
-            f"<th>{name}</th>" for name in ("severity", "module", "step", "text", "advice")
+        return as_html(
+            f"{len(self) or 'no'} finding{'s' * (len(self) != 1)}", _HEAD, [*map(_row, self)]
         )
-        return f"<table><tr>{head}</tr>{''.join(map(_row, self))}</table>"
 
 
-def _row(one: Finding) -> str:
+_HEAD = ("severity", "module", "step", "text", "advice")
+
+
+def _row(one: Finding) -> tuple[str, ...]:
     more = len(one.consequences)
     text = f"{one.text} ({more} more follow from it)" if more else one.text
-    cells = (one.severity, one.module or "the model", str(one.step), text, one.advice)
-    return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
+    return one.severity, one.module or "the model", str(one.step), text, one.advice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import re
 import textwrap
@@ -131,6 +132,10 @@ class Quantities(Sequence[QuantityInfo]):
     def __str__(self) -> str:
         width = max((len(info.name) for info in self), default=0)
         return "\n".join(f"{info.name:{width}}  {info.summary}" for info in self)
+
+    def _repr_html_(self) -> str:
+        """The list that a notebook shows."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_markdown(self) -> str:
         """A page with a section for each, grouped by where they are declared."""

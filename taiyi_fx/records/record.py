@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from taiyi_fx.records.grid import Grid, grid
-from taiyi_fx.records.table import as_table
+from taiyi_fx.records.imported import imported
+from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.suggestion import suggestion
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
+    import pandas as pd
     from numpy.typing import NDArray
     from torch import Tensor
 
@@ -320,15 +322,36 @@ class Records(Sequence[Record]):
                 column.append(x)
         return columns
 
+    def to_pandas(self) -> pd.DataFrame:
+        """The columns of `to_columns` as a pandas table; tensors become numpy arrays.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        columns = self.to_columns()
+        columns["value"] = [
+            v if isinstance(v, (float, int)) else as_numpy(v) for v in columns["value"]
+        ]
+        return imported("pandas").DataFrame(columns)
+
     def __repr__(self) -> str:
         return f"<{len(self)} records of {len(self.series())} series>"
 
     def __str__(self) -> str:
+        return as_table(_HEAD, self._table())
+
+    def _repr_html_(self) -> str:
+        """The table that a notebook shows."""
+        return as_html(repr(self), _HEAD, self._table())
+
+    def _table(self) -> list[tuple[str, ...]]:
         series = self.series()
-        order = list(dict.fromkeys(module for module, _ in series))
-        by_module = sorted(series.items(), key=lambda item: order.index(item[0][0]))
-        rows = [_row(key, values) for key, values in by_module]
-        return as_table(("module", "quantity", "steps", "first", "last"), rows)
+        order = {module: i for i, (module, _) in reversed([*enumerate(series)])}
+        by_module = sorted(series.items(), key=lambda item: order[item[0][0]])
+        return [_row(key, values) for key, values in by_module]
+
+
+_HEAD = ("module", "quantity", "steps", "first", "last")
 
 
 def as_numpy(x: Tensor) -> NDArray[Any]:

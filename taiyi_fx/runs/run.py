@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +14,9 @@ from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.between import functions_before
 from taiyi_fx.records.grid import Grid, grid
+from taiyi_fx.records.imported import imported
 from taiyi_fx.records.record import Event
-from taiyi_fx.records.table import as_table
+from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.runs.reasons import reasons
 from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
@@ -222,7 +221,7 @@ class Run:
         Raises:
             ImportError: pandas is not installed.
         """
-        pandas = _imported("pandas")
+        pandas = imported("pandas")
         return pandas.DataFrame(
             self._columns(lambda values, rows: pandas.Categorical(values).take(rows))
         )
@@ -233,7 +232,7 @@ class Run:
         Raises:
             ImportError: polars is not installed.
         """
-        polars = _imported("polars")
+        polars = imported("polars")
         return polars.DataFrame(
             self._columns(
                 lambda values, rows: polars.Series(values, dtype=polars.Categorical).gather(rows)
@@ -258,10 +257,7 @@ class Run:
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The table that a notebook shows."""
-        rows = self._rows()
-        more = f"<p>... and {len(rows) - _SHOWN} more</p>" if len(rows) > _SHOWN else ""
-        table = _html_row("th", _HEAD) + "".join(_html_row("td", row) for row in rows[:_SHOWN])
-        text = f"<p>{html.escape(repr(self))}</p><table>{table}</table>{more}"
+        text = as_html(repr(self), _HEAD, self._rows())
         return {"text/plain": repr(self), "text/html": text}
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -310,13 +306,6 @@ class Run:
 
 
 _HEAD = ("module", "quantity", "mode", "steps")
-_SHOWN = 200
-"""Rows of a table in a notebook."""
-
-
-def _html_row(cell: str, row: Iterable[str]) -> str:
-    cells = "".join(f"<{cell}>{html.escape(text)}</{cell}>" for text in row)
-    return f"<tr>{cells}</tr>"
 
 
 def _names(series: Sequence[StoredSeries]) -> list[str]:
@@ -325,12 +314,3 @@ def _names(series: Sequence[StoredSeries]) -> list[str]:
 
 def _text(span: Span) -> str:
     return f"{span.first} ... {span.last} ({span.numbers})" if span.numbers > 1 else str(span.first)
-
-
-def _imported(library: str) -> Any:  # an optional package, not seen by pyright
-    try:
-        return importlib.import_module(library)
-    except ImportError as error:
-        raise ImportError(
-            f"{library} is not installed: pip install 'taiyi-fx[{library}]'"
-        ) from error

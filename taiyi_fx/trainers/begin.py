@@ -45,6 +45,16 @@ def begin(model: nn.Module, step: int, writers: list[Writer]) -> Monitor:
     return monitor
 
 
-def writers_of(run: str | os.PathLike[str] | None, writers: Sequence[Writer]) -> list[Writer]:
-    """All writers of a callback; that of its run comes first."""
-    return [*([] if run is None else [Store(run)]), *writers]
+def writers_of(
+    run: str | os.PathLike[str] | None, writers: Sequence[Writer], *, overwrite: bool = False
+) -> list[Writer]:
+    """All writers of a callback; that of its run comes first.
+
+    Raises:
+        ValueError: A run is to be replaced, but there is none.
+    """
+    if run is None:
+        if overwrite:
+            raise ValueError("overwrite is of a run: give its folder as run=")
+        return [*writers]
+    return [Store(run, overwrite=overwrite), *writers]

@@ -33,6 +33,7 @@ class MonitorCallback(TrainerCallback):
     Args:
         run: A folder to keep all records in, from the step that training begins at;
             after a checkpoint was loaded it goes on there (`open_run` reads it).
+        overwrite: Replace the folder's run, where training begins at step 0.
         writers: Further places for the records, from that step.
 
     Attributes:
@@ -40,10 +41,14 @@ class MonitorCallback(TrainerCallback):
     """
 
     def __init__(
-        self, *, run: str | os.PathLike[str] | None = None, writers: Sequence[Writer] = ()
+        self,
+        *,
+        run: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        writers: Sequence[Writer] = (),
     ) -> None:
         self.monitor: Monitor | None = None
-        self._writers = writers_of(run, writers)
+        self._writers = writers_of(run, writers, overwrite=overwrite)
 
     def on_train_begin(
         self,

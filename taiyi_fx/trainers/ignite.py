@@ -38,6 +38,7 @@ class MonitorHandler:
             counted and has no records.
         run: A folder to keep all records in, from the step that training begins at;
             after a checkpoint was loaded it goes on there (`open_run` reads it).
+        overwrite: Replace the folder's run, where training begins at step 0.
         writers: Further places for the records, from that step.
 
     Attributes:
@@ -52,6 +53,7 @@ class MonitorHandler:
         gradient_accumulation_steps: int = 1,
         scaler: torch.amp.GradScaler | None = None,
         run: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
         writers: Sequence[Writer] = (),
     ) -> None:
         if gradient_accumulation_steps < 1:
@@ -64,7 +66,7 @@ class MonitorHandler:
         self._optimizer = optimizer
         self._every = gradient_accumulation_steps
         self._scaler = scaler
-        self._writers = writers_of(run, writers)
+        self._writers = writers_of(run, writers, overwrite=overwrite)
         self._hook: RemovableHandle | None = None
 
     def attach(self, engine: Engine) -> None:

@@ -32,6 +32,7 @@ class MonitorCallback(Callback):
     Args:
         run: A folder to keep all records in, from the step that training begins at;
             after a checkpoint was loaded it goes on there (`open_run` reads it).
+        overwrite: Replace the folder's run, where training begins at step 0.
         writers: Further places for the records, from that step.
 
     Attributes:
@@ -39,10 +40,14 @@ class MonitorCallback(Callback):
     """
 
     def __init__(
-        self, *, run: str | os.PathLike[str] | None = None, writers: Sequence[Writer] = ()
+        self,
+        *,
+        run: str | os.PathLike[str] | None = None,
+        overwrite: bool = False,
+        writers: Sequence[Writer] = (),
     ) -> None:
         self.monitor: Monitor | None = None
-        self._writers = writers_of(run, writers)
+        self._writers = writers_of(run, writers, overwrite=overwrite)
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Finds the monitor.

@@ -34,7 +34,8 @@ def of_rank(folder: Path, rank: int) -> Path:
 def run_exists(folder: Path, model: str, first: int, last: int, writer: str) -> FileExistsError:
     """The error for a folder with another run, which would be lost."""
     return FileExistsError(
-        f"{str(folder)!r} holds a run of {model} already, steps {first} to {last}: give another "
-        f"folder, resume it with start_step={last + 1} or less, which drops later steps, or "
-        f"replace it with writers=[{writer}(path, overwrite=True)]"
+        f"{str(folder)!r} holds a run of {model} already, steps {first} to {last}. Give another "
+        f'folder; or go on with it, by resume="auto" or start_step={last + 1} (or less, which '
+        "drops later steps; a trainer does so from its checkpoint); or replace it, by "
+        f"overwrite=True, of a writer {writer}(path, overwrite=True)"
     )

@@ -63,7 +63,7 @@ class Parquet:
 
     Args:
         path: The run's folder; made if it is not there.
-        overwrite: Replace a run that is there.
+        overwrite: Replace a run that is there, if this one begins at step 0.
 
     Raises:
         TypeError: The path is not a path.
@@ -149,8 +149,9 @@ class Parquet:
 
     def _begin(self, run: RunInfo) -> None:
         """Begins a session: drops what comes again, and takes the head over."""
-        head = self._found()
-        if run.start_step == 0:
+        is_first = run.start_step == 0
+        head = Head() if self._overwrite and is_first else self._found()
+        if is_first:
             self._refuse(head)
         sessions = [checked_session(Session(**x)) for x in head.sessions]
         epochs = [checked(_Ended(*x)) for x in head.epochs]
@@ -171,8 +172,6 @@ class Parquet:
 
     def _found(self) -> Head:
         """The head that is there, once all is done that it says, or a new one."""
-        if self._overwrite:
-            return Head()
         if not (self._folder / PARQUET).exists():
             for kind in KINDS:
                 for part in files_of_parts(self._folder, kind):

@@ -29,6 +29,7 @@ from taiyi_fx.writers.buffer import (
 from taiyi_fx.writers.folder import folder_of, of_rank, run_exists
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
+from taiyi_fx.writers.replace import replace
 
 
 class Store:
@@ -41,7 +42,8 @@ class Store:
 
     Args:
         path: The run's folder; created if missing.
-        overwrite: Replace an existing run.
+        overwrite: Replace an existing run, if this one begins at step 0. Other files in the folder
+            stay.
 
     Raises:
         TypeError: The path is not a path.
@@ -72,7 +74,9 @@ class Store:
             undo.callback(self._lock.release)
             self._file = folder / SQLITE
             with reading(self._file):
-                self._db = _connect(self._file, overwrite=self._overwrite)
+                if self._overwrite and run.start_step == 0:
+                    replace(self._file, lambda db: _add_session(db, self._file, run))
+                self._db = _connect(self._file)
                 undo.callback(self._db.close)
                 self._session = _begin(self._db, folder, run)
                 known = numbered(stored_series(self._db))
@@ -144,11 +148,11 @@ class Store:
             return
         text = json.dumps(outline.to_json())
 
-        def replace() -> None:
+        def put() -> None:
             self._db.execute("DELETE FROM outline")
             self._db.execute("INSERT INTO outline VALUES (?)", (text,))
 
-        self._transact(replace)
+        self._transact(put)
         self._outlined = outline
 
     def _commit(self, new: Transaction) -> None:
@@ -196,10 +200,7 @@ def _inode(file: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _connect(file: Path, *, overwrite: bool) -> sqlite3.Connection:
-    if overwrite:
-        for end in ("-wal", "-shm", "-journal", ""):
-            file.with_name(file.name + end).unlink(missing_ok=True)
+def _connect(file: Path) -> sqlite3.Connection:
     refuse_super_journal(file)
     if file.is_symlink() and not file.exists():
         raise ValueError(f"{str(file)!r} is a link to a missing file: the run would be made there")

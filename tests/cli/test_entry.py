@@ -16,7 +16,7 @@ from tests.writers.runs import numbers, written
 
 
 def test_usage_errors_have_code_2(capsys):
-    for wrong in ([], ["shw"], ["show"], ["compare", "a", "b", "--rtol", "-1"]):
+    for wrong in (["shw"], ["show"], ["compare", "a", "b", "--rtol", "-1"]):
         with pytest.raises(SystemExit) as end:
             main(wrong)
         assert end.value.code == 2

@@ -25,3 +25,9 @@ def test_its_table_shows_names_as_they_are():
     assert "<td>&lt;b&gt;</td>" in shown
     assert "a &amp; b (1 more follow from it)" in shown
     assert Findings()._repr_html_() == "<p>no findings</p>"
+
+
+def test_a_notebook_shows_the_first_200_of_many():
+    shown = Findings([finding()] * 300)._repr_html_()
+    assert shown.count("<tr>") == 201
+    assert "... and 100 more" in shown

@@ -116,3 +116,14 @@ def test_the_oldest_records_go_first_and_tensors_count_by_their_elements():
     assert [r.step for r in records] == [2, 3, 4, 5, 6, 7, 8, 9, 10]  # 81 numbers, of 90 at most
     records.keep(100)
     assert records.dropped == 2
+
+
+def test_a_table_of_pandas_has_a_row_for_each_record():
+    pytest.importorskip("pandas")
+    records = Records([Record(0, "a", "q", 1.5), Record(1, "a", "t", torch.ones(2), "eval")])
+    table = records.to_pandas()
+    assert list(table.columns) == ["step", "module", "quantity", "value", "mode"]
+    assert table["step"].tolist() == [0, 1]
+    assert table["value"][0] == 1.5
+    assert table["value"][1].tolist() == [1.0, 1.0]
+    assert Records().to_pandas().empty

@@ -4,10 +4,11 @@ import importlib
 import sys
 
 import pytest
+import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.trainers.begin import begin, monitor_of
+from taiyi_fx.trainers.begin import begin, monitor_of, writers_of
 
 CFG = {nn.Linear: ["InputSndNorm"]}
 FRAMEWORKS = {
@@ -53,3 +54,21 @@ def test_a_step_to_skip_is_refused_as_a_trainer_leaves_out_none():
     part = taiyi_fx.instrument(nn.Linear(2, 2), CFG, on_finding="skip")
     with pytest.raises(ValueError, match='a trainer can be stopped: on_finding="stop"'):
         begin(part, 0, [])
+
+
+def test_a_run_is_replaced_where_training_begins_at_step_0_and_goes_on_elsewhere(tmp_path):
+    def steps(first):
+        part = taiyi_fx.instrument(nn.Linear(2, 2), CFG)
+        monitor = begin(part, first, writers_of(tmp_path, (), overwrite=True))
+        for step in (first, first + 1):
+            part(torch.ones(1, 2)).sum().backward()
+            monitor.track(step)
+        monitor.close()
+        with taiyi_fx.open_run(tmp_path) as run:
+            return run.series("", "InputSndNorm").steps.tolist()
+
+    assert steps(0) == [0, 1]
+    assert steps(2) == [0, 1, 2, 3]
+    assert steps(0) == [0, 1]
+    with pytest.raises(ValueError, match="give its folder as run="):
+        writers_of(None, (), overwrite=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import types
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -87,7 +88,7 @@ class CapturedGraph:
     log: TraceLog
 
 
-@dataclass
+@dataclass(repr=False)
 class Capture:
     """The graphs of a model, and the forwards that stayed Python.
 
@@ -113,18 +114,30 @@ class Capture:
         """True if the model is one graph."""
         return not self.python
 
+    def __repr__(self) -> str:
+        kept = f", {len(self.python)} forwards in Python" if self.python else ""
+        return f"<{self._graphs()}{kept}>"
+
+    def _repr_html_(self) -> str:
+        """The text that a notebook shows."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
     def __str__(self) -> str:
+        if self.is_whole:
+            return self._graphs()
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.python.items():
+            by_reason.setdefault(why, []).append(name or "the model itself")
+        kept = "\n".join(f"  {_listed(names)}: {why}" for why, names in by_reason.items())
+        return f"{self._graphs()}; Python stays in\n{kept}"
+
+    def _graphs(self) -> str:
         if self.is_whole:
             return "one graph"
         held = {name for graphs in self.graphs.values() for g in graphs for name in g.log.inlined}
         many = "1 graph" if len(self.graphs) == 1 else f"{len(self.graphs)} graphs"
         forwards = "1 forward" if len(held) == 1 else f"{len(held)} forwards"
-        head = f"{many} of {forwards}" if self.graphs else "no graph"
-        by_reason: dict[str, list[str]] = {}
-        for name, why in self.python.items():
-            by_reason.setdefault(why, []).append(name or "the model itself")
-        kept = "\n".join(f"  {_listed(names)}: {why}" for why, names in by_reason.items())
-        return f"{head}; Python stays in\n{kept}"
+        return f"{many} of {forwards}" if self.graphs else "no graph"
 
 
 def _listed(names: list[str]) -> str:

@@ -16,6 +16,7 @@ from taiyi_fx.pictures.report.differences import differences, sizes
 from taiyi_fx.pictures.report.header import at_first, header
 from taiyi_fx.pictures.report.page import assemble
 from taiyi_fx.pictures.report.readout import MonitorReadout, Readout, RunReadout
+from taiyi_fx.pictures.report.shown import ReportFile
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.run import Run
 
@@ -56,7 +57,7 @@ def report(
         title: The page's title; by default the name of the run's folder.
 
     Returns:
-        The file's path.
+        The file's path, which a notebook shows as the page.
 
     Raises:
         FileNotFoundError: There is no run in a folder, or no folder to write in.
@@ -82,7 +83,7 @@ def report(
     with atomic_write(file) as part:
         text = assemble(head, texts).text
         part.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
-    return file
+    return ReportFile(file)
 
 
 def _several(given: Reported | Sequence[Reported] | None) -> Sequence[Reported]:
