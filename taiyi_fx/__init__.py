@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from taiyi_fx.pictures.report import report
     from taiyi_fx.quantities.catalogue import Quantities, QuantityInfo, quantities
     from taiyi_fx.quantities.declare import NoValue, Quantity, quantity
+    from taiyi_fx.quantities.health import Verdict
     from taiyi_fx.quantities.places import (
         buffer,
         input,
@@ -64,6 +65,7 @@ __all__ = [
     "Records",
     "Reduction",
     "Run",
+    "Verdict",
     "Verification",
     "Visualization",
     "at_steps",
@@ -139,13 +141,14 @@ _HOMES = {
     "at_steps": "schedule",
     "every": "schedule",
     "linear": "schedule",
+    "Verdict": "quantities.health",
     "Verification": "verification",
     "verify": "verification",
     "Visualization": "writers.visualization",
 }
 
 _WITHOUT_TORCH = frozenset(
-    ("findings", "pictures.report", "records.grid", "records.record", "runs")
+    ("findings", "quantities.health", "pictures.report", "records.grid", "records.record", "runs")
 )
 
 

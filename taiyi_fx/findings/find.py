@@ -20,6 +20,7 @@ from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
@@ -56,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     divergence,
     spikes,
     plateau,
+    own_rules,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
@@ -71,6 +73,7 @@ _LEADS_TO_NON_FINITE = (
     "divergence",
 )
 """Kinds of findings whose numbers grow to Inf."""
+_OWN = ("own_rule", "rule_failed")
 
 
 def find(evidence: Evidence) -> list[Finding]:
@@ -101,7 +104,9 @@ def _found(evidence: Evidence) -> list[Finding]:
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:
     """The first finding of each kind, the others of it beneath."""
-    by_kind: dict[str, list[Finding]] = {}
+    by_kind: dict[tuple[str, str], list[Finding]] = {}
     for found in every:
-        by_kind.setdefault(found.kind, []).append(found)
+        # Rules of users' own have one kind together, and are of different things.
+        own = found.quantity.partition(".")[0] if found.kind in _OWN else ""
+        by_kind.setdefault((found.kind, own), []).append(found)
     return [replace(first, consequences=tuple(rest)) for first, *rest in by_kind.values()]

@@ -68,9 +68,7 @@ def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
     Several are a choice, as the base of adapters is, or norms that are kept as they were.
     """
     passed = {s.module for s in evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")}
-    through = [
-        s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed
-    ]
+    through = [s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed]
     place = [evidence.modules[module] for module in evidence.weight_gradients]
     for site in through if len(through) == 1 and place else ():
         if min(place) < evidence.modules[site.module] < max(place):

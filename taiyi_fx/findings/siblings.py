@@ -94,4 +94,6 @@ def _of_group(group: list[Watched]) -> Iterator[Finding]:
             f"median of its {len(group) - 1} siblings"
         )
         severity = "alert" if abs(np.log10(factor)) > _BROKEN else "warning"
-        yield OUTLIER.at(site, i, text, f"{value / factor:.3g}, as of its siblings", severity=severity)
+        yield OUTLIER.at(
+            site, i, text, f"{value / factor:.3g}, as of its siblings", severity=severity
+        )

@@ -46,7 +46,14 @@ from tests.quantities.references.health import (
     quantiles_floor,
 )
 from tests.quantities.references.images import feature_map, weight_image
-from tests.quantities.references.noise import noise_floor, noise_scale, per_sample_norms
+from tests.quantities.references.noise import (
+    agreement,
+    agreement_floor,
+    excess,
+    noise_floor,
+    noise_scale,
+    per_sample_norms,
+)
 from tests.quantities.references.parameters import (
     correlation,
     correlation_floor,
@@ -187,6 +194,8 @@ PROOFS = {
     "PerSampleGradNorm": Proof(per_sample_norms, modules=LAYERS, tensors=ORDINARY, options=some(reduce=["none", "mean", "max"]),
         not_compiled="a number for each sample is not kept in compiled code", any_order=False),
     "GradientNoiseScale": Proof(noise_scale, floor=noise_floor, modules=LAYERS, tensors=ORDINARY),
+    "WeightGradAgreement": Proof(agreement, floor=agreement_floor, modules=LAYERS, tensors=ORDINARY),
+    "WeightGradExcess": Proof(excess, floor=agreement_floor, modules=LAYERS, tensors=ORDINARY),
     "FisherCondition": Proof(fisher, floor=fisher_floor),
     "RankMe": Proof(rank_me, floor=rank_me_floor),
     "MeanTID": Proof(tid("mean"), options=VARIANT),
