@@ -27,7 +27,7 @@ from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
-from taiyi_fx.findings.steps import step_sizes
+from taiyi_fx.findings.steps import step_sizes, weight_jumps
 from taiyi_fx.findings.trends import growth
 
 Rule = Callable[[Evidence], Iterator[Finding]]
@@ -37,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     wild_inputs,
     no_update,
     changed_gradients,
+    weight_jumps,
     drift,
     wild_parameters,
     rank_collapses,
@@ -63,6 +64,7 @@ RULES: tuple[Rule, ...] = (
 
 _LEADS_TO_NON_FINITE = (
     "changed_gradient",
+    "weight_jump",
     "drift",
     "wild_parameter",
     "large_steps",

@@ -48,16 +48,26 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
         return
     common = _median(excess.values())
     for one in cosines:
-        factor = excess.get(one.module, np.nan) / common
+        severity, factor = "alert", excess.get(one.module, np.nan) / common
         if _usual(one) < _AGAINST:
             text = f"the gradient of {one.module!r} points against the one that its layer makes"
         elif _usual(one) > _APART and not 1 / _FACTOR < factor < _FACTOR and np.isfinite(factor):
             text = (
                 f"the gradient of {one.module!r} is {factor:.3g} times the one that its layer makes"
             )
+        elif _usual(one) < _APART and not _is_shared(one.module, evidence):
+            text = f"the gradient of {one.module!r} is not the one that its layer makes"
+            severity = "warning"  # a function may use the weight once more
         else:
             continue
-        yield CHANGED.at(one, 0, text, "a cosine of 1, and a factor of 1")
+        yield CHANGED.at(one, 0, text, "a cosine of 1, and a factor of 1", severity=severity)
+
+
+def _is_shared(module: str, evidence: Evidence) -> bool:
+    """True for a weight of two modules: it has the same norms twice."""
+    own = evidence.weights.get(module)
+    others = (s for s in evidence.weights.values() if s.module != module)
+    return own is None or any(np.array_equal(own.values, s.values) for s in others)
 
 
 def _is_summed(cosine: Watched, size: Watched | None) -> bool:

@@ -18,7 +18,7 @@ from taiyi_fx.findings.robust import log10, spreads
 from taiyi_fx.findings.watched import Watched
 
 _FEW = 3
-"""Siblings below which none is the odd one out."""
+"""Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
 _FACTOR = 1.3
 """Powers of ten by which an outlier differs from the median of its siblings: a factor of 20."""
 _BROKEN = 2.5
@@ -42,16 +42,19 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     # Gradients are made from the last module to the first.
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
     of_weights = [*evidence.of_quantity("WeightGradNorm")][::-1]
+    inputs = [*evidence.of_quantity("InputRMS")]
     every = (
-        _in_roles(evidence.of_quantity("WeightNorm")),
-        made(outputs),
-        _in_roles(outputs),
-        passed_back(gradients),
-        _in_roles(gradients),
-        _in_roles(of_weights),
+        (_in_roles(evidence.of_quantity("WeightNorm")), _FEW),
+        (made(outputs), _FEW - 1),
+        (made(inputs), _FEW - 1),
+        (_in_roles(outputs), _FEW),
+        (passed_back(gradients), _FEW - 1),
+        (_in_roles(gradients), _FEW),
+        (_in_roles(of_weights), _FEW),
+        (_in_roles(evidence.of_quantity("UpdateRatio.weight")), _FEW),
     )
     told = set[str]()
-    for found in (one for series in every for one in _among(evidence, series)):
+    for found in (one for series, few in every for one in _among(evidence, series, few)):
         if found.module not in told:
             told.add(found.module)
             yield found
@@ -61,7 +64,7 @@ def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
     return ((one, one.role) for one in series)
 
 
-def _among(evidence: Evidence, every: Iterable[InRole]) -> Iterator[Finding]:
+def _among(evidence: Evidence, every: Iterable[InRole], few: int) -> Iterator[Finding]:
     groups: dict[Hashable, list[Watched]] = {}
     place: dict[str, int] = {}
     for one, role in every:
@@ -69,13 +72,13 @@ def _among(evidence: Evidence, every: Iterable[InRole]) -> Iterator[Finding]:
         kind = evidence.kinds[one.module] if one.role.rpartition(".")[2] == "*" else None
         groups.setdefault((role, kind), []).append(one)
         place.setdefault(one.module, len(place))
-    found = [one for group in groups.values() for one in _of_group(group)]
+    found = [one for group in groups.values() for one in _of_group(group, few)]
     yield from sorted(found, key=lambda one: place[one.module])
 
 
-def _of_group(group: list[Watched]) -> Iterator[Finding]:
+def _of_group(group: list[Watched], few: int) -> Iterator[Finding]:
     group = [one for one in group if len(one.values) and (one.values != 0).all()]
-    if len(group) < _FEW + 1:
+    if len(group) < few + 1:
         return
     common = sorted(set.intersection(*(set(s.steps.tolist()) for s in group)))
     if not common:
