@@ -11,7 +11,7 @@ from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
-from taiyi_fx.findings.finding import SEVERITIES, Finding
+from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.inputs import wild_inputs
@@ -27,7 +27,7 @@ from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
-from taiyi_fx.findings.steps import step_sizes, weight_jumps
+from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
 from taiyi_fx.findings.trends import growth
 
 Rule = Callable[[Evidence], Iterator[Finding]]
@@ -35,11 +35,11 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 # From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
 RULES: tuple[Rule, ...] = (
     wild_inputs,
+    wild_parameters,
     no_update,
     changed_gradients,
     weight_jumps,
     drift,
-    wild_parameters,
     rank_collapses,
     outliers,
     jumps,
@@ -55,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     stale_statistics,
     growth,
     chains,
+    odd_steps,
     divergence,
     spikes,
     plateau,
@@ -111,4 +112,11 @@ def _of_each_kind(every: list[Finding]) -> list[Finding]:
         # Rules of users' own have one kind together, and are of different things.
         own = found.quantity.partition(".")[0] if found.kind in _OWN else ""
         by_kind.setdefault((found.kind, own), []).append(found)
-    return [replace(first, consequences=tuple(rest)) for first, *rest in by_kind.values()]
+    return [
+        replace(first, consequences=tuple(rest), severity=_worst([first, *rest]))
+        for first, *rest in by_kind.values()
+    ]
+
+
+def _worst(every: list[Finding]) -> Severity:
+    return min((found.severity for found in every), key=SEVERITIES.index)

@@ -20,7 +20,7 @@ _GROWN = 3.0
 
 WILD_PARAMETER = Kind(
     "wild_parameter",
-    "warning",
+    "alert",
     "Look at how this parameter is initialised or loaded: the elements of weights are usually "
     "between 0.001 and 1 in size",
 )
