@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from taiyi_fx.pictures.report import report
     from taiyi_fx.quantities.catalogue import Quantities, QuantityInfo, quantities
     from taiyi_fx.quantities.declare import NoValue, Quantity, quantity
+    from taiyi_fx.quantities.health import Verdict
     from taiyi_fx.quantities.places import (
         buffer,
         call,
@@ -68,6 +69,7 @@ __all__ = [
     "Records",
     "Reduction",
     "Run",
+    "Verdict",
     "Verification",
     "Visualization",
     "adaptive",
@@ -153,13 +155,14 @@ _HOMES = {
     "at_steps": "schedule",
     "every": "schedule",
     "linear": "schedule",
+    "Verdict": "quantities.health",
     "Verification": "verification",
     "verify": "verification",
     "Visualization": "writers.visualization",
 }
 
 _WITHOUT_TORCH = frozenset(
-    ("findings", "pictures.report", "records.grid", "records.record", "runs")
+    ("findings", "quantities.health", "pictures.report", "records.grid", "records.record", "runs")
 )
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults import data
@@ -226,6 +227,107 @@ def two_groups(t: Training) -> None:
 def rmsprop_of_a_gan(t: Training) -> None:
     """RMSprop for both networks."""
     t.optimizer = torch.optim.RMSprop(t.model.parameters(), lr=5e-4)
+
+
+@healthy("mlp cnn gpt")
+def scaled_float16(t: Training) -> None:
+    """Forwards in float16, with a scaler whose first scales are too large."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**26)
+    t.autocast, t.scaler = True, scaler
+
+    def scaled(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        loss = F.cross_entropy(model(x).flatten(0, -2).float(), y.flatten())
+        scaler.scale(loss).backward()
+        return loss
+
+    t.backward = scaled
+
+
+@healthy("mlp gpt")
+def one_sample(t: Training) -> None:
+    """Batches of one."""
+    batch = t.batch
+
+    def one(step: int) -> data.Batch:
+        x, y = batch(step)
+        return x[:1], y[:1]
+
+    t.batch, t.steps = one, 150
+    t.optimizer.param_groups[0]["lr"] /= 10
+
+
+@healthy("mlp cnn")
+def nesterov(t: Training) -> None:
+    """SGD that looks ahead."""
+    t.optimizer = torch.optim.SGD(t.model.parameters(), lr=0.02, momentum=0.9, nesterov=True)
+
+
+@healthy("mlp gpt")
+def nadam(t: Training) -> None:
+    """Adam that looks ahead."""
+    t.optimizer = torch.optim.NAdam(t.model.parameters(), lr=1e-3)
+
+
+@healthy("cnn lstm")
+def adamax(t: Training) -> None:
+    """Adam by largest gradients."""
+    t.optimizer = torch.optim.Adamax(t.model.parameters(), lr=5e-3)
+
+
+@healthy("mlp")
+def very_long_run(t: Training) -> None:
+    """A thousand steps, with a learning rate that falls to nothing."""
+    t.steps = 1000
+    t.schedule = lambda step: 0.5 * (1 + math.cos(math.pi * step / t.steps))
+
+
+@healthy("cnn")
+def frozen_norms(t: Training) -> None:
+    """Gains and offsets of norms that stay as they are."""
+    for module in t.model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.requires_grad_(False)
+    t.optimizer.param_groups[0]["params"] = [*_trained(t.model)]
+
+
+@healthy("gpt")
+def frozen_positions(t: Training) -> None:
+    """Embeddings of positions that are not learned."""
+    t.model.get_submodule("places").requires_grad_(False)
+    t.optimizer = torch.optim.AdamW(_trained(t.model), lr=3e-3)
+
+
+@healthy("cnn")
+def bias_of_a_rare_class(t: Training) -> None:
+    """A head that begins by saying that all is rare, as that of a detector does."""
+    nn.init.constant_(t.module("last").bias, -4.6)
+
+
+@healthy("cnn")
+def pixels_as_they_are(t: Training) -> None:
+    """Inputs from 0 to 16."""
+    t.change_batch(lambda step, x, y: (6 * x + 4.9, y))
+
+
+@healthy("gpt")
+def one_block_four_times(t: Training) -> None:
+    """A block whose weights all layers share."""
+    layers: Any = t.model.get_submodule("layers")
+    for i in range(1, len(layers)):
+        layers[i] = layers[0]
+    t.optimizer = torch.optim.AdamW(t.model.parameters(), lr=1e-3)
+
+
+@healthy("mlp")
+def squared_error(t: Training) -> None:
+    """A regression on the classes as vectors."""
+
+    def squared(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        loss = F.mse_loss(model(x), F.one_hot(y, 5).float())
+        loss.backward()
+        return loss
+
+    t.backward = squared
 
 
 class LoRA(nn.Module):

@@ -35,7 +35,8 @@ class Training:
         micro_batches: How many batches make a step.
         clip: Largest norm of all gradients.
         schedule: Factor of the learning rate at a step.
-        autocast: Whether the forward runs in bfloat16.
+        autocast: Whether the forward runs in bfloat16, or with a scaler in float16.
+        scaler: Scales the loss, which is for `backward` to do.
         zero_grad: Whether gradients are cleared between steps.
     """
 
@@ -50,6 +51,7 @@ class Training:
     clip: float | None = None
     schedule: Callable[[int], float] | None = None
     autocast: bool = False
+    scaler: torch.amp.GradScaler | None = None
     zero_grad: bool = True
 
     def module(self, part: str) -> Any:
@@ -94,10 +96,14 @@ def _train(training: Training, watched: taiyi_fx.InstrumentedModule) -> None:
         for change in training.before_step:
             change(step)
         watched.monitor.log("loss", _backward(training, watched, step))
-        watched.monitor.track(step)
+        watched.monitor.track(step, training.scaler)
         if training.clip is not None:
             nn.utils.clip_grad_norm_(training.model.parameters(), training.clip)
-        optimizer.step()
+        if training.scaler is None:
+            optimizer.step()
+        else:
+            training.scaler.step(optimizer)
+            training.scaler.update()
         if scheduler:
             scheduler.step()
         if training.zero_grad:
@@ -127,7 +133,8 @@ def _trained(module: Any) -> list[nn.Parameter]:
 
 
 def _backward(training: Training, model: nn.Module, step: int) -> Tensor:
-    of = torch.autocast("cpu", torch.bfloat16) if training.autocast else contextlib.nullcontext()
+    narrow = torch.bfloat16 if training.scaler is None else torch.float16
+    of = torch.autocast("cpu", narrow) if training.autocast else contextlib.nullcontext()
     losses = []
     for micro in range(training.micro_batches):
         with of:

@@ -29,6 +29,11 @@ DRIFT = Kind(
     "Look for a learning rate or a weight decay of its own, an initialisation of another scale, or "
     "code that writes into it",
 )
+DRIFT_OF_ALL = Kind(
+    "drift",
+    "alert",
+    "Look at the weight decay, and at what else shrinks weights: it is too large for this model",
+)
 
 
 def drift(evidence: Evidence) -> Iterator[Finding]:
@@ -38,12 +43,21 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
         return
     moved = np.array([float(np.diff(log10(s.values[[0, -1]]))[0]) for s in series])
     usual = float(np.median(np.abs(moved)))
+    middle = float(np.median(moved))
+    if middle <= -_POWERS:
+        yield _of_all(series[0], middle)
+        return
     apart = _apart([s.role for s in series], moved)
     for i in np.argsort(-np.abs(moved)).tolist():
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
             yield _of_series(series[i], float(moved[i]), usual, "alert")
         elif apart[i] and moved[i] <= -_HALF:
             yield _of_series(series[i], float(moved[i]), usual, "warning")
+
+
+def _of_all(s: Watched, middle: float) -> Finding:
+    text = f"half of all weights shrink by a factor of {np.power(10.0, -middle):.3g} or more"
+    return DRIFT_OF_ALL.at(s, 0, text, "near their first size", module="")
 
 
 def _apart(roles: list[str], moved: Numbers) -> NDArray[np.bool_]:

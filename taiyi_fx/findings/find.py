@@ -11,7 +11,7 @@ from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
-from taiyi_fx.findings.finding import SEVERITIES, Finding
+from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.inputs import wild_inputs
@@ -21,13 +21,14 @@ from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
-from taiyi_fx.findings.steps import step_sizes
+from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
 from taiyi_fx.findings.trends import growth
 
 Rule = Callable[[Evidence], Iterator[Finding]]
@@ -35,10 +36,11 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 # From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
 RULES: tuple[Rule, ...] = (
     wild_inputs,
+    wild_parameters,
     no_update,
     changed_gradients,
+    weight_jumps,
     drift,
-    wild_parameters,
     rank_collapses,
     outliers,
     jumps,
@@ -54,14 +56,17 @@ RULES: tuple[Rule, ...] = (
     stale_statistics,
     growth,
     chains,
+    odd_steps,
     divergence,
     spikes,
     plateau,
+    own_rules,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
 _LEADS_TO_NON_FINITE = (
     "changed_gradient",
+    "weight_jump",
     "drift",
     "wild_parameter",
     "large_steps",
@@ -72,6 +77,7 @@ _LEADS_TO_NON_FINITE = (
     "divergence",
 )
 """Kinds of findings whose numbers grow to Inf."""
+_OWN = ("own_rule", "rule_failed")
 
 
 def find(evidence: Evidence) -> list[Finding]:
@@ -102,7 +108,16 @@ def _found(evidence: Evidence) -> list[Finding]:
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:
     """The first finding of each kind, the others of it beneath."""
-    by_kind: dict[str, list[Finding]] = {}
+    by_kind: dict[tuple[str, str], list[Finding]] = {}
     for found in every:
-        by_kind.setdefault(found.kind, []).append(found)
-    return [replace(first, consequences=tuple(rest)) for first, *rest in by_kind.values()]
+        # Rules of users' own have one kind together, and are of different things.
+        own = found.quantity.partition(".")[0] if found.kind in _OWN else ""
+        by_kind.setdefault((found.kind, own), []).append(found)
+    return [
+        replace(first, consequences=tuple(rest), severity=_worst([first, *rest]))
+        for first, *rest in by_kind.values()
+    ]
+
+
+def _worst(every: list[Finding]) -> Severity:
+    return min((found.severity for found in every), key=SEVERITIES.index)

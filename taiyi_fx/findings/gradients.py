@@ -40,7 +40,7 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     calls = Counter(s.module.partition("@")[0] for s in every)
     cosines = [s for s in every if calls[s.module.partition("@")[0]] == 1]
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
-    excess = {module: _usual(s) for module, s in sizes.items()}
+    excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
     if len(cosines) >= _FEW and len(summed) >= _MOST * len(cosines):
         text = "the gradients of most weights are not those of the last backward alone"
@@ -48,14 +48,26 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
         return
     common = _median(excess.values())
     for one in cosines:
-        factor = excess.get(one.module, np.nan) / common
+        severity, factor = "alert", excess.get(one.module, np.nan) / common
         if _usual(one) < _AGAINST:
             text = f"the gradient of {one.module!r} points against the one that its layer makes"
         elif _usual(one) > _APART and not 1 / _FACTOR < factor < _FACTOR and np.isfinite(factor):
-            text = f"the gradient of {one.module!r} is {factor:.3g} times the one that its layer makes"
+            text = (
+                f"the gradient of {one.module!r} is {factor:.3g} times the one that its layer makes"
+            )
+        elif _usual(one) < _APART and not _is_shared(one.module, evidence):
+            text = f"the gradient of {one.module!r} is not the one that its layer makes"
+            severity = "warning"  # a function may use the weight once more
         else:
             continue
-        yield CHANGED.at(one, 0, text, "a cosine of 1, and a factor of 1")
+        yield CHANGED.at(one, 0, text, "a cosine of 1, and a factor of 1", severity=severity)
+
+
+def _is_shared(module: str, evidence: Evidence) -> bool:
+    """True for a weight of two modules: it has the same norms twice."""
+    own = evidence.weights.get(module)
+    others = (s for s in evidence.weights.values() if s.module != module)
+    return own is None or any(np.array_equal(own.values, s.values) for s in others)
 
 
 def _is_summed(cosine: Watched, size: Watched | None) -> bool:

@@ -23,9 +23,7 @@ class Kind:
     severity: Severity
     advice: str
 
-    def at(
-        self, series: Watched, i: int, text: str, expected: str = "", **others: Any
-    ) -> Finding:
+    def at(self, series: Watched, i: int, text: str, expected: str = "", **others: Any) -> Finding:
         """A finding that begins at one number of a series.
 
         Args:

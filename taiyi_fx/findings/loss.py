@@ -18,11 +18,14 @@ _FEW = 8
 _MANY = 50
 _RISE = 3.0
 _FLAT = 0.01
+_LEVEL = 0.03
 _SPIKE = 6.0
 """Robust deviations above the median of the last 128, as of the quantity LossSpike."""
 _HIGH = 1.5
 """So many times that median is a spike worth a word: a loss near its floor has tiny deviations."""
 
+_HUGE, _TIMES = 20.0, 5.0
+"""Deviations, and times the median, of a spike that is no usual batch's."""
 _LASTS = 5
 """Numbers after it that are as high: then it is no single batch."""
 
@@ -89,7 +92,8 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         text += f"; {times} steps in all are as high" if times > 1 else ""
         after = loss.values[i : i + _LASTS]
         lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
-        severity = "warning" if lasts else "note"
+        is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
+        severity = "warning" if lasts or is_huge else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 
@@ -115,7 +119,10 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
             f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} steps, "
             f"and was {start:.3g} in the beginning"
         )
-        yield PLATEAU.at(loss, 0, text, f"below {start:.3g}", module="", value=last)
+        is_flat = len(loss.values) >= 2 * _MANY and abs(last - start) <= _LEVEL * abs(start)
+        severity = "warning" if is_flat and not _is_game(evidence) else "note"
+        expected = f"below {start:.3g}"
+        yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
 
 
 def _noise(values: Numbers) -> float:
@@ -125,3 +132,9 @@ def _noise(values: Numbers) -> float:
 def _is_of_a_game(loss: Watched) -> bool:
     """True for one of several players, as of a GAN, whose losses need not fall."""
     return loss.quantity.lower() != "loss"
+
+
+def _is_game(evidence: Evidence) -> bool:
+    """True for a model of two players: their losses need not fall."""
+    names = {one.module.partition(".")[0].lower() for one in evidence.series}
+    return any(word in name for name in names for word in ("discriminator", "critic"))

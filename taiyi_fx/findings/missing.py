@@ -63,18 +63,16 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
 
 
 def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
-    """The one frozen module that gradients pass through, between trained ones.
+    """The one frozen module that gradients pass through, to trained ones.
 
     Several are a choice, as the base of adapters is, or norms that are kept as they were.
     """
     passed = {s.module for s in evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")}
-    through = [
-        s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed
-    ]
+    through = [s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed]
     place = [evidence.modules[module] for module in evidence.weight_gradients]
     for site in through if len(through) == 1 and place else ():
-        if min(place) < evidence.modules[site.module] < max(place):
-            text = f"{site.module!r} alone is frozen, between modules that are trained"
+        if min(place) < evidence.modules[site.module]:
+            text = f"{site.module!r} alone is frozen, behind modules that are trained"
             yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as those around it have")
 
 

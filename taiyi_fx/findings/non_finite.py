@@ -72,11 +72,14 @@ def _origin(site: Watched, step: int, evidence: Evidence) -> tuple[str, str]:
                 "Look at the batch of this step: a missing value, a division by a deviation of 0"
             )
         functions = ", ".join(evidence.before_module(site.module))
-        return f", which is given it{f' by {functions}' if functions else ''}: it arises between " \
-            "the modules before it and this one", (
+        return (
+            f", which is given it{f' by {functions}' if functions else ''}: it arises between "
+            "the modules before it and this one",
+            (
                 "Look at the functions that the model's forward calls between these modules: a "
                 "division by zero, a logarithm or root of a number below zero, an overflow"
-            )
+            ),
+        )
     given = [s for s in evidence.series if s.module == site.module and _is_given(s, step)]
     more = ", whose input is finite: it arises there" if given else ""
     return more, _ADVICE["forward"]

@@ -59,13 +59,13 @@ def overflow(evidence: Evidence, skipped: Sequence[int]) -> Iterator[Finding]:
     i = int(np.flatnonzero(site.steps == step)[-1])
     last = _known_steps(evidence)[-_MANY:]
     if len(last) == _MANY and set(last) <= set(skipped):
-        text = f"gradients are NaN or Inf at each of the last {_MANY} steps: a scaler skips them all"
+        text = (
+            f"gradients are NaN or Inf at each of the last {_MANY} steps: a scaler skips them all"
+        )
         yield ONLY_SKIPS.at(site, i, text, "a step that is taken", module="")
         return
     more = f", as at {len(skipped)} steps in all" if len(skipped) > 1 else ""
-    text = (
-        f"step {step}: gradients of {site.module!r} are NaN or Inf{more}, and parameters stay finite"
-    )
+    text = f"step {step}: gradients of {site.module!r} are NaN or Inf{more}, and parameters stay finite"
     yield OVERFLOW.at(site, i, text, "finite")
 
 

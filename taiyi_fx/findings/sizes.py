@@ -20,7 +20,7 @@ _GROWN = 3.0
 
 WILD_PARAMETER = Kind(
     "wild_parameter",
-    "warning",
+    "alert",
     "Look at how this parameter is initialised or loaded: the elements of weights are usually "
     "between 0.001 and 1 in size",
 )
@@ -34,7 +34,9 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
         is_gain = size > 0 and 0.8 < outputs.get(one.module, 0.0) / size < 1.25
         if size < (_GAIN if is_gain else _LARGE) and not ("weight" in name and _is_small(one)):
             continue
-        text = f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
+        text = (
+            f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
+        )
         yield WILD_PARAMETER.at(one, 0, text, "between 0.001 and 1")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import log10
 from taiyi_fx.findings.watched import Values, Watched
 
 _STEPS = 8
@@ -20,6 +21,11 @@ _LARGEST = 1e-4
 """And so small the largest of any weight: some need few steps."""
 _FEW = 3
 _TWICE = 2
+_POWERS = 2.3
+"""Powers of ten between a weight's steps and those of half of all weights."""
+_JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
+_SHARE = 0.34
+"""Of the weights: where more jump, it is the optimizer."""
 
 LARGE_STEPS = Kind(
     "large_steps",
@@ -32,6 +38,65 @@ SMALL_STEPS = Kind(
     "warning",
     "The learning rate is far too small for this model, or gradients vanish: try ten times as much",
 )
+
+
+WEIGHT_JUMP = Kind(
+    "weight_jump",
+    "alert",
+    "Something else than the optimizer writes into it: look for code that initialises, loads, "
+    "clamps or prunes it at this step",
+)
+
+
+ODD_STEPS = Kind(
+    "odd_steps",
+    "warning",
+    "Look at the learning rate of its group, and at hooks that scale its gradient",
+)
+
+
+def odd_steps(evidence: Evidence) -> Iterator[Finding]:
+    """A weight whose steps are of another size than those of all others."""
+    series = [
+        s
+        for s in evidence.of_each("UpdateRatio")
+        # None at all is for `no_update` and `zero_gradients` to say, or on purpose.
+        if "weight" in s.quantity
+        and len(s.values) >= _STEPS
+        and len(_finite(s))
+        and np.median(_finite(s)) > 0
+    ]
+    sizes = log10(np.array([np.median(_finite(s)) for s in series]))
+    middle = np.median(sizes) if len(sizes) >= _FEW else np.nan
+    for one, size in zip(series, sizes, strict=True):
+        if abs(size - middle) >= _POWERS:
+            value, usual = np.power(10.0, size), np.power(10.0, middle)
+            text = (
+                f"the optimizer changes the weight of {one.module!r} by {value:.1e} of its size at "
+                f"each step, and half of all weights by {usual:.1e}"
+            )
+            yield ODD_STEPS.at(one, 0, text, f"near {usual:.1e}", value=float(value))
+
+
+def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
+    """A weight that changes by much of its size at one step, where others do not."""
+    series = [s for s in evidence.of_quantity("UpdateRatio.weight") if len(s.values) > 2 * _STEPS]
+    steps = [_jump(s) for s in series]
+    for one, i in zip(series, steps, strict=True):
+        if i is not None and sum(j is not None for j in steps) <= _SHARE * len(series):
+            text = (
+                f"step {one.steps[i]}: the weight of {one.module!r} changes by {one.values[i]:.2g} "
+                f"of its size at once, and else by {np.median(one.values):.1e}"
+            )
+            yield WEIGHT_JUMP.at(one, i, text, f"near {np.median(one.values):.1e}")
+
+
+def _jump(s: Watched) -> int | None:
+    later = np.where(np.isfinite(s.values), s.values, 0.0)
+    later[:_STEPS] = 0.0  # steps that begin from zero, or without the notes of the optimizer
+    i = int(later.argmax())
+    usual = np.median(s.values)
+    return i if usual < _QUIET and later[i] >= max(_JUMP, _JUMPS * usual) else None
 
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
@@ -49,7 +114,8 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _finite(s: Watched) -> Values:
-    return s.values[np.isfinite(s.values)]
+    """The numbers of the last half: a rate may have fallen to nothing."""
+    return s.last_half[np.isfinite(s.last_half)]
 
 
 def _are_small(series: list[Watched]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from torch import nn
 
 from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading
-from taiyi_fx.quantities.health import RULES, Health
+from taiyi_fx.quantities.health import RULES, Health, OwnRule, keep_own_rule
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, NotApplicable, Place, Source
 from taiyi_fx.schedule import Schedule
@@ -51,6 +51,7 @@ class Quantity:
         unit: The unit of its numbers; empty where it is the tensor's own.
         accuracy: The largest relative error against float64, for float32 tensors, or in words.
         health: The rule by which reports flag its numbers.
+        rule: The rule of its own by which `Monitor.findings` judges them.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Quantity:
     unit: str = ""
     accuracy: str = ""
     health: Health = ""
+    rule: OwnRule | None = None
 
     def __repr__(self) -> str:
         return f"<quantity {self.name}>"
@@ -185,6 +187,7 @@ def quantity(
     unit: str = "",
     accuracy: str = "",
     health: Health = "",
+    rule: OwnRule | None = None,
     **sources: Source,
 ) -> Callable[[Callable[..., Any]], Quantity]:
     """Declares a quantity: the decorated function of the named readings.
@@ -209,11 +212,13 @@ def quantity(
         health: The rule by which reports flag its numbers: ``"share_of_trouble"``,
             ``"counts_non_finite"`` (then `Monitor.non_finite` names its sites), ``"lasting"`` or
             ``"step_size"``. Empty: only NaN, Inf and a rise to ten times the usual are flagged.
+        rule: Takes the steps and the numbers of a series, as arrays of numpy, and returns a
+            `Verdict` where something is wrong, which is then among `Monitor.findings`; else None.
         **sources: The reading behind each parameter, such as ``output.square_sum``.
 
     Raises:
-        TypeError: The function's parameters and the sources' names differ, or the unit or the
-            accuracy is not a string.
+        TypeError: The function's parameters and the sources' names differ, the unit or the
+            accuracy is not a string, or the rule is not callable.
         ValueError: Another quantity has this name, or there is no such rule of health.
     """
     if callable(name):
@@ -237,9 +242,10 @@ def quantity(
             unit=unit,
             accuracy=accuracy,
             health=health,
+            rule=rule,
         )
         _check_declaration(made)
-        _REGISTRY[made.name] = made
+        _register(made)
         return made
 
     return declare
@@ -284,7 +290,12 @@ def also_at(
             made, name=name, sources=sources, documentation=text, health=health
         )
         _check_declaration(twin)
-        _REGISTRY[name] = twin
+        _register(twin)
+
+
+def _register(made: Quantity) -> None:
+    _REGISTRY[made.name] = made
+    keep_own_rule(made.name, made.rule)
 
 
 def _retold(text: str, instead_of: tuple[str, str], there: Elsewhere) -> str:
@@ -336,6 +347,10 @@ def _check_facts(made: Quantity) -> None:
         text = getattr(made, name)
         if not isinstance(text, str):
             raise TypeError(f"quantity {made.name!r}: {name} is a string, not {text!r}")
+    if made.rule is not None and not callable(made.rule):
+        raise TypeError(
+            f"quantity {made.name!r}: rule is a function of steps and values, not {made.rule!r}"
+        )
     if made.health and made.health not in RULES:
         hint = suggestion(str(made.health), list(RULES))
         raise ValueError(f"quantity {made.name!r}: there is no health rule {made.health!r}.{hint}")

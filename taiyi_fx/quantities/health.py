@@ -1,15 +1,19 @@
-"""Health: the named rules by which a quantity's numbers are flagged, chosen in its declaration.
+"""Health: the rules by which a quantity's numbers are flagged, chosen in its declaration.
 
-A run stores the rule's name with each series, and reports look the rule up here: neither needs the
-declaration, nor torch.
+A run stores the name of a rule with each series, and reports look it up here: neither needs the
+declaration, nor torch. A rule of a user's own is a function, kept here by the quantity's name.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Health = Literal["", "share_of_trouble", "counts_non_finite", "lasting", "step_size"]
 """The name of a rule; empty where only the rules for all numbers hold."""
@@ -57,3 +61,47 @@ RULES: Mapping[str, Rule] = {
 
 USUAL = Rule("")
 """The rule of a series without the name of one, or with a name that is not known here."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of a rule of one's own: what is wrong with the numbers of a series.
+
+    Attributes:
+        text: What is wrong, as the end of a sentence that begins with the quantity and its module:
+            ``"is above 40 dB"``.
+        step: The step since when; by default the first of the series.
+        severity: ``"alert"`` if the training is broken by it, ``"warning"`` if it may be, and
+            ``"note"`` for what is worth knowing.
+        advice: What to check or to change.
+        expected: What the numbers should be, in words.
+    """
+
+    text: str
+    step: int | None = None
+    severity: Literal["alert", "warning", "note"] = "warning"
+    advice: str = ""
+    expected: str = ""
+
+
+OwnRule: TypeAlias = "Callable[[NDArray[np.int64], NDArray[np.float64]], Verdict | None]"
+"""Takes the steps of a series, ascending, and its numbers to what is wrong with them, or None."""
+
+_OWN: dict[str, OwnRule] = {}
+
+
+def keep_own_rule(quantity: str, rule: OwnRule | None) -> None:
+    """Keeps the rule of a quantity that is declared, or forgets one declared before."""
+    if rule is None:
+        _OWN.pop(quantity, None)
+    else:
+        _OWN[quantity] = rule
+
+
+def own_rule_of(quantity: str) -> OwnRule | None:
+    """The rule for a series, by its name in records: that of the quantity that it is a part of."""
+    while _OWN and quantity:
+        if quantity in _OWN:
+            return _OWN[quantity]
+        quantity = quantity.rpartition(".")[0]
+    return None

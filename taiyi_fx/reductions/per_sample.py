@@ -69,7 +69,7 @@ class NoiseValue(NamedTuple):
         n: The number of samples.
         square_norms: The sum over them of the squared norm of their share in the gradient.
         square_norm: The squared norm of the whole gradient.
-        direction: The whole gradient but for a positive factor, in the order of the weight's elements.
+        direction: The whole gradient but for a positive factor, element by element of the weight.
     """
 
     n: Tensor

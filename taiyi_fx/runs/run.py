@@ -120,7 +120,6 @@ class Run:
         outline = self.outline
         return [] if outline is None else functions_before(outline, module)
 
-
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.
 

@@ -45,7 +45,11 @@ def test_a_factor_of_all_and_a_weight_that_others_share_are_none(known):
 
 def test_a_weight_of_several_calls_is_passed_over():
     numbers = {(name, "WeightGradAgreement"): 1.0 for name in NAMES}
-    numbers |= {("h.2@1", "WeightGradAgreement"): -1.0, ("h.2", "WeightGradAgreement"): -1.0}
+    for name in ("h.1", "h.2", "h.3"):
+        for call in ("", "@1"):
+            numbers[f"{name}{call}", "WeightGradAgreement"] = -1.0
+            numbers[f"{name}{call}", "WeightGradExcess"] = 4.0
+    numbers |= {("h.0", "WeightGradExcess"): 1.0, ("h.4", "WeightGradExcess"): 1.0}
     assert [*changed_gradients(evidence(numbers))] == []
 
 

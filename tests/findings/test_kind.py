@@ -1,6 +1,12 @@
 """A kind of finding makes findings of itself."""
 
+import importlib
+import pkgutil
+import re
+
+import taiyi_fx.findings
 from taiyi_fx.findings.kind import Kind
+from tests.docs.pages import ROOT
 from tests.findings.given import evidence
 
 KIND = Kind("odd", "warning", "Look there")
@@ -18,3 +24,25 @@ def test_other_fields_are_given_by_name():
     (one,) = evidence({("fc", "WeightNorm"): [1, 2, 3]}).series
     found = KIND.at(one, 0, "it is odd", module="", value=9.0)
     assert (found.module, found.value) == ("", 9.0)
+
+
+def kinds():
+    for found in pkgutil.iter_modules(taiyi_fx.findings.__path__):
+        module = importlib.import_module(f"taiyi_fx.findings.{found.name}")
+        yield from (x for x in vars(module).values() if isinstance(x, Kind))
+
+
+def test_each_kind_has_an_advice_and_a_row_in_the_docs_with_its_severity():
+    page = (ROOT / "docs" / "how-to" / "findings.md").read_text("utf-8")
+    rows = dict(re.findall(r'^\| <a id="(\w+)"></a>`\1` \| ([^|]*) \|', page, re.MULTILINE))
+    for kind in kinds():
+        assert kind.severity in rows[kind.name] or kind.name == "own_rule", kind
+        assert kind.advice or kind.name == "own_rule", kind
+    assert rows.keys() == {kind.name for kind in kinds()}
+
+
+def test_the_link_of_a_finding_is_to_a_row_of_that_page():
+    (one,) = evidence({("fc", "WeightNorm"): 1.0}).series
+    for kind in kinds():
+        file, _, anchor = kind.at(one, 0, "it is odd").link.partition("#")
+        assert f'<a id="{anchor}"></a>' in (ROOT / file).read_text("utf-8")

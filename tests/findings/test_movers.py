@@ -21,9 +21,7 @@ def test_the_earliest_comes_first_and_what_moved_later_is_left_out():
         ("d", "OutputRMS"): noisy(3, 52),
     }
     text = moved_first(evidence(numbers), 50)
-    assert text == (
-        "; UpdateRatio.weight of 'c' (step 48), OutputRMS of 'b' (step 50) moved first"
-    )
+    assert text == ("; UpdateRatio.weight of 'c' (step 48), OutputRMS of 'b' (step 50) moved first")
 
 
 def test_nothing_is_said_where_nothing_moved_or_nobody_knows_the_usual():

@@ -73,7 +73,11 @@ def test_what_is_given_to_the_first_module_is_in_the_data():
 
 
 def test_between_two_modules_the_functions_are_named():
-    numbers = {("a", "OutputRMS"): [1, 1], ("b", "OutputRMS"): [1, NAN], ("b", "InputRMS"): [1, NAN]}
+    numbers = {
+        ("a", "OutputRMS"): [1, 1],
+        ("b", "OutputRMS"): [1, NAN],
+        ("b", "InputRMS"): [1, NAN],
+    }
     known = replace(evidence(numbers), before_module={"b": ["sub", "log"]}.__getitem__)
     (found,) = non_finite(known)
     assert (found.module, found.quantity) == ("b", "InputRMS")

@@ -17,7 +17,7 @@ def of(name, size, output=0.5):
 )
 def test_elements_far_too_large_or_too_small_are_named_with_the_parameter(name, size):
     (found,) = wild_parameters(of(name, size))
-    assert (found.module, found.severity) == ("fc", "warning")
+    assert (found.module, found.severity) == ("fc", "alert")
     assert f"'fc'.{name} are {size:.3g} in size at step 0" in found.text
 
 

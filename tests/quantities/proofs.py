@@ -60,7 +60,14 @@ from tests.quantities.references.health import (
     quantiles_floor,
 )
 from tests.quantities.references.images import feature_map, weight_image
-from tests.quantities.references.noise import noise_floor, noise_scale, per_sample_norms
+from tests.quantities.references.noise import (
+    agreement,
+    agreement_floor,
+    excess,
+    noise_floor,
+    noise_scale,
+    per_sample_norms,
+)
 from tests.quantities.references.parameters import (
     correlation,
     correlation_floor,
@@ -220,6 +227,8 @@ PROOFS = {
     "AttentionSink": Proof(of(sink), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
     "AttentionDistance": Proof(of(distance), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
     "HeadNorm": Proof(head_norm, modules=OUTPUTS, tensors=ORDINARY, options=BY_HEAD, not_compiled=NO_CALLS),
+    "WeightGradAgreement": Proof(agreement, floor=agreement_floor, modules=LAYERS, tensors=ORDINARY),
+    "WeightGradExcess": Proof(excess, floor=agreement_floor, modules=LAYERS, tensors=ORDINARY),
     "FisherCondition": Proof(fisher, floor=fisher_floor),
     "RankMe": Proof(rank_me, floor=rank_me_floor),
     "MeanTID": Proof(tid("mean"), options=VARIANT),

@@ -9,7 +9,6 @@ from taiyi_fx.quantities.declare import quantity
 from taiyi_fx.quantities.places import pair, weight_grad
 from taiyi_fx.quantities.stock.similarity import cosine
 from taiyi_fx.reductions import NoiseValue, ratio
-from taiyi_fx.reductions.sums import norm
 
 
 @quantity(

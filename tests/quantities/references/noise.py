@@ -49,3 +49,26 @@ def noise_floor(s):
     found = abs(noise_scale(s)["square_norm"])
     ratio = np.inf if found <= 1e2 * rounding else 10 * n * rounding / found
     return {"": ratio, "trace": rounding, "square_norm": rounding}
+
+
+def agreement(s):
+    g, own = _both(s)
+    with np.errstate(all="ignore"):
+        return g @ own / np.linalg.norm(g) / np.linalg.norm(own)
+
+
+def excess(s):
+    g, own = _both(s)
+    with np.errstate(all="ignore"):
+        return np.linalg.norm(g) / np.linalg.norm(own)
+
+
+def agreement_floor(s):
+    """What is left of digits where the shares of samples cancel."""
+    size = np.linalg.norm(_both(s)[1])
+    rounding = 1e-5 * np.abs(sample_gradients(s)).sum()
+    return np.inf if size <= 1e2 * rounding else 10 * rounding / size
+
+
+def _both(s):
+    return s.gradients["weight"].double().reshape(-1).numpy(), sample_gradients(s).sum(0)
