@@ -121,6 +121,23 @@ def test_graphs_show_calls_and_compiled_code_too(is_own, backend):
         assert ("HeadNorm" in found) is not is_own
 
 
+@pytest.mark.parametrize("kind", [InGraph, InPython])
+def test_modules_that_are_not_named_stay_as_they_are(kind):
+    width, args = (6, (False,)) if kind is InGraph else (18, ())
+    model = nn.ModuleList([kind(*args), kind(*args)])
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x):
+            return self.parts[0](x).sum() + self.parts[1](x).sum()
+
+    found = records(Both(), (drawn(2, 4, width),), cfg={"parts.1": ALL})
+    assert list(found) == ["parts.1.attention()"]
+
+
 def test_micro_batches_are_one_step():
     x = drawn(5, 4, 18)
     parts = records(nn.Sequential(SelfAttention()), (x[:2],), (x[2:],), cfg={"0": ALL})
