@@ -21,8 +21,11 @@ from torch import Tensor, nn
 
 import taiyi_fx
 from taiyi_fx.passes.ir import CALL_PORTS, Reading
+from taiyi_fx.passes.structure import Call
 from taiyi_fx.quantities.catalogue import QuantityInfo
 from taiyi_fx.quantities.declare import Quantity, find_quantity
+from taiyi_fx.quantities.function_call import FunctionCall
+from taiyi_fx.quantities.heads import ATTENTION
 from taiyi_fx.quantities.places import NotApplicable
 
 _SECONDS = 0.4
@@ -114,6 +117,8 @@ def _layers(is_tiny: bool) -> Iterator[Layer]:
     yield _layer(nn.BatchNorm2d(c), (n, c, side, side))
     yield _layer(nn.Conv2d(c, c, 3, padding=1), (n, c, side, side))
     yield _layer(nn.MSELoss(), ())
+    heads, length, size = (2, 8, 16) if is_tiny else (16, 1024, 64)
+    yield _layer(FunctionCall(ATTENTION), (1, heads, length, size))
 
 
 def _layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
@@ -146,6 +151,11 @@ def _measured(readings: dict[str, Reading], tensors: Callable[..., Any]) -> dict
     for reading in readings.values():
         if reading not in states:
             reduction: Any = reading.reduction
+            if reading.site.port == "call":
+                (q,) = tensors(reading)
+                call = Call((q, q, q), {"is_causal": True}, "scaled_dot_product_attention")
+                states[reading] = reduction.measure_call(call, q)
+                continue
             measure = getattr(reduction, "measure_pair", None) or reduction.measure
             states[reading] = measure(*tensors(reading))
     return states
@@ -207,7 +217,9 @@ Where a quantity takes many passes, torch does: adding up floats is the fastest 
 CPU. A copy, a comparison or a shift of bits takes two to five times as long, a count in bins
 (`bincount`) about six times. A histogram is a shift and a count of each element at least; what a
 format loses takes another shift, to tell where between two powers of two an element is. Spectra
-multiply matrices. A tensor with NaN or Inf in it takes longer: then they are counted.
+multiply matrices, and so do attentions, of which causal ones of 1024 queries were read: their
+passes are of the queries alone, and grow with the length. A tensor with NaN or Inf in it takes
+longer: then they are counted.
 """
 _COLUMNS = "| quantity | of | reading, passes | rest, passes | ms for each MB | tiny, µs |"
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from taiyi_fx.passes.ir import CallArguments, State
 from taiyi_fx.reductions.attention_scores import (
     DOT_PRODUCTS,
+    Block,
     Sample,
     Scores,
     blocks,
@@ -32,8 +33,8 @@ class AttentionValue(NamedTuple):
         largest: The largest logit of an allowed key.
         totals: Sums over these queries, one row each: of the entropy, of the entropy over the
             logarithm of the number of allowed keys, of the first key's weight, and of the distance.
-        errors: The standard errors of the means of these, where only some queries were read:
-            estimates from the sample, as if the others were drawn without regard to their order.
+        errors: The standard errors of the means of these, estimated from the sample, where only
+            some queries were read.
         ahead: More than 0 if a query may see keys that are later than itself.
         is_sampled: True if the configuration asks for some queries only.
     """
@@ -56,8 +57,8 @@ class AttentionWeights:
     Cost: one more product of queries and keys, and an exponential of each
 
     Attributes:
-        queries: Read so many queries of each sample: a quarter are the first ones, the others one
-            at random of as many equal parts, the same ones at each call. None reads all.
+        queries: Read so many queries of each sample: a quarter are the first ones, the others are
+            drawn, the same ones at each call. None reads all.
         heads: The number of heads, as far as the module says.
     """
 
@@ -101,29 +102,31 @@ class AttentionWeights:
 def _measured(scores: Scores, sample: Sample) -> State:
     heads, device = scores.heads, scores.device
     zeros = torch.zeros(heads, dtype=torch.float64, device=device)
-    n, totals, crossed = zeros.clone(), zeros.expand(4, -1).clone(), zeros.expand(4, -1).clone()
-    drawn, squares = zeros.expand(5, -1).clone(), zeros.expand(5, -1).clone()
+    n = zeros.clone()
+    totals, crossed = (torch.stack([zeros] * 4) for _ in range(2))
+    drawn, squares = (torch.stack([zeros] * 5) for _ in range(2))
     largest = torch.full_like(zeros, -torch.inf)
     ahead = torch.zeros((), dtype=torch.int64, device=device)
-    for rows, keys in blocks(scores, sample.rows):
-        found = _of_block(scores, rows, keys)
+    for block in blocks(scores, sample):
+        found = _of_block(scores, block)
         largest = torch.maximum(largest, found.largest)
-        is_drawn = rows >= sample.first
-        factor = torch.where(is_drawn, sample.factor, 1.0).double()
-        n += (found.counts * factor).sum(-1)
-        totals += (found.sums * factor).sum(-1)
+        ahead = ahead + found.ahead
+        n, totals = n + found.counts.sum(-1), totals + found.sums.sum(-1)
+        if not block.drawn:
+            continue
         # Of sums over samples: the queries at one position are read together, or not at all.
-        of_drawn = torch.cat([found.sums, found.counts.unsqueeze(0)]) * is_drawn
-        drawn += of_drawn.sum(-1)
-        squares += of_drawn.square().sum(-1)
-        crossed += (of_drawn[:4] * of_drawn[4]).sum(-1)
-        ahead += found.ahead
+        of_drawn = torch.cat([found.sums, found.counts.unsqueeze(0)])[..., -block.drawn :]
+        of_all = of_drawn.sum(-1)
+        others = (sample.factor - 1) * of_all  # those that they stand for beside themselves
+        n, totals = n + others[4], totals + others[:4]
+        drawn, squares = drawn + of_all, squares + of_drawn.square().sum(-1)
+        crossed = crossed + (of_drawn[:4] * of_drawn[4]).sum(-1)
     of_drawn = [len(sample.rows) - sample.first, scores.queries - sample.first]
     read = torch.tensor([max(0, k) for k in of_drawn], dtype=torch.int64, device=device)
     return n, largest, totals, drawn, squares, crossed, read, ahead
 
 
-class _Block(NamedTuple):
+class _Found(NamedTuple):
     """The statistics of some queries, by head and position; ``sums`` has four of them."""
 
     largest: Tensor
@@ -132,8 +135,8 @@ class _Block(NamedTuple):
     ahead: Tensor | int
 
 
-def _of_block(scores: Scores, rows: Tensor, keys: int) -> _Block:
-    logits, allowed = scores.block(rows, keys)
+def _of_block(scores: Scores, block: Block) -> _Found:
+    logits, allowed = scores.block(block)
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     top = logits.amax(-1, keepdim=True)
@@ -144,14 +147,14 @@ def _of_block(scores: Scores, rows: Tensor, keys: int) -> _Block:
     weights = below.exp()
     mass = weights.sum(-1)
     entropy = mass.log() - below.mul_(weights).sum(-1) / mass
-    every = torch.arange(keys, device=rows.device, dtype=weights.dtype)
-    positions, ahead = _positions(scores, rows, keys, allowed)
+    every = torch.arange(block.keys, device=weights.device, dtype=weights.dtype)
+    positions, ahead = _positions(scores, block, allowed)
     distance = positions - (weights @ every) / mass
-    of_all = entropy, _normalized(entropy, keys, allowed), weights[..., 0] / mass, distance
+    of_all = entropy, _normalized(entropy, block.keys, allowed), weights[..., 0] / mass, distance
     lead = tuple(range(is_counted.ndim - 2))
     sums = [_over(torch.where(is_counted, x, 0).double(), lead) for x in of_all]
     largest = top.squeeze(-1).double().amax((*lead, -1))
-    return _Block(largest, _over(is_counted.double(), lead), torch.stack(sums), ahead)
+    return _Found(largest, _over(is_counted.double(), lead), torch.stack(sums), ahead)
 
 
 def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -166,18 +169,16 @@ def _normalized(entropy: Tensor, keys: int, allowed: Tensor | None) -> Tensor:
     return torch.where(largest > 0, entropy / largest, torch.zeros_like(entropy))
 
 
-def _positions(
-    scores: Scores, rows: Tensor, keys: int, allowed: Tensor | None
-) -> tuple[Tensor, Tensor | int]:
+def _positions(scores: Scores, block: Block, allowed: Tensor | None) -> tuple[Tensor, Tensor | int]:
     """The position of each query among the keys, and the number of later keys that are allowed.
 
     The last queries stand beside the last keys, as with a cache of keys. Where a mask forbids
     later keys, a query stands at the last one that it may see.
     """
     if scores.is_causal:
-        return rows + scores.shift, 0
-    own = rows + scores.keys - scores.queries
-    every = torch.arange(keys, device=rows.device)
+        return block.rows + scores.shift, 0
+    own = block.rows + scores.keys - scores.queries
+    every = torch.arange(block.keys, device=own.device)
     if allowed is None:
         return own, (every > own.unsqueeze(-1)).sum()
     ahead = (allowed & (every > own.unsqueeze(-1))).sum()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -65,20 +66,20 @@ class Products:
         """The device of its tensors."""
         return self.q.device
 
-    def block(self, rows: Tensor, keys: int) -> tuple[Tensor, Tensor | None]:
+    def block(self, at: Block) -> tuple[Tensor, Tensor | None]:
         """Logits of some queries and the first keys, and True where a key is allowed.
 
         Logits are of shape samples (any number of axes), heads, queries and keys, which the second
         broadcasts to; None allows all.
         """
-        q = accumulated(self.q.index_select(-2, rows)) * self.scale
-        logits = _products(q, self.k[..., :keys, :])
+        q = accumulated(at.of(self.q)) * self.scale
+        logits = _products(q, self.k[..., : at.keys, :])
         if self.is_causal:
-            allowed = torch.arange(keys, device=rows.device) <= (rows + self.shift).unsqueeze(-1)
-            return logits, allowed
+            every = torch.arange(at.keys, device=at.rows.device)
+            return logits, every <= (at.rows + self.shift).unsqueeze(-1)
         if self.mask is None:
             return logits, None
-        mask = self.mask if self.mask.shape[-2] == 1 else self.mask.index_select(-2, rows)
+        mask = self.mask if self.mask.shape[-2] == 1 else at.of(self.mask)
         if mask.dtype == torch.bool:
             return logits, mask
         return logits + mask, ~(mask <= FORBIDS)
@@ -132,9 +133,9 @@ class Given:
         """The device of its tensors."""
         return self.logits.device
 
-    def block(self, rows: Tensor, keys: int) -> tuple[Tensor, Tensor | None]:
+    def block(self, at: Block) -> tuple[Tensor, Tensor | None]:
         """Logits of some queries, and True where a key is allowed."""
-        logits = accumulated(self.logits.index_select(-2, rows))
+        logits = accumulated(at.of(self.logits))
         return logits, ~(logits <= FORBIDS)
 
 
@@ -220,42 +221,62 @@ class Sample(NamedTuple):
         factor: The number of queries that each drawn one stands for.
     """
 
-    rows: Tensor
+    rows: Sequence[int]
     first: int
     factor: float
 
 
 def sampled(queries: int, at_most: int | None) -> Sample:
-    """The queries to read: all, or the first ones and one of each equal part of the others.
+    """The queries to read: all, or the first ones and some of the others, drawn at random.
 
     The first queries of causal attention have few keys, and weights unlike those of all others: a
     quarter of the sample goes to them, so that their share is right.
     """
     if at_most is None or at_most >= queries:
-        return Sample(torch.arange(queries), queries, 1.0)
+        return Sample(range(queries), queries, 1.0)
     first = at_most // 4
     drawn = at_most - first
-    each = (queries - first) / drawn
     # Drawn from a generator of its own: the training's random numbers stay as they are.
-    draws = torch.rand(drawn, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    starts = torch.arange(drawn, dtype=torch.float64)
-    later = first + ((starts + draws) * each).long().clamp_(max=queries - first - 1)
-    return Sample(torch.cat([torch.arange(first), later]), first, each)
+    later = sorted(Random(_SEED).sample(range(first, queries), drawn))
+    return Sample([*range(first), *later], first, (queries - first) / drawn)
 
 
-def blocks(scores: Scores, rows: Tensor) -> Iterator[tuple[Tensor, int]]:
-    """The queries in blocks of bounded memory, each with the number of keys that it may see.
+class Block(NamedTuple):
+    """Some of the queries that are read.
 
-    Args:
-        scores: The logits.
-        rows: The numbers of the queries that are read, on the host.
+    Attributes:
+        rows: Their numbers, on the device.
+        span: The same as a slice, if they follow each other.
+        keys: The number of keys that the last of them may see.
+        drawn: The number of them, at the end, that were drawn.
     """
+
+    rows: Tensor
+    span: slice | None
+    keys: int
+    drawn: int
+
+    def of(self, x: Tensor) -> Tensor:
+        """The part of a tensor of all queries, on its last axis but one."""
+        return x.index_select(-2, self.rows) if self.span is None else x[..., self.span, :]
+
+
+def blocks(scores: Scores, sample: Sample) -> Iterator[Block]:
+    """The queries that are read, in blocks of bounded memory."""
     size = _MOST if scores.device.type == "cpu" else _MOST_ON_DEVICE
     of_query = scores.batch * scores.heads * scores.keys
-    for part in rows.split(max(1, size // of_query)) if of_query and len(rows) else ():
-        seen = int(part[-1]) + 1 + scores.shift if scores.is_causal else scores.keys
-        yield part.to(scores.device), min(max(seen, 1), scores.keys)
+    step = max(1, size // max(1, of_query))
+    for start in range(0, len(sample.rows), step) if of_query else ():
+        part = sample.rows[start : start + step]
+        last = part[-1]
+        seen = last + 1 + scores.shift if scores.is_causal else scores.keys
+        span = slice(part.start, part.stop) if isinstance(part, range) else None
+        rows = torch.arange(part[0], last + 1) if span else torch.tensor(part)
+        drawn = sum(row >= sample.first for row in part) if span is None else 0
+        keys = min(max(seen, 1), scores.keys)
+        yield Block(rows.to(scores.device), span, keys, drawn)
 
 
+_SEED = 0
 _MOST, _MOST_ON_DEVICE = 2**19, 2**24
 """The most logits of a block, unless those of one query are more."""

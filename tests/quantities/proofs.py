@@ -148,7 +148,7 @@ PLACES = {
     "WeightGrad": "weight_grad",
 }
 MODEST = tensors(kinds=("full", "sparse", "zero"), scales=(1.0, 1e-3))
-NO_CALLS = "all arguments of a call are not read in compiled code"
+NO_CALLS = "these modules stay Python, where compiled code shows no calls of functions"
 ATTENTIONS = st.builds(
     lambda kind, length, dtype, args: ModuleRecipe(
         kind, args, shape=(length, 3 * HEADS * FEATURES), dtype=dtype

@@ -7,8 +7,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.nn.attention.bias import causal_lower_right, causal_upper_left
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from taiyi_fx.passes.ir import CallReduction
 from taiyi_fx.passes.structure import Call
@@ -87,24 +85,6 @@ def test_half_precision_is_computed_in_single(dtype):
         )
 
 
-@pytest.mark.parametrize("shape", [(4, 7, 8), (3, 2, 4, 7, 8)])
-def test_tensors_with_fewer_or_more_axes(shape):
-    q, k = drawn(0, *shape), drawn(1, *shape)
-    found = measured(q, k, k, is_causal=True)
-    of_four = (x.unsqueeze(1) if len(shape) == 3 else x.flatten(0, 1) for x in (q, k))
-    assert_right(found, reference.attended(*of_four, is_causal=True))
-
-
-@pytest.mark.parametrize("queries", [3, 5])
-def test_causal_biases_of_torch(queries):
-    q, k = drawn(0, 2, 2, queries, 4), drawn(1, 2, 2, 5, 4)
-    upper = measured(q, k, k, causal_upper_left(queries, 5))
-    assert_right(upper, reference.attended(q, k, is_causal=True))
-    lower = measured(q, k, k, causal_lower_right(queries, 5))
-    mask = torch.ones(queries, 5, dtype=torch.bool).tril(5 - queries)
-    assert_right(lower, reference.attended(q, k, mask))
-
-
 def test_queries_beside_a_cache_stand_at_the_last_keys():
     q, k = drawn(0, 2, 2, 1, 4), drawn(1, 2, 2, 6, 4)
     found = measured(q, k, k)
@@ -112,29 +92,6 @@ def test_queries_beside_a_cache_stand_at_the_last_keys():
     right = (weights * (5 - torch.arange(6))).sum(-1).mean((0, 2))
     assert found.ahead == 0
     assert torch.allclose(found.totals[3] / found.n, right)
-
-
-@pytest.mark.parametrize("function", ["softmax", "Tensor.softmax"])
-@pytest.mark.parametrize("is_folded", [False, True])
-def test_logits_of_a_softmax(function, is_folded):
-    later = torch.ones(6, 6, dtype=torch.bool).triu(1)
-    logits = drawn(0, 3, 2, 6, 6).masked_fill(later, torch.finfo(torch.float64).min)
-    given = logits.flatten(0, 1) if is_folded else logits
-    assert_right(measured(given, -1, heads=2, function=function), reference.of_logits(logits))
-    assert_right(measured(given, dim=-1, heads=2, function=function), reference.of_logits(logits))
-
-
-@pytest.mark.parametrize(
-    ("shape", "dim", "heads", "why"),
-    [
-        ((4, 5), -1, 2, "over axis -1 of a tensor of shape .4, 5. is no attention"),
-        ((2, 2, 5, 5), 1, 2, "over axis 1"),
-        ((5, 4, 4), -1, 2, "heads .* cannot be told: the module says that it has 2"),
-    ],
-)
-def test_a_softmax_of_something_else_is_refused(shape, dim, heads, why):
-    with pytest.raises(ValueError, match=why):
-        measured(torch.zeros(shape), dim, heads=heads, function="softmax")
 
 
 def test_one_allowed_key_has_no_entropy_and_all_the_weight():
@@ -182,20 +139,23 @@ def test_calls_merge_as_if_they_were_one(seed, sizes):
     assert isinstance(reduction, CallReduction)
 
 
-def test_a_sample_of_queries_is_within_its_error_and_leaves_the_random_state():
-    before, within = torch.get_rng_state(), []
-    for seed in range(60):
-        q, k = drawn(seed, 2, 3, 400, 4), drawn(seed + 500, 2, 3, 400, 4)
-        found, whole = (measured(q, k, k, is_causal=True, queries=n) for n in (40, None))
+def test_the_errors_of_samples_are_as_large_as_their_deviations(monkeypatch):
+    before, deviations, errors = torch.get_rng_state(), [], []
+    q, k = drawn(0, 2, 3, 150, 4) * 2, drawn(1, 2, 3, 150, 4)
+    whole = measured(q, k, k, is_causal=True)
+    for seed in range(300):
+        monkeypatch.setattr("taiyi_fx.reductions.attention_scores._SEED", seed)
+        found = measured(q, k, k, is_causal=True, queries=40)
         assert torch.allclose(found.n, whole.n)
         assert (found.largest <= whole.largest).all()
-        off = (found.totals / found.n - whole.totals / whole.n).abs() / found.errors
-        within.append(off)
-    # Of a normal error, 68 and 95 %, of 180 less three standard deviations.
-    off = torch.stack(within)
-    for most, share in ((1, 0.58), (2, 0.9), (4, 0.98)):
-        assert ((off < most).double().mean((0, 2)) > share).all()
+        deviations.append(found.totals / found.n - whole.totals / whole.n)
+        errors.append(found.errors)
     assert torch.equal(before, torch.get_rng_state())
+    # The estimate of a variance from 300 is right to sqrt(2 / 300) = 8 %, of an error to half that,
+    # if deviations are normal; three times that are allowed.
+    actual, stated = (torch.stack(x).square().mean(0).sqrt() for x in (deviations, errors))
+    assert torch.allclose(stated, actual, rtol=0.13)
+    assert torch.stack(deviations).mean(0).abs().lt(actual * 3 / 300**0.5).all()
 
 
 def test_a_sample_of_all_queries_has_no_error():
@@ -208,30 +168,6 @@ def test_a_sample_of_all_queries_has_no_error():
 def test_queries_must_be_two_at_least():
     with pytest.raises(ValueError, match="queries must be a number of at least 2, not 1"):
         AttentionWeights(queries=1)
-
-
-class _Largest(TorchDispatchMode):
-    """Notes the most elements of a tensor that is made."""
-
-    most = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        made = func(*args, **(kwargs or {}))
-        if isinstance(made, torch.Tensor):
-            self.most = max(self.most, made.untyped_storage().nbytes() // made.element_size())
-        return made
-
-
-@pytest.mark.parametrize("mask", [False, True])
-def test_no_tensor_is_as_large_as_the_matrix_of_weights(mask):
-    made = {}
-    for length in (2048, 8192):
-        q = torch.zeros(1, 1, length, 4)
-        padding = torch.ones(1, 1, 1, length, dtype=torch.bool) if mask else None
-        with _Largest() as largest:
-            measured(q, q, q, padding, is_causal=not mask)
-        made[length] = largest.most
-    assert made[2048] == made[8192] <= 2**19
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 5, 4), (3, 5, 4)])
@@ -250,12 +186,6 @@ def test_squares_of_heads(shape):
 def test_the_output_of_a_softmax_is_not_that_of_heads():
     with pytest.raises(ValueError, match="computes its weights itself, by a softmax"):
         HeadSquares().measure_call(Call((torch.zeros(1, 2, 3, 3), -1), {}, "softmax"), None)
-
-
-def test_nested_tensors_are_refused_by_name():
-    q = torch.nested.nested_tensor([torch.zeros(2, 3), torch.zeros(4, 3)], layout=torch.jagged)
-    with pytest.raises(TypeError, match="attention of tensors that are nested is not read"):
-        measured(q, q, q)
 
 
 def test_what_torch_makes_of_the_same_arguments_is_what_is_read():

@@ -14,9 +14,18 @@ from taiyi_fx.passes.ir import Pick
 from taiyi_fx.passes.probes.board import BOARDS, Board
 from taiyi_fx.passes.probes.compiling import CHECKPOINT, body_under_way
 from taiyi_fx.passes.probes.eager_taps import PARAMETER
-from taiyi_fx.passes.probes.in_graph import apart, leave, merged, one_of, read, read_within, watch
+from taiyi_fx.passes.probes.in_graph import (
+    apart,
+    leave,
+    merged,
+    one_of,
+    read,
+    read_call,
+    read_within,
+    watch,
+)
 from taiyi_fx.passes.probes.traces import TRACES, Trace
-from taiyi_fx.passes.structure import alias_of, find_tensor, replace_tensor, stands_in
+from taiyi_fx.passes.structure import Call, alias_of, find_tensor, replace_tensor, stands_in
 
 What = Literal["value", "gradient", "pair", "call"]
 Aliasing = Literal["made here", "shared", "given"]
@@ -49,7 +58,8 @@ class CompiledProbes:
         """Reads a value by a probe's steps; ``given`` is the input of its call."""
         for what, aliasing, pick, reader in steps:
             if what == "call":
-                self._note(reader, "all arguments of a call are not read in compiled code")
+                call = given if isinstance(given, Call) else Call((given,), {})
+                self._read_call(call, value, reader)
                 continue
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:
@@ -75,6 +85,20 @@ class CompiledProbes:
             read_within(x, getattr(board, name), trace, reader)
         else:
             _note(trace, reader, f"compiled code cannot return a statistic from {where}")
+
+    def _read_call(self, call: Call, result: Any, reader: str) -> None:
+        board = self.board
+        trace, where = _trace_here(board.key, board.is_within)
+        if where:
+            _note(
+                trace, reader, f"compiled code cannot return the statistic of a call from {where}"
+            )
+            return
+        name = f"{trace}_parts"
+        if getattr(board, name) is None:
+            setattr(board, name, [])
+        states = read_call(call.args, call.kwargs, call.function, result, trace, reader)
+        getattr(board, name).append((reader, states))
 
     def _watched(
         self, value: Any, y: Tensor, x: Tensor | None, aliasing: Aliasing, reader: str

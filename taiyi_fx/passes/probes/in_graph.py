@@ -35,6 +35,7 @@ from taiyi_fx.passes.probes.edited import same
 from taiyi_fx.passes.probes.held import give_one_of
 from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
 from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
+from taiyi_fx.passes.structure import Call, tensors_in
 
 _NEED_VALUES = (
     DataDependentOutputException,
@@ -58,6 +59,22 @@ PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
 def read(x: Tensor, trace: str, reader: str) -> list[Tensor]:
     """The states of a value: a vector of what is packed, and the tensors of what is not."""
     return _read(x, TRACES[trace], READERS[reader])
+
+
+@one_operation
+def read_call(
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    function: str,
+    result: Any,
+    trace: str,
+    reader: str,
+) -> list[Tensor]:
+    """The states of a call and its result, as `read` gives those of a value."""
+    found, call = TRACES[trace], Call(args, kwargs, function)
+    x = next(tensors_in(call))
+    states = _states(found, READERS[reader], x, None, of_call=(call, result))
+    return found.packed(states, x.device)
 
 
 @one_operation
@@ -281,8 +298,12 @@ def _states(
     given: Tensor | None,
     only: Sequence[Entry] | None = None,
     part_of: PartOf = part_of,
+    of_call: tuple[Call, Any] | None = None,
 ) -> dict[Entry, State]:
-    """The states of a tensor, or of a gradient and the call's input; some reductions have none."""
+    """The states of a tensor, of a gradient and the call's input, or of a call with its result.
+
+    Some reductions have none.
+    """
     states: dict[Entry, State] = {}
     for entry in only or reader.entries():
         if entry in trace.refused:
@@ -293,11 +314,13 @@ def _states(
                 part = x if type(x) is Tensor else part_of(x, reduction, slots)
                 if part is None:  # other ranks have the same
                     continue
-                state = tuple(
-                    reduction.measure(part)
-                    if given is None
-                    else reduction.measure_pair(given, part)
-                )
+                if of_call is not None:
+                    measured = reduction.measure_call(*of_call)
+                elif given is None:
+                    measured = reduction.measure(part)
+                else:
+                    measured = reduction.measure_pair(given, part)
+                state = tuple(measured)
                 _check(reduction, state)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             trace.refuse(entry, error)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture
-from taiyi_fx.passes.ir import Plan
+from taiyi_fx.passes.ir import Plan, Target
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.verify_probes import verify_probes
 from taiyi_fx.passes.runtime.install import Installation
@@ -52,7 +52,9 @@ def build(
         record_eval: True if forwards in evaluation mode are read too.
         is_rewritten: True if the user's own passes made the graphs, which then run at each call.
     """
-    table = SlotTable(plan)
+    # Graphs have marks at all calls of a function, also where nothing is asked of them.
+    sites = {site: Target(site, frozenset()) for site in capture.functions}
+    table = SlotTable({**sites, **plan})
     installation = Installation(
         model, capture, table, record_eval=record_eval, is_rewritten=is_rewritten
     )

@@ -1,6 +1,7 @@
 """The functions that a forward's code seems to call."""
 
 import operator
+from collections.abc import Mapping
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.function_sites import OPERATORS, add_sites_in_python, operators_in
 from taiyi_fx.passes.capture.operators import BINARY, COMPARISON, IN_PLACE, UNARY
+from taiyi_fx.passes.ir import FunctionGroup
 
 CODE = {
     "a + b": operator.add,
@@ -73,3 +75,41 @@ def test_sites_are_those_of_the_forward_and_of_what_it_names():
     add_sites_in_python(capture, {"block": Python()}, functions)
     assert capture.sites == {"block": ["block.gelu()", "block.relu()", "block.operator.add()"]}
     assert capture.functions["block.gelu()"] is F.gelu
+
+
+class Registry(Mapping):
+    """A registry of functions, none of whose code may run."""
+
+    everywhere = {"relu": lambda x: F.relu(x)}
+
+    def __init__(self):
+        self.here = {"silu": lambda x: F.silu(x)}
+
+    def __getitem__(self, key):
+        raise AssertionError
+
+    __iter__ = __len__ = __getitem__
+
+
+REGISTRY, TABLE = Registry(), {"gelu": helper, "number": 3}
+
+
+class Choosing(nn.Module):
+    def forward(self, x):
+        return TABLE["gelu"](REGISTRY["relu"](x))
+
+
+def test_functions_in_a_registry_may_be_called():
+    capture = Capture(python={"": "calls `__getitem__`"})
+    add_sites_in_python(capture, {"": Choosing()}, [F.gelu, F.relu, F.silu, F.mish])
+    assert capture.sites == {"": ["gelu()", "relu()", "silu()"]}
+
+
+def test_a_group_of_functions_is_one_site():
+    group = FunctionGroup("group", lambda module: (F.gelu, F.relu), through=(F.silu,))
+    other = FunctionGroup("other", lambda module: (), through=(F.silu,))
+    capture = Capture(python={"block": "uses `with`"})
+    add_sites_in_python(capture, {"block": Python()}, [group, other])
+    assert capture.sites == {"block": ["block.group()"]}
+    add_sites_in_python(capture, {"block": Choosing()}, [other])
+    assert capture.functions == {"block.group()": group, "block.other()": other}

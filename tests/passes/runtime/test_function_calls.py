@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from taiyi_fx.passes.ir import Change, Site, Target
+from taiyi_fx.passes.ir import Change, FunctionGroup, Reading, Site, Target
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.run import Calls, Run
@@ -62,3 +62,57 @@ def test_an_edit_is_made_whatever_is_due_and_refused_in_compiled_code():
     assert torch.equal(calls.around(model.forward, None)(x), -model(x))
     with pytest.raises(RuntimeError, match="the edit of 'gelu\\(\\)' cannot be made in compiled"):
         calls.refuse_in_compiled_code()
+
+
+class _Kept:
+    """Keeps the name and the number of arguments of each call."""
+
+    def measure_call(self, call, result):
+        return (torch.tensor([len(call.args), len(call.kwargs), result.ndim]),)
+
+    def merge(self, a, b):
+        return (a[0] + b[0],)
+
+    def scale(self, state, factor):
+        return state
+
+    def finish(self, state):
+        return state[0]
+
+
+def test_all_functions_of_a_group_are_one_site_also_within_others():
+    class Attending(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.MultiheadAttention(4, 2)
+
+        def forward(self, x):
+            x = F.gelu(F.relu(x), approximate="tanh")
+            inner = self.inner
+            args = (x, x, x, 4, 2, inner.in_proj_weight, inner.in_proj_bias, None, None, False, 0.0)
+            out = inner.out_proj
+            return F.multi_head_attention_forward(*args, out.weight, out.bias)[0]
+
+    group = FunctionGroup(
+        "group", lambda module: (F.gelu, F.softmax), through=(F.multi_head_attention_forward,)
+    )
+    model, x = Attending(), torch.randn(3, 1, 4)
+    reading = Reading(Site("call"), _Kept())
+    plan = {"group()": Target("group()", frozenset({reading}))}
+    calls, table, run = calls_of(model, {"group()": group}, plan)
+    run.set_due(frozenset({("group()", reading)}))
+    assert torch.equal(calls.around(model.forward, "train")(x), model(x))
+    assert table.calls("train", "group()") == 2
+    kept = [table.at("train", "group()", call)[reading].found for call in range(2)]
+    assert [state[0].tolist() for state in kept] == [[1, 1, 3], [1, 3, 3]]
+
+
+def test_one_call_may_be_of_several_sites():
+    model, x = Outer(), torch.randn(3, 3)
+    group = FunctionGroup("group", lambda module: (F.gelu, F.relu))
+    sites = {"gelu()": F.gelu, "group()": group}
+    calls, table, run = calls_of(model, sites, plan_of(*sites))
+    run.set_due(due(*sites))
+    assert torch.equal(calls.around(model.forward, "train")(x), model(x))
+    assert norms(table, "gelu()") == norms(table, "group()")
+    assert norms(table, "gelu()")["output"] is not None

@@ -28,6 +28,26 @@ class InPython(SelfAttention):
         return super().forward(x)
 
 
+class InGraph(nn.Module):
+    """Attention in a forward that becomes a graph."""
+
+    def __init__(self, is_own):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 6)
+        self.is_own, self.num_heads = is_own, 2
+
+    def heads(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        q, k = q.unflatten(-1, (2, 3)).transpose(1, 2), k.unflatten(-1, (2, 3)).transpose(1, 2)
+        return q, k, v.unflatten(-1, (2, 3)).transpose(1, 2)
+
+    def forward(self, x):
+        q, k, v = self.heads(x)
+        if self.is_own:
+            return ((q @ k.transpose(-1, -2) / 3**0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+
 class Cross(nn.Module):
     """Attention of queries to other keys, by a function as a class's attribute finds it."""
 
@@ -79,6 +99,43 @@ def test_sites_are_the_modules_whose_forwards_attend(kind):
     if kind is not OwnSoftmax:
         rms = model(x).double().square().mean().sqrt().item()
         assert found["0.attention()"]["HeadNorm"] == pytest.approx(rms)
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+@pytest.mark.parametrize("backend", [None, "aot_eager"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_graphs_show_calls_and_compiled_code_too(is_own, backend):
+    model, x = nn.Sequential(InGraph(is_own), InGraph(is_own)), drawn(2, 4, 6)
+    names = WEIGHTS if is_own else ALL
+    watched = taiyi_fx.instrument(model, {"*": names}, strict=True, capture="whole")
+    run = watched if backend is None else torch.compile(watched, backend=backend, fullgraph=True)
+    run(x).sum().backward()
+    watched.monitor.track(0)
+    torch.compiler.reset()
+    output = watched.monitor.get_output()
+    assert list(output) == ["0.attention()", "1.attention()"]
+    for name, part, given in (("0", model[0], x), ("1", model[1], model[0](x))):
+        q, k, _ = part.heads(given)
+        found = {quantity: v[0] for quantity, v in output[f"{name}.attention()"].items()}
+        assert_weights(found, reference.attended(q, k, is_causal=not is_own))
+        assert ("HeadNorm" in found) is not is_own
+
+
+@pytest.mark.parametrize("kind", [InGraph, InPython])
+def test_modules_that_are_not_named_stay_as_they_are(kind):
+    width, args = (6, (False,)) if kind is InGraph else (18, ())
+    model = nn.ModuleList([kind(*args), kind(*args)])
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = model
+
+        def forward(self, x):
+            return self.parts[0](x).sum() + self.parts[1](x).sum()
+
+    found = records(Both(), (drawn(2, 4, width),), cfg={"parts.1": ALL})
+    assert list(found) == ["parts.1.attention()"]
 
 
 def test_micro_batches_are_one_step():
