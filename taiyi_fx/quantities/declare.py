@@ -176,7 +176,7 @@ class Request:
 _REGISTRY: dict[str, Quantity] = {}
 
 
-def quantity(
+def quantity(  # noqa: PLR0913 - options, which are given by name
     name: str | None = None,
     /,
     *,

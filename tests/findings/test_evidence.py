@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import Evidence
+from taiyi_fx.findings import Evidence, Watched
 from tests.findings.given import evidence
 
 
