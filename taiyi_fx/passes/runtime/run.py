@@ -101,6 +101,11 @@ class Run:
         return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
     @property
+    def is_traced(self) -> bool:
+        """True if `torch.jit.trace` records the operations, as the older export to ONNX does."""
+        return not torch.compiler.is_compiling() and torch.jit.is_tracing()
+
+    @property
     def is_run_again(self) -> bool:
         """True if backward runs code of one of this step's forwards of the model again.
 
@@ -128,7 +133,7 @@ class Run:
         """The mode of a forward that begins now.
 
         A training forward that builds a graph counts. One that runs inside backward is the second
-        run of an activation checkpoint and does not.
+        run of an activation checkpoint and does not, nor does one that `torch.jit.trace` records.
         """
         if self.due_key == _NOTHING_DUE:
             return None
@@ -137,7 +142,7 @@ class Run:
                 return None
         elif not self.record_eval:
             return None
-        if self.is_in_backward:
+        if self.is_in_backward or self.is_traced:
             return None
         return "train" if root.training else "eval"
 

@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+import taiyi_fx
 from taiyi_fx.passes.runtime.run import Run
+from tests.hard_models import quietly
 from tests.passes.runtime.given import due
 
 
@@ -54,6 +56,15 @@ def test_what_backward_runs_again_does_not_count():
     x.sum().backward()
     assert seen == [(True, None)]
     assert not run.is_in_backward
+
+
+def test_what_a_trace_records_is_not_read_and_traces_agree():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), torch.randn(3, 4)
+    probed = taiyi_fx.instrument(model, {nn.Module: ["OutputRMS", "OutputGradRMS"]})
+    assert torch.equal(quietly(torch.jit.trace, probed, (x,))(x), model(x))
+    probed(x).sum().backward()
+    probed.monitor.track(0)
+    assert len(probed.monitor.records) == 6
 
 
 def test_a_transform_of_torch_func_is_not_read():
