@@ -252,7 +252,7 @@
     const y = middleOf(hovered);
     const wide = pen.measureText(text).width + 14;
     pen.fillStyle = taiyi.ink("accent-soft");
-    pen.fillRect(Math.max(area.left - wide, 0), y - 8, Math.max(wide, area.left), 16);
+    pen.fillRect(Math.max(area.left - wide, 0), y - 8, wide, 16);
     pen.fillStyle = taiyi.ink("text");
     pen.textBaseline = "middle";
     pen.textAlign = wide > area.left ? "left" : "right";
