@@ -37,7 +37,7 @@ class Report:
 
 
 REPORTS = (
-    Report("dying-layer", "dead.html", "1 alert", 740),
+    Report("dying-layer", "dead.html", "finding", 740),
     Report("exploding-layer", "broken.html", "OutputRMS", 800),
     Report("batchnorm-gap", "gap.html", "MeanTID", 800),
 )

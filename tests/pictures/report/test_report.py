@@ -16,6 +16,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.pictures.report import contents, state_of
+from taiyi_fx.pictures.report.told import flagged
 from taiyi_fx.records.record import Block, Event
 from taiyi_fx.writers import Batch, EpochEnd, Store
 from tests.pictures.report.decoded import Elements, decoded
@@ -49,12 +50,13 @@ def test_the_file_has_the_runs_numbers(tmp_path_factory, monkeypatch, budget, po
     folder = tmp_path_factory.mktemp("made")
     with taiyi_fx.open_run(made_of(points, folder / "run")) as run:
         found = decoded(taiyi_fx.report(run, folder / "run.html"))
+        findings = run.findings
     expected = by_series(points)
     series, entries = found.series(), found.entries()
     assert series.keys() == expected.keys() == entries.keys()
     for name, made in expected.items():
         check_columns(series[name], made)
-        check_entry(entries[name], sorted(made, key=lambda pair: pair[0]))
+        check_entry(entries[name], sorted(made, key=lambda pair: pair[0]), findings)
     for chunk in found.header["runs"][0]["chunks"]:
         check_type(chunk, expected)
 
@@ -76,13 +78,15 @@ def check_columns(columns, made):
     assert covered == len(made)
 
 
-def check_entry(entry, made):
+def check_entry(entry, made, findings):
     steps, values = zip(*made, strict=True)
     assert (entry["first"], entry["last"]) == (min(steps), max(steps))
     assert entry["numbers"] == len(made)
     assert entry["nan"] == sum(map(math.isnan, values))
     assert entry["inf"] == sum(map(math.isinf, values))
-    assert (entry["state"], entry["trend"]) == state_of(values, entry["health"])
+    state, trend = state_of(values, entry["health"])
+    (marked,) = flagged([{**entry, "state": state}], findings)
+    assert (entry["state"], entry["trend"]) == (marked["state"], trend)
     latest = float(entry["latest"])
     assert latest == values[-1] or (math.isnan(latest) and math.isnan(values[-1]))
 

@@ -48,10 +48,19 @@ def test_rows_of_one_role_stand_beside_each_other(show, deep):
     told = rows(page)
     assert told[:LAYERS] == [f"bert.encoder.layer.{i}.attention.self.query" for i in range(LAYERS)]
     assert len(told) == 3 * LAYERS
-    assert page.inner_text("#heat-order").startswith("Rows by role, then in the order of execution")
+    assert page.inner_text("#heat-order").startswith("Rows by role, what was found first")
     page.click("#row-order button:has-text('in order')")
     page.wait_for_selector("#heat-order:has-text('Rows in the order')")
     assert rows(page)[:3] == [s["module"] for s in deep[0]["runs"][0]["series"][:3]]
+
+
+def test_roles_in_which_something_was_found_come_first(show, deep):
+    header, chunks = copy.deepcopy(deep)
+    culprit = "bert.encoder.layer.7.output.dense"
+    header["runs"][0]["findings"] = [fake.finding(culprit, quantity="OutputRMS", step=4)]
+    told = rows(show(header, chunks))
+    assert told[:LAYERS] == [f"bert.encoder.layer.{i}.output.dense" for i in range(LAYERS)]
+    assert told[LAYERS] == "bert.encoder.layer.0.attention.self.query"
 
 
 def test_what_all_names_begin_with_is_told_once(show, deep):

@@ -41,7 +41,7 @@
     const prefix = taiyi.prefixOf(rows.map(({ module }) => module));
     shown = { rows, prefix, ...measured(rows) };
     find("heat-title").textContent = heatTitle();
-    const order = taiyi.state.rowOrder === "role" ? "Rows by role, then in" : "Rows in";
+    const order = taiyi.state.rowOrder === "role" ? "Rows by role, what was found first, then in" : "Rows in";
     const shared = prefix ? `, all in ${taiyi.shortened(prefix.slice(0, -1), 60)}` : "";
     find("heat-order").textContent = `${order} the order of execution${shared}.`;
     draw();
@@ -72,8 +72,15 @@
   async function rowsOf(quantity) {
     const isChosen = taiyi.chooser();
     const rows = (await allRows(quantity)).filter(({ module }) => isChosen(module));
-    if (taiyi.state.rowOrder === "role") return taiyi.byRole(rows);
+    if (taiyi.state.rowOrder === "role") return foundFirst(taiyi.byRole(rows));
     return rows.map((row) => ({ ...row, isAlone: true }));
+  }
+
+  /** Rows with the roles first in which something was found. */
+  function foundFirst(rows) {
+    const told = new Set(rows.filter(({ module }) => foundAt(module).length).map(({ role }) => role));
+    const isOther = ({ role }) => (told.has(role) ? 0 : 1);
+    return rows.toSorted((one, other) => isOther(one) - isOther(other));
   }
 
   /** Rows with what each run has of a module; the first run gives their order. */
@@ -252,7 +259,7 @@
     const y = middleOf(hovered);
     const wide = pen.measureText(text).width + 14;
     pen.fillStyle = taiyi.ink("accent-soft");
-    pen.fillRect(Math.max(area.left - wide, 0), y - 8, Math.max(wide, area.left), 16);
+    pen.fillRect(Math.max(area.left - wide, 0), y - 8, wide, 16);
     pen.fillStyle = taiyi.ink("text");
     pen.textBaseline = "middle";
     pen.textAlign = wide > area.left ? "left" : "right";

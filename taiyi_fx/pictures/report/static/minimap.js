@@ -2,7 +2,7 @@
 
 /* The whole graph in small, beside a graph that is larger than its pane: shows where one is. */
 ((taiyi) => {
-  const WIDEST = 96;
+  const WIDEST = 80;
   const MARGIN = 14;
   const FAR = 1.4;
   const { find } = taiyi;
@@ -52,7 +52,8 @@
     const [width, height] = size();
     const { clientWidth, clientHeight } = find("graph-pane");
     const { x, y, zoom } = placing();
-    const isLarge = width * zoom > FAR * clientWidth || height * zoom > FAR * clientHeight;
+    const across = find("graph-home").clientWidth; // the pane's own width depends on the map
+    const isLarge = width * zoom > FAR * across || height * zoom > FAR * clientHeight;
     find("minimap").hidden = !isLarge;
     if (!isLarge) return;
     scale = Math.min(WIDEST / width, (clientHeight - 24) / height);
