@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -136,7 +136,7 @@ class BoundGuards:
             )
             for name, kept in guards.children.items()
         ]
-        self.parts = "".join(f"{id(part)}," for _, parts, _ in self.children for part in parts)
+        self.parts = ";".join(_numbers(parts) for _, parts, _ in self.children)
         self.entered = [modules[name] for name in guards.modules]
         self.kinds = list(guards.modules.values())
         # If the part's own forward was wrapped, the wrapper called this one.
@@ -161,9 +161,8 @@ class BoundGuards:
                 return False
         if torch.compiler.is_compiling():
             # For each module that is compared itself, the compiler adds a guard written in Python.
-            return _answer(self.settings) and self.parts == "".join(
-                f"{id(part)}," for kept, _, _ in self.children for part in kept.values()
-            )
+            found = (_numbers(kept.values()) for kept, _, _ in self.children)
+            return _answer(self.settings) and self.parts == ";".join(found)
         return _answer(self.settings) and all(
             list(kept.values()) == expected for kept, expected, _ in self.children
         )
@@ -185,6 +184,11 @@ class BoundGuards:
     def _have_entries(self) -> bool:
         """True if any module has an entry that could stand in for its class's forward."""
         return any(any(map(operator.contains, self.spaces, repeat(name))) for name in _ENTRIES)
+
+
+def _numbers(parts: Iterable[nn.Module | None]) -> str:
+    """The identity of each module, in one constant."""
+    return ",".join(["" if part is None else f"{id(part)}" for part in parts])
 
 
 def _answer(rows: list[Row]) -> bool:
