@@ -864,6 +864,29 @@ def test_parts_that_are_others_all_at_once_are_compiled_anew():
     assert torch.equal(compiled(x), model(x))
 
 
+class Chosen(nn.Module):
+    """Has a part that may be missing."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), last
+        self.register_module("none", None)
+
+    def forward(self, x):
+        return self.last(self.first(x))
+
+
+def test_a_part_that_is_replaced_is_compiled_anew():
+    """By a module of the same class, too, of which each other guard of the compiler holds."""
+    model = taiyi_fx.instrument(Chosen(nn.LeakyReLU(0.5)), {"first": ["OutputGradSndNorm"]})
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    x = torch.randn(3, 4)
+    for other in (nn.LeakyReLU(0.25), nn.LeakyReLU(0.5), nn.Tanh()):
+        compiled(x)
+        model.last = other
+        assert compiled(x).equal(other(model.first(x)))
+
+
 def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
     cfg = {"0": ["InputCovMaxEig", "OutputGradCovMaxEig"]}

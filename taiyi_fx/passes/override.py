@@ -7,7 +7,7 @@ import functools
 import inspect
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -124,6 +124,26 @@ class ForwardOverride:
 
     def __reduce__(self) -> Any:  # pickle's own untyped protocol
         return getattr, (self.module, "forward")
+
+
+def put_all(overrides: Iterable[ForwardOverride]) -> None:
+    """Puts many overrides, nearly all of which cover no entry."""
+    for override in overrides:
+        attributes = vars(override.module)
+        if "forward" in attributes or override._around is not None:
+            override.put()
+        else:
+            attributes["forward"] = override
+
+
+def take_off_all(overrides: Iterable[ForwardOverride]) -> None:
+    """Restores the entries that many overrides cover, nearly all of them none."""
+    for override in overrides:
+        attributes = vars(override.module)
+        if override.below is None and attributes.get("forward") is override:
+            del attributes["forward"]
+        else:
+            override.take_off()
 
 
 def forward_of_class(module: nn.Module) -> Callable[..., Any]:

@@ -86,7 +86,7 @@ def norm(x: Tensor) -> Tensor:
     return _norm_by_rows(x, axes) if axes else torch.linalg.vector_norm(x, dtype=wide(x.device))
 
 
-def _norm_by_rows(x: Tensor, axes: Sequence[int]) -> Tensor:
+def _norm_by_rows(x: Tensor, axes: list[int]) -> Tensor:
     """The norm from float32 sums over some axes, added in float64, without a look at any number.
 
     Inductor's float64 sum of float32 elements takes ten times as long as that in float32, and half

@@ -8,7 +8,14 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.passes.override import ForwardOverride, drop_copies, entry_of, forward_of_class
+from taiyi_fx.passes.override import (
+    ForwardOverride,
+    drop_copies,
+    entry_of,
+    forward_of_class,
+    put_all,
+    take_off_all,
+)
 
 
 def test_a_copy_of_a_part_gets_its_own_forward():
@@ -85,3 +92,23 @@ def test_a_copied_override_leaves_no_entry_behind():
     drop_copies(copied)
     assert "forward" not in vars(copied[0])
     assert forward_of_class(copied[0]).__self__ is copied[0]
+
+
+def test_many_are_put_and_taken_off_as_each_of_them_is():
+    """One module's own forward runs below, the user's entry of another, and a wrapper of a third."""
+    layers, x = [nn.Linear(2, 2) for _ in range(3)], torch.randn(3, 2)
+    own = layers[1].forward = lambda x: x + 1
+    overrides = [Doubled(layer) for layer in layers]
+    put_all(overrides)
+    assert torch.equal(layers[0](x), 2 * forward_of_class(layers[0])(x))
+    assert torch.equal(layers[1](x), 2 * (x + 1))
+    below = layers[2].forward
+    wrapper = layers[2].forward = lambda x: -below(x)
+    take_off_all(overrides)
+    assert "forward" not in vars(layers[0])
+    assert vars(layers[1])["forward"] is own
+    put_all(overrides)
+    assert vars(layers[2])["forward"] is wrapper
+    assert torch.equal(layers[2](x), -2 * forward_of_class(layers[2])(x))
+    take_off_all(overrides)
+    assert vars(layers[2])["forward"] is wrapper

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -148,7 +148,7 @@ class BoundGuards:
             )
             for name, kept in guards.children.items()
         ]
-        self.parts = "".join(f"{id(part)}," for _, parts, _ in self.children for part in parts)
+        self.parts = ";".join(_numbers(parts) for _, parts, _ in self.children)
         self.entered = [modules[name] for name in guards.modules]
         self.entered_attributes = [vars(module) for module in self.entered]
         self.kinds = list(guards.modules.values())
@@ -173,11 +173,8 @@ class BoundGuards:
                 return False
         if torch.compiler.is_compiling():
             # For each module that is compared itself, the compiler adds a guard written in Python.
-            return _answer(self.settings) and self.parts == "".join(
-                f"{id(part)},"
-                for module, _, _ in self.children
-                for part in module._modules.values()
-            )
+            found = (_numbers(module._modules.values()) for module, _, _ in self.children)
+            return _answer(self.settings) and self.parts == ";".join(found)
         return _answer(self.settings) and all(
             list(module._modules.values()) == expected for module, expected, _ in self.children
         )
@@ -218,6 +215,11 @@ class BoundGuards:
         """True if any module has an entry that could stand in for its class's forward."""
         held = self.own_attributes
         return any(any(map(operator.contains, held, repeat(name))) for name in _ENTRIES)
+
+
+def _numbers(parts: Iterable[nn.Module | None]) -> str:
+    """The identity of each module, in one constant."""
+    return ",".join(["" if part is None else f"{id(part)}" for part in parts])
 
 
 def _answer(rows: list[Row]) -> bool:

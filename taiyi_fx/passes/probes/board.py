@@ -106,11 +106,11 @@ class Board:
 
     def _take(self, trace: Trace) -> None:
         found = vars(self)
-        parts, left = found.get(f"{trace.key}_parts"), found.get(trace.place)
+        parts, left = found.get(trace.parts), found.get(trace.place)
         if parts is None and left is None:
             return
-        of_forward = (f"{trace.key}_{name}" for name in ("parts", "tickets", "ticket"))
-        found.update(dict.fromkeys((trace.place, *of_forward)))
+        found[trace.place] = None
+        found.update(trace.nothing)
         self.left.append((trace, parts, left))
         if not trace.is_within:
             self.put_carriers(trace)

@@ -244,6 +244,5 @@ def _trace(board: Board, *, is_within: bool) -> Trace:
         trace = Trace(board.held, is_within)
         board.traces.append(trace)
         board.making = weakref.ref(under_way), trace
-        for name in ("parts", "tickets", "ticket"):
-            setattr(board, f"{trace.key}_{name}", None)
+        vars(board).update(trace.nothing)
     return board.making[1]

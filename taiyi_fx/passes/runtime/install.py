@@ -12,7 +12,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
-from taiyi_fx.passes.override import ForwardOverride, entry_of
+from taiyi_fx.passes.override import ForwardOverride, entry_of, put_all, take_off_all
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.dispatch import Dispatcher
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
@@ -194,8 +194,7 @@ class Installation:
         if self._is_put:
             return
         self._is_put = True
-        for override in self.overrides[1:]:
-            override.put()
+        put_all(self.overrides[1:])
         for module in self._shortcuts:
             vars(module)[_SHORTCUT] = 0
 
@@ -203,8 +202,7 @@ class Installation:
         if not self._is_put:
             return
         self._is_put = False
-        for override in self.overrides[1:]:
-            override.take_off()
+        take_off_all(self.overrides[1:])
         for module, usual in self._shortcuts.items():
             vars(module)[_SHORTCUT] = usual
 
