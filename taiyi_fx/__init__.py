@@ -13,6 +13,7 @@ from taiyi_fx.version import __version__ as __version__
 if TYPE_CHECKING:
     from taiyi_fx.config.check import ConfigError
     from taiyi_fx.config.edits import Edit, edit
+    from taiyi_fx.config.presets import Preset, preset, presets
     from taiyi_fx.findings import Finding
     from taiyi_fx.instrument import instrument
     from taiyi_fx.instrumented import InstrumentedModule, capture_of, graph_of, monitor_of
@@ -57,6 +58,7 @@ __all__ = [
     "NoValue",
     "NonFiniteSite",
     "PairReduction",
+    "Preset",
     "Quantities",
     "Quantity",
     "QuantityInfo",
@@ -85,6 +87,8 @@ __all__ = [
     "pair",
     "parameter",
     "parameter_grad",
+    "preset",
+    "presets",
     "previous",
     "quantities",
     "quantity",
@@ -105,6 +109,9 @@ _HOMES = {
     "diagram": "pictures.diagram",
     "Edit": "config.edits",
     "edit": "config.edits",
+    "Preset": "config.presets",
+    "preset": "config.presets",
+    "presets": "config.presets",
     "EpochSummary": "records.epochs",
     "Finding": "findings",
     "Grid": "records.grid",

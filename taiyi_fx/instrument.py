@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,9 +12,17 @@ import torch
 from torch import nn
 
 import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
-from taiyi_fx.config.check import Cfg, check, with_functions
+from taiyi_fx.config.check import check, with_functions
+from taiyi_fx.config.merged import Cfg
+from taiyi_fx.config.subscriptions import Config
 from taiyi_fx.findings.finding import Severity
-from taiyi_fx.instrumented import Instrumentation, InstrumentedModule, Options, face_of
+from taiyi_fx.instrumented import (
+    Instrumentation,
+    InstrumentedModule,
+    Options,
+    face_of,
+    monitor_of,
+)
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
@@ -24,6 +32,7 @@ from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.ranks import check_groups
+from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn
 from taiyi_fx.watch import OnFinding, WatchOptions
 from taiyi_fx.writers.protocol import Writer
@@ -35,8 +44,9 @@ if TYPE_CHECKING:
 
 def instrument(  # noqa: PLR0913 - options, which are given by name
     model: nn.Module,
-    cfg: Cfg,
+    cfg: Cfg = None,
     *,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None = None,
     start_step: int = 0,
     record_eval: bool = False,
     strict: bool = False,
@@ -62,11 +72,15 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
 
     Args:
         model: The model, before it is wrapped for parallel training or compiled.
-        cfg: Modules to their quantities. Keys are dotted names, class names, classes, patterns,
+        cfg: Modules to their quantities; the name of a preset, such as ``"transformer"``; or a list
+            of these, which are added up. Without one it is the preset that fits the model, as
+            `presets` lists them. Keys are dotted names, class names, classes, patterns,
             predicates of name and module, or functions whose calls the graph shows, such as
             ``operator.add``; of torch and operator also as texts: ``"torch.nn.Linear"``. Entries
             are a quantity's name, ``[name, schedule]`` or ``[name, schedule, options]``, or a
             quantity on a schedule; and what `edit` returns.
+        optimizer: The optimizer that trains the model, or several, for what is asked of the model
+            as a whole; `Monitor.watch_optimizer` takes it later, and the trainers' callbacks do.
         start_step: The step of the first forward.
         record_eval: Record forwards in evaluation mode too, apart from training.
         strict: Raise errors of quantities during training instead of warning once.
@@ -119,6 +133,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     check_groups(process_group, data_group)
     watched = WatchOptions(on_finding, finding_severity)
     start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
+    optimizers = check_optimizers(optimizer)
     if run is not None:
         writers = [Store(run, overwrite=overwrite), *writers]
     with _no_collection():
@@ -131,7 +146,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        return _instrument(model, cfg, start_step, options, writers, watched)
+        made = _instrument(model, cfg, start_step, options, writers, watched)
+    monitor_of(made).watch_optimizer(*optimizers)
+    return made
 
 
 def _first_step(
@@ -182,7 +199,7 @@ def _instrument(
         record_eval=options.record_eval,
         is_rewritten=is_rewritten,
     )
-    findings = {**config.passed_over, **compiled.findings}
+    findings = {**config.passed_over, **_of_named(compiled.findings, config)}
     if findings:
         lines = "\n".join(f"  - {name!r}: {why}" for name, why in findings.items())
         what = "probes or edits" if config.edits else "probes"
@@ -198,6 +215,13 @@ def _instrument(
         watched=watched,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
+
+
+def _of_named(findings: Mapping[str, str], config: Config) -> dict[str, str]:
+    """The findings without those of modules that a preset alone asks for."""
+    optional = {s.module for s in config.subscriptions if s.is_optional}
+    named = {s.module for s in config.subscriptions if not s.is_optional}
+    return {name: why for name, why in findings.items() if name not in optional - named}
 
 
 def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> Capture:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import fx, nn
 
-from taiyi_fx.config.check import Cfg
+from taiyi_fx.config.merged import Cfg
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.override import forward_of_class, with_own_code

@@ -35,6 +35,7 @@ from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.ranks import UNEVEN, Cadence, Join, form
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.transfer import Column, Outcome, Transfer
+from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn, warn_of
 from taiyi_fx.watch import NOTHING, OnFinding, Watch, WatchOptions
 from taiyi_fx.writers.protocol import RunInfo, Writer
@@ -291,7 +292,19 @@ class Monitor:
             step = self._step if mode == "train" else max(self._step - 1, 0)
         step = whole("step", step)
         series = (("", name),)
-        self._queue.log(Column(step, mode, series, series, _scalar(name, value).reshape(1)))
+        column = Column(step, mode, series, series, _scalar(name, value).reshape(1))
+        self._queue.log(column)
+        self._collector.whole.log(column)
+
+    def watch_optimizer(self, *optimizers: torch.optim.Optimizer) -> None:
+        """Takes the optimizers that train the model, for its learning rates and parameter groups.
+
+        They replace those that were known before. Groups are counted over all of them.
+
+        Raises:
+            TypeError: One has no ``param_groups``.
+        """
+        self._collector.whole.optimizers = check_optimizers(optimizers)
 
     def tick_epoch(self, epoch: int | None = None) -> list[EpochSummary]:
         """Closes an epoch; returns the summary of each scalar series, and adds it to `epochs`.
@@ -518,6 +531,7 @@ class Monitor:
         with torch.no_grad():
             collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
+        self.missing.update(collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:
             self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures

@@ -25,9 +25,9 @@ ROOT = Path(__file__).parent.parent
 def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
         "ConfigError", "Diagram", "Edit", "EpochSummary", "Finding", "Grid", "InstrumentedModule", "Monitor",
-        "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Quantities", "Quantity", "QuantityInfo",
+        "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Preset", "Quantities", "Quantity", "QuantityInfo",
         "Record", "Records", "Reduction", "Run", "Verification", "Visualization", "adaptive", "at_steps", "buffer", "capture_of", "diagram", "edit", "every", "graph_of", "input", "input_grad",
-        "instrument", "linear", "monitor_of", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad",
+        "instrument", "linear", "monitor_of", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad", "preset", "presets",
         "previous", "quantities", "quantity", "report", "verify", "weight", "weight_grad",
     ]  # fmt: skip
 

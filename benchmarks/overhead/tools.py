@@ -77,7 +77,7 @@ def _monitorch(model: nn.Module, work: Work) -> Watched:
 
 
 def _taiyi_fx(model: nn.Module, work: Work) -> Watched:
-    instrumented = taiyi_fx.instrument(model, work.cfg(model), strict=False)
+    instrumented = taiyi_fx.instrument(model, work.cfg(model), start_step=work.first_step)
     return _of_monitor(instrumented, instrumented.monitor)
 
 
@@ -97,7 +97,7 @@ def _compiled(model: nn.Module, work: Work) -> Watched:
 
 
 def _compiled_taiyi_fx(model: nn.Module, work: Work) -> Watched:
-    instrumented = taiyi_fx.instrument(model, work.cfg(model))
+    instrumented = taiyi_fx.instrument(model, work.cfg(model), start_step=work.first_step)
     return _of_monitor(torch.compile(instrumented), instrumented.monitor)
 
 

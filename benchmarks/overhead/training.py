@@ -64,12 +64,15 @@ def started(case: Case, work: Work, tool: str, dtype: torch.dtype = torch.float3
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model, (x, classes) = case.build().to(device, dtype), case.batch()
     x = x.to(device, dtype if x.is_floating_point() else None)
-    return Training(TOOLS[tool].watch(model, work), (x, classes.to(device)))
+    training = Training(TOOLS[tool].watch(model, work), (x, classes.to(device)))
+    training.step = work.first_step
+    return training
 
 
 def warm_up(training: Training, work: Work) -> None:
     """Steps before the first that counts: everything is compiled, the next step is due."""
-    training.run(max(4, 2 * work.interval))
+    if work.warms_up:
+        training.run(max(4, 2 * work.interval))
 
 
 def twin(training: Training, case: Case) -> nn.Module:

@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 from benchmarks.overhead.models import probed
+from taiyi_fx.config.presets.stock import SCHEDULE
+from taiyi_fx.schedule import Schedule, parse_schedule
 
 Series = tuple[str, str]
 """A module's name and a quantity's."""
@@ -32,6 +34,9 @@ FIRST_LOOK: Mapping[type[nn.Module], list[list[str]]] = {
 """What `what-quantities-tell` in the documentation asks for to begin with."""
 
 
+_PRESET = ("what a preset asks for",)
+
+
 @dataclass(frozen=True)
 class Work:
     """What every tool has to do.
@@ -44,6 +49,11 @@ class Work:
             the training: what one step leaves to be done is then paid by the same tool.
         by_class: What is asked of each class of modules, if not the quantities of every layer that
             is read. Its values are not compared.
+        schedule: The steps that are due, if not every `interval`-th.
+        is_preset: Whether it is what `instrument` asks for without a configuration. Then neither
+            are values compared.
+        first_step: The number of the first step.
+        warms_up: Whether there are steps before the first that counts.
     """
 
     title: str
@@ -51,13 +61,26 @@ class Work:
     interval: int = 1
     block: int = 1
     by_class: Mapping[type[nn.Module], list[list[str]]] | None = None
+    schedule: Schedule | None = None
+    is_preset: bool = False
+    first_step: int = 0
+    warms_up: bool = True
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether values are compared with a reference."""
+        return self.by_class is None and not self.is_preset
 
     def is_due(self, step: int) -> bool:
         """Whether there is anything to read at a step."""
+        if self.schedule is not None:
+            return self.schedule.is_due(step)
         return step % self.interval == 0
 
-    def cfg(self, model: nn.Module) -> Mapping[Any, list[list[str]]]:
+    def cfg(self, model: nn.Module) -> Mapping[Any, list[list[str]]] | None:
         """The configuration of taiyi_fx that asks for it."""
+        if self.is_preset:
+            return None
         if self.by_class is not None:
             modules = list(model.modules())
             return {
@@ -81,5 +104,20 @@ WORKS = {
         interval=100,
         block=100,
         by_class=FIRST_LOOK,
+    ),
+    "preset": Work(
+        "Without a configuration: later on, when it is read every 20 steps",
+        _PRESET,
+        interval=20,
+        is_preset=True,
+        first_step=1000,
+    ),
+    "preset-start": Work(
+        "Without a configuration: the first 200 steps, most densely read at the beginning",
+        _PRESET,
+        interval=200,
+        schedule=parse_schedule(SCHEDULE),
+        is_preset=True,
+        warms_up=False,
     ),
 }

@@ -34,13 +34,14 @@ def times(case: Case, work: Work, tools: list[str], rounds: int) -> dict[str, An
         except RuntimeError as error:  # what autograd raises where hooks meet in-place code
             failed[tool] = str(error).splitlines()[0]
             continue
-        if training.watched.values is not None and work.by_class is None:
+        if training.watched.values is not None and work.is_compared:
             values[tool] = checked(training, case, work)._asdict()
             training.run(work.interval - 1)  # so that the first round is due again
         running[tool] = training
         print(f"  {tool}", file=sys.stderr, flush=True)
     _align(list(running.values()))
     first = next(iter(running.values())).step
+    rounds = -(-rounds // work.interval) * work.interval  # whole turns of the schedule
     due = [work.is_due(first + i) for i in range(rounds)]
     spent = interleaved(running, max(1, rounds // work.block), work.block)
     return {"due": due, "spent": spent, "failed": failed, "values": values}

@@ -32,12 +32,12 @@ class CfgFile:
 
     Attributes:
         path: The file.
-        cfg: Keys to entries.
+        cfg: Keys to entries; a preset's name; or None for the preset that fits.
         lines: The lines of keys, as far as known.
     """
 
     path: Path
-    cfg: Mapping[Any, Any]
+    cfg: Any  # a file of Python sets anything that `instrument` takes
     lines: Mapping[Any, int] = field(default_factory=dict)
 
     def located(self, problem: str) -> str:
@@ -53,21 +53,27 @@ class CfgFile:
 def add_cfg(command: ArgumentParser) -> None:
     """Adds the argument that names a configuration."""
     command.add_argument(
-        "cfg", metavar="CFG", help="a configuration: .py that sets `cfg`, .yaml, .yml or .toml"
+        "cfg",
+        metavar="CFG",
+        nargs="?",
+        help="a configuration: .py that sets `cfg`, .yaml, .yml or .toml; or the name of a preset "
+        "(default: the preset that fits the model)",
     )
 
 
-def read_cfg(name: str) -> CfgFile:
-    """Reads a configuration.
+def read_cfg(name: str | None) -> CfgFile:
+    """Reads a configuration; takes a name that is no file's as that of a preset.
 
     Raises:
-        Refused: It does not exist, cannot be read, or is not a mapping; says where it is wrong.
+        Refused: It does not exist, cannot be read, or is no configuration; says where it is wrong.
     """
+    if name is None or re.fullmatch(r"\w+", name):
+        return CfgFile(Path(name or ""), name)
     path = Path(name)
     readers = {".py": _python, ".yaml": _yaml, ".yml": _yaml, ".toml": _toml}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise Refused(f"{name}: CFG ends in .py, .yaml, .yml or .toml")
+        raise Refused(f"{name}: CFG ends in .py, .yaml, .yml or .toml, or is a preset's name")
     try:
         size = path.stat().st_size
         if size > _LARGEST:
@@ -76,7 +82,8 @@ def read_cfg(name: str) -> CfgFile:
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(f"{name}: it cannot be read: {error}") from error
     found = reader(path, text)
-    if not isinstance(found.cfg, Mapping):
+    kinds = (Mapping, list, tuple, str) if path.suffix.lower() == ".py" else Mapping
+    if not isinstance(found.cfg, kinds):
         raise Refused(
             f"{name}: a configuration maps modules to lists of quantities, this is a "
             f"{type(found.cfg).__name__}"

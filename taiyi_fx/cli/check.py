@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from taiyi_fx.schedule import Schedule
 
 _EXAMPLES = """
+taiyi-fx check models:net
+taiyi-fx check models:net transformer
 taiyi-fx check models:net probes.yaml
 taiyi-fx check models:net probes.py --step-from 1000
 taiyi-fx check models:huge probes.toml --device meta
@@ -60,7 +62,7 @@ def _run(given: Namespace) -> int:
     from taiyi_fx import capture_of, monitor_of
 
     subscriptions = monitor_of(made).subscriptions
-    say(headed(_head(given.model, made)))
+    say(headed(_head(given, made)))
     say(f"captured    as {capture_of(made)}")
     schedules = Counter(schedule for s in subscriptions for schedule in s.schedules)
     rows = [
@@ -76,14 +78,17 @@ def _run(given: Namespace) -> int:
     return 0 if found.ok else 1
 
 
-def _head(name: str, made: InstrumentedModule) -> dict[str, str]:
+def _head(given: Namespace, made: InstrumentedModule) -> dict[str, str]:
     from taiyi_fx import monitor_of
+    from taiyi_fx.config.presets import fitting
 
     subscriptions = monitor_of(made).subscriptions
     modules = len({s.module for s in subscriptions})
     parameters = sum(p.numel() for p in made.parameters())
+    preset = {} if given.cfg else {"preset": f"{fitting(made).name}, as no CFG is given"}
     return {
-        "model": f"{name} ({type(made).__name__}), {many(parameters, 'parameter')}",
+        "model": f"{given.model} ({type(made).__name__}), {many(parameters, 'parameter')}",
+        **preset,
         "quantities": f"{len(subscriptions)} of {many(modules, 'module')}",
         "probes": _readings(subscriptions),
     }

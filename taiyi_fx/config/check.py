@@ -5,22 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from torch import nn
 
 from taiyi_fx.config.edits import Edit
-from taiyi_fx.config.entries import place, requests
+from taiyi_fx.config.entries import requests
 from taiyi_fx.config.function_targets import FunctionCall, not_shown
 from taiyi_fx.config.match import is_function, is_name, match, resolved
+from taiyi_fx.config.merged import Ask, Cfg, asks
+from taiyi_fx.config.presets import Part
 from taiyi_fx.config.subscriptions import Config, FunctionRequests, Subscription
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.ir import Change
 from taiyi_fx.quantities.declare import Quantity, Request
 from taiyi_fx.quantities.places import NotApplicable, Unobservable
 from taiyi_fx.schedule import Schedule
-
-Cfg = Mapping[Any, Any]
 
 
 class ConfigError(ValueError):
@@ -43,23 +44,24 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
         ConfigError: It has errors; the message lists all of them.
         TypeError: It is not a mapping.
     """
-    if not isinstance(cfg, Mapping):
-        raise TypeError(
-            "a configuration maps modules to lists of quantities, such as "
-            f"{{'Conv2d': ['InputSndNorm']}}, but this is a {type(cfg).__name__}"
-        )
     asked = _Collected()
     of_functions: list[FunctionRequests] = []
-    for given, entries in cfg.items():
-        path, key = place(given), resolved(model, given)
-        listed = tuple(requests(path, entries, asked.problems))
-        if is_function(key):
-            of_functions.append(FunctionRequests(path, key, listed))
+    for ask in asks(model, cfg, asked.problems):
+        listed = tuple(requests(ask.path, ask.entries, asked.problems))
+        key = resolved(model, ask.key)
+        if ask.is_optional:
+            asked.add_optional(_fitting(model, ask), listed)
+        elif is_function(key):
+            of_functions.append(FunctionRequests(ask.path, key, listed))
         else:
-            modules = match(model, key, path, asked.problems)
+            modules = match(model, key, ask.path, asked.problems)
             asked.add(modules, listed, named=is_name(model, key))
     subscriptions = asked.subscriptions(dict(model.named_modules()))
     return Config(subscriptions, tuple(of_functions), asked.passed_over, tuple(asked.edits))
+
+
+def _fitting(model: nn.Module, ask: Ask) -> dict[str, nn.Module]:
+    return {name: module for name, module in model.named_modules() if ask.key(name, module)}
 
 
 def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config:
@@ -84,17 +86,18 @@ def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config
     return dataclasses.replace(config, subscriptions=subscriptions, edits=edits)
 
 
-def rescheduled(cfg: Cfg, schedule: Schedule) -> Cfg:
+def rescheduled(model: nn.Module, cfg: Cfg, schedule: Schedule) -> Cfg:
     """The same configuration with all quantities on one schedule.
 
     Raises:
         ConfigError: An entry is wrong.
     """
     problems: list[str] = []
-    found = {
-        key: [_on(schedule, request) for _, request in requests(place(key), entries, problems)]
-        for key, entries in cfg.items()
-    }
+    found: list[Any] = []
+    for ask in asks(model, cfg, problems):
+        entries = [_on(schedule, of) for _, of in requests(ask.path, ask.entries, problems)]
+        part = Part(ask.path, ask.key, tuple(entries)) if ask.is_optional else {ask.key: entries}
+        found.append(part)
     if problems:
         raise ConfigError(problems)
     return found
@@ -114,6 +117,18 @@ class _Collected:
         self.problems: list[str] = []
         self.passed_over: dict[str, str] = {}
         self.edits: list[tuple[str, Change]] = []
+        self.named: set[tuple[str, Quantity, tuple[Any, ...]]] = set()
+
+    def add_optional(
+        self, modules: Mapping[str, nn.Module], listed: Iterable[tuple[str, Request | Edit]]
+    ) -> None:
+        """Adds requests for those of some modules that support them."""
+        for _, request in listed:
+            assert isinstance(request, Request)  # presets have no edits
+            for name, module in modules.items():
+                with suppress(NotApplicable):
+                    for given in _every(request, name, module):
+                        self._add_one(name, request, given)
 
     def add(
         self,
@@ -128,10 +143,16 @@ class _Collected:
                 self._add_edit(modules, request, named, path)
                 continue
             for name, given in self._holders(modules, request, named, path):
-                options = tuple(sorted(given.items()))
-                schedules = self.schedules.setdefault((name, request.quantity, options), [])
-                if request.schedule not in schedules:
-                    schedules.append(request.schedule)
+                self.named.add(self._add_one(name, request, given))
+
+    def _add_one(
+        self, name: str, request: Request, given: Mapping[str, Any]
+    ) -> tuple[str, Quantity, tuple[Any, ...]]:
+        key = name, request.quantity, tuple(sorted(given.items()))
+        schedules = self.schedules.setdefault(key, [])
+        if request.schedule not in schedules:
+            schedules.append(request.schedule)
+        return key
 
     def _add_edit(
         self, modules: Mapping[str, nn.Module], edit: Edit, named: bool, path: str
@@ -159,7 +180,7 @@ class _Collected:
         lacking: dict[str, NotApplicable] = {}
         for name, module in modules.items():
             try:
-                every = request.quantity.for_each(module, request.options)
+                every = _every(request, name, module)
                 holders.extend((name, options) for options in every)
             except NotApplicable as missing:
                 lacking[name] = missing
@@ -190,9 +211,21 @@ class _Collected:
                 *asked,
                 tuple(schedules),
                 is_alone=bare[asked[0], _bare_label(*asked[1:])] == 1,
+                is_optional=asked not in self.named,
             )
             for asked, schedules in entries
         )
+
+
+def _every(request: Request, name: str, module: nn.Module) -> list[dict[str, Any]]:
+    """The options of each value that a module has.
+
+    Raises:
+        NotApplicable: It has none.
+    """
+    if request.quantity.is_of_whole_model and name:
+        raise NotApplicable("is a part: ask for it of the whole model, under the key ''")
+    return request.quantity.for_each(module, request.options)
 
 
 def _who(modules: Mapping[str, nn.Module], lacking: Mapping[str, NotApplicable]) -> str:
@@ -211,6 +244,7 @@ def _subscription(
     schedules: tuple[Schedule, ...],
     *,
     is_alone: bool,
+    is_optional: bool,
 ) -> Subscription:
     label = _bare_label(quantity, options)
     shown = [(k, v) for k, v in options if k != "param" or not quantity.is_of_each_parameter]
@@ -218,7 +252,9 @@ def _subscription(
         label += f"({', '.join(f'{k}={v!r}' for k, v in shown)})"
     readings = quantity.readings(holder, dict(options))
     arguments = quantity.compute_options(dict(options))
-    return Subscription(module, quantity, options, schedules, readings, arguments, label)
+    return Subscription(
+        module, quantity, options, schedules, readings, arguments, label, is_optional
+    )
 
 
 def _bare_label(quantity: Quantity, options: tuple[tuple[str, Any], ...]) -> str:

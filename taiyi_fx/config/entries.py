@@ -87,8 +87,8 @@ def _schedule(schedule: Any) -> Schedule:
     raise ValueError(f"{schedule!r} is not a schedule; allowed are {FORMS}, or such an object")
 
 
-def place(key: Any) -> str:
-    """The place of a key, in errors: ``cfg['fc']``."""
+def place(key: Any, cfg: str = "cfg") -> str:
+    """The place of a key in a configuration, for errors: ``cfg['fc']``."""
     if is_function(key):
-        return f"cfg[{function_name(key)}]"
-    return f"cfg[{key.__name__ if isinstance(key, type) else repr(key)}]"
+        return f"{cfg}[{function_name(key)}]"
+    return f"{cfg}[{key.__name__ if isinstance(key, type) else repr(key)}]"

@@ -35,6 +35,8 @@ class Subscription:
         readings: The readings behind the quantity's parameters.
         arguments: The options that go to the quantity's function itself.
         label: The quantity's name in records.
+        is_optional: True if nobody named it, but a preset asks for it wherever it is available:
+            nothing is said where it has no value.
     """
 
     module: str
@@ -44,6 +46,7 @@ class Subscription:
     readings: Mapping[str, Reading] = field(compare=False)
     arguments: Mapping[str, Any] = field(compare=False)
     label: str
+    is_optional: bool = False
 
     @functools.cached_property
     def absence(self) -> str:
@@ -56,6 +59,11 @@ class Subscription:
     def is_of_model(self) -> bool:
         """True if the model itself has a series of this name."""
         return not self.module or self.quantity.over_all is not None
+
+    @functools.cached_property
+    def is_read_between(self) -> bool:
+        """True if steps between due ones are read as well, for a window."""
+        return self.quantity.window and dict(self.options).get("window") != "due"
 
     @functools.cached_property
     def is_costly(self) -> bool:

@@ -44,11 +44,18 @@ class Watched(NamedTuple):
     def made(
         name: tuple[str, str], facts: tuple[str, str, str], steps: Steps, values: Values
     ) -> Watched:
-        """A series, sorted by step; of several numbers at one step the last."""
+        """A series, sorted by step; of several numbers at one step the last.
+
+        Sizes of steps since the previous due one become sizes of one step, as schedules differ.
+        """
         order = np.argsort(steps, kind="stable")
         steps, values = steps[order], values[order]
         is_last = np.append(np.diff(steps) > 0, True)[: len(steps)]
-        return Watched(*name, *facts, steps[is_last], values[is_last])
+        steps, values = steps[is_last], values[is_last]
+        if facts[1] == "step_size" and len(steps) > 1:
+            gaps = np.diff(steps)
+            values = values / np.append(gaps[:1], gaps)
+        return Watched(*name, *facts, steps, values)
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:

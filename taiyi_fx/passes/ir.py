@@ -10,12 +10,27 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from torch import Tensor
 
 Port = Literal[
-    "input", "output", "input_grad", "output_grad", "pair", "parameter", "parameter_grad", "buffer"
+    "input",
+    "output",
+    "input_grad",
+    "output_grad",
+    "pair",
+    "parameter",
+    "parameter_grad",
+    "buffer",
+    "gradients",
+    "optimizer",
+    "logged",
 ]
-"""Sides of a module; a pair is a call's input together with its output's gradient."""
+"""Sides of a module; a pair is a call's input together with its output's gradient.
+
+The last three are of the model as a whole: all its gradients, its optimizer, and logged losses.
+"""
 VALUE_PORTS: tuple[Port, ...] = ("input", "output")
 GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair")
 CALL_PORTS: tuple[Port, ...] = VALUE_PORTS + GRADIENT_PORTS
+PARAMETER_PORTS: tuple[Port, ...] = ("parameter", "parameter_grad", "buffer")
+MODEL_PORTS: tuple[Port, ...] = ("gradients", "optimizer", "logged")
 
 Mode = Literal["train", "eval"]
 State = tuple[Tensor, ...]

@@ -26,6 +26,9 @@ _SITES = {
     "parameter": "parameter",
     "parameter_grad": "gradient of the parameter",
     "buffer": "buffer",
+    "gradients": "all gradients of parameters",
+    "optimizer": "the optimizer's parameter groups",
+    "logged": "the logged loss",
 }
 
 _HEAD = """\

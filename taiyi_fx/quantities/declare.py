@@ -7,11 +7,11 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
-from taiyi_fx.passes.ir import Reading
+from taiyi_fx.passes.ir import MODEL_PORTS, Reading
 from taiyi_fx.quantities.health import RULES, Health
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, NotApplicable, Place, Source
@@ -25,6 +25,12 @@ class NoValue(Exception):
     For a quantity's function to raise: there is no record, no warning, and `Monitor.explain`
     gives the reason.
     """
+
+
+_WINDOW = inspect.Parameter(
+    "window", inspect.Parameter.KEYWORD_ONLY, default="all", annotation=Literal["all", "due"]
+)
+"""The steps of a window: all since the last emission, or due ones alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,8 @@ class Quantity:
         found = {p.name: p for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY}
         for source in self.sources.values():
             found.update(source.options)
+        if self.window:
+            found["window"] = _WINDOW
         return found
 
     def at(self, schedule: Schedule, **options: Any) -> Request:
@@ -88,13 +96,17 @@ class Quantity:
         """Checks names, types and values of options.
 
         Raises:
-            ValueError: One is unknown, or its value is not allowed.
+            ValueError: One is unknown or missing, or its value is not allowed.
         """
         for name, value in options.items():
             if name not in self.options:
                 allowed = ", ".join(sorted(self.options)) or "none"
                 raise ValueError(f"{self.name} has no option {name!r}; its options are: {allowed}")
             check_type(self.name, self.options[name], value)
+        for name, option in self.options.items():
+            if option.default is inspect.Parameter.empty and name not in options:
+                example = f'["{self.name}", "every(1)", {{"{name}": ...}}]'
+                raise ValueError(f"{self.name} needs the option {name!r}: {example}")
         for source in self.sources.values():
             parameters = inspect.signature(source.reduction).parameters
             source.reduction(
@@ -116,6 +128,11 @@ class Quantity:
     def looks_back(self) -> bool:
         """True if it needs a reading of an earlier due step."""
         return any(source.ago for source in self.sources.values())
+
+    @property
+    def is_of_whole_model(self) -> bool:
+        """True if it is of the model as a whole, and of none of its parts."""
+        return any(source.port in MODEL_PORTS for source in self.sources.values())
 
     @property
     def is_of_each_parameter(self) -> bool:
@@ -168,11 +185,13 @@ def quantity(
 
     The function gets finished readings (tensors on the model's device) by position or name and
     returns a scalar, a vector, or a dictionary of suffix to value, where ``""`` is the quantity
-    itself. Its keyword-only parameters are options that a configuration may set.
+    itself. Its keyword-only parameters are options that a configuration may set; one without a
+    default it has to.
 
     Args:
         name: The name to use in configurations; by default the function's.
-        window: Pass values and gradients stacked over all steps since the last emission.
+        window: Pass values and gradients stacked over all steps since the last emission. With the
+            option ``window="due"`` it is the due step alone, and nothing is read between.
         requires: Takes a module, returns what it lacks, or None.
         over_all: Takes the readings of the only source at each call of each module with this
             quantity, and returns the value for the model itself, the module ``""``.
@@ -289,10 +308,6 @@ def _check_declaration(made: Quantity) -> None:
             f"quantity {made.name!r}: the function takes {_listed(wanted)}, "
             f"but the readings given are {_listed(made.sources)}"
         )
-    for parameter in parameters:
-        is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
-        if is_option and parameter.default is inspect.Parameter.empty:
-            raise TypeError(f"quantity {made.name!r}: the option {parameter.name!r} has no default")
     if made.over_all and len(made.sources) != 1:
         raise TypeError(f"quantity {made.name!r}: over_all takes one reading, not {len(wanted)}")
     for source in made.sources.values():

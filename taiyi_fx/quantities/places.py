@@ -14,6 +14,7 @@ from torch import nn
 from taiyi_fx import reductions
 from taiyi_fx.passes.ir import (
     CALL_PORTS,
+    MODEL_PORTS,
     PairReduction,
     Pick,
     Port,
@@ -71,7 +72,7 @@ class Source:
         if self.port in CALL_PORTS:
             pick = inspect.Parameter("tensor", kind, default=None, annotation=int | str | None)
             found["tensor"] = pick
-        elif self.port != "buffer":
+        elif self.port in ("parameter", "parameter_grad"):
             param = inspect.Parameter("param", kind, default=self.name, annotation=str)
             found["param"] = param
         return found
@@ -97,6 +98,8 @@ class Source:
         return Reading(site, _resolved(reduction, module))
 
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
+        if self.port in MODEL_PORTS:
+            return None
         if self.port == "input_grad" and asks_of_views(module):
             raise Unobservable(
                 "tests if a tensor is a view (`_is_view`, `_base`), and its input would be one "
@@ -332,6 +335,9 @@ weight_grad = Place("parameter_grad", "weight")
 parameter = Place("parameter", EACH)
 parameter_grad = Place("parameter_grad", EACH)
 pair = Pair()
+all_gradients = Source("gradients", reductions.Norm)
+learning_rates = Source("optimizer", reductions.Raw, {"max_elements": None})
+logged_losses = Source("logged", reductions.Raw, {"max_elements": None})
 
 
 def buffer(name: str) -> Place:

@@ -20,6 +20,7 @@ from taiyi_fx.step.plan import Planner
 from taiyi_fx.step.ranks import Join
 from taiyi_fx.step.statistics import Scale, Statistics
 from taiyi_fx.step.transfer import Column, Transfer
+from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Work, works_of
 
 
@@ -36,6 +37,7 @@ class TrackedStep:
         found: The first site that counted any, with its events, once that is known.
         may_overflow: True if a scaler skips the step where gradients are not finite.
         failures: The failures so far, by series.
+        reasons: The reasons for values that nobody named and that are not available, by series.
     """
 
     step: int
@@ -46,6 +48,7 @@ class TrackedStep:
     found: tuple[list[NonFiniteSite], list[Event]] | None = None
     may_overflow: bool = False
     failures: dict[Series, str] = field(default_factory=dict)
+    reasons: dict[Series, str] = field(default_factory=dict)
 
     @property
     def is_there(self) -> bool:
@@ -79,6 +82,7 @@ class Collector:
         strict: Raise what goes wrong.
 
     Attributes:
+        whole: The model as a whole: its optimizer, and the losses logged.
         join: Other ranks, whose readings are joined with those of this one.
     """
 
@@ -98,12 +102,14 @@ class Collector:
         self._background = BackgroundWorker(self._costly.run)
         self._planner = Planner(table)
         self._places: dict[DueWork, _Places] = {}
+        self.whole = WholeModel(modules[""])
         self.join: Join | None = None
 
     def clear(self) -> None:
         """Drops the readings kept for quantities that span steps."""
         self._prompt.clear()
         self._costly.clear()
+        self.whole.clear()
 
     def collect(
         self,
@@ -130,8 +136,11 @@ class Collector:
             Exception: Any that a quantity raised, if strict.
         """
         failures: dict[Series, str] = {}
+        quiet: set[Series] = set()
         members = None if self.join is None else self.join.ranks.members
-        statistics = Statistics(self._modules, self._table, scale, members)
+        statistics = Statistics(
+            self._modules, self._table, scale, members, whole=self.whole, step=step
+        )
         columns: list[Column] = []
         try:
             self._table.measure()
@@ -143,7 +152,7 @@ class Collector:
                 columns, works = self._planner.columns(due, step, works, statistics)
             else:
                 self._table.board.held.settle()
-            works = list(self._read(works, statistics, failures, unread))
+            works = list(self._read(works, statistics, failures, quiet, unread))
         except Exception as error:
             if self.join is not None and due.asked:  # the other ranks wait for this one
                 self.join.fail(step, due.asked, statistics, error)
@@ -158,7 +167,9 @@ class Collector:
         transfer = self._prompt.start(step, prompt, [*columns, *logged])
         failures.update(transfer.pop_errors())
         sites = places.sites.now()
-        return TrackedStep(step, transfer, job, order, sites, None, scale.may_overflow, failures)
+        reasons = {series: failures.pop(series) for series in quiet.intersection(failures)}
+        overflows = scale.may_overflow
+        return TrackedStep(step, transfer, job, order, sites, None, overflows, failures, reasons)
 
     def _places_of(self, due: DueWork) -> _Places:
         """The work of all calls seen so far that is due."""
@@ -175,9 +186,13 @@ class Collector:
         places: Iterable[Work],
         statistics: Statistics,
         failures: dict[Series, str],
+        quiet: set[Series],
         unread: str | None,
     ) -> Iterator[Work]:
-        """Work with its statistics; reasons for missing ones go to the failures."""
+        """Work with its statistics; reasons for missing ones go to the failures.
+
+        Those of optional work that is not available are quiet, unless no forward was read.
+        """
         for work in places:
             try:
                 yield statistics.read(work)
@@ -186,6 +201,8 @@ class Collector:
                     yield work
                 if work.is_emitted and (work.call == 0 or why.seen) and work.mode == "train":
                     failures[work.series] = unread or str(why)
+                    if work.asked.is_optional and not unread:
+                        quiet.add(work.series)
             except Exception as error:  # Monitoring never ends a run: reported by name.
                 if self._strict:
                     raise

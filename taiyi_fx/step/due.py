@@ -83,7 +83,7 @@ class DueTable:
         every = tuple(
             (asked, bool(is_due))
             for asked, is_due in states
-            if is_due or (is_due is not None and asked.quantity.window)
+            if is_due or (is_due is not None and asked.is_read_between)
         )
         keys = [(s.module, reading) for s, _ in every for reading in s.readings.values()]
         at_calls = frozenset(key for key in keys if key[1].site.port in CALL_PORTS)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import (
-    CALL_PORTS,
+    PARAMETER_PORTS,
     Numbers,
     Pick,
     Reading,
@@ -79,17 +79,23 @@ def parameter_readings(
     """The readings of parameters and buffers, grouped by reduction."""
     found: dict[Any, list[Key]] = {}
     for key in sorted(dict.fromkeys(keys), key=lambda key: key[1].site.port == "parameter_grad"):
-        if key[1].site.port not in CALL_PORTS:
+        if key[1].site.port in PARAMETER_PORTS:
             found.setdefault(key[1].reduction, []).append(key)
     return tuple(
         ParameterReadings(
             reduction,
             {key: row for row, key in enumerate(of)},
-            tuple((modules[name]._parameters.get, reading.site.pick) for name, reading in of),
+            tuple((_look_up(modules[name]), reading.site.pick) for name, reading in of),
             sum(reading.site.port != "parameter_grad" for _, reading in of),
         )
         for reduction, of in found.items()
     )
+
+
+def _look_up(module: nn.Module) -> Callable[[Any], Tensor | None]:
+    """Looks up the own parameters of a module; none where they are not in a dictionary."""
+    own = module._parameters
+    return own.get if isinstance(own, dict) else {}.get  # a ScriptModule's are held in C++
 
 
 class ParameterStatistics:
@@ -160,7 +166,7 @@ class ParameterStatistics:
         name, named = reading.site.pick, tensors_named(module, reading)
         if reading.site.port != "parameter_grad":
             return named
-        gradients = [_dense(p.grad) for p in named if p.grad is not None]
+        gradients = [dense(p.grad) for p in named if p.grad is not None]
         if gradients:
             return gradients
         if all(not p.requires_grad for p in named):
@@ -195,5 +201,6 @@ def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:
     return list(module.parameters()) if name == "all" else [tensor_named(module, name)]
 
 
-def _dense(gradient: Tensor) -> Tensor:
+def dense(gradient: Tensor) -> Tensor:
+    """A gradient that may be sparse, as a tensor of all its elements."""
     return gradient if gradient.layout == torch.strided else gradient.to_dense()

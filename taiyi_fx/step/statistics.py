@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, Reading, capabilities
+from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, MODEL_PORTS, Reading, State, capabilities
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
+from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Statistic, Work
 
 _NOT_CALLED = (
@@ -62,9 +63,10 @@ class Scale:
             return 1.0
         if reading.site.port in GRADIENT_PORTS:
             return self.calls
-        return self.parameters if reading.site.port == "parameter_grad" else 1.0
+        return self.parameters if reading.site.port in _OF_GRADIENTS else 1.0
 
 
+_OF_GRADIENTS = ("parameter_grad", "gradients")
 _UNSCALED = Scale()
 
 
@@ -80,6 +82,8 @@ class Statistics:
         table: The statistics of readings at calls.
         scale: The factors for gradients.
         members: The ranks whose readings are joined; None for this one alone.
+        whole: The optimizers and losses that are known; by default none.
+        step: The step.
 
     Attributes:
         parameters: The statistics of parameters and buffers.
@@ -91,12 +95,18 @@ class Statistics:
         table: SlotTable,
         scale: Scale,
         members: Sequence[int] | None = None,
+        *,
+        whole: WholeModel | None = None,
+        step: int = 0,
     ) -> None:
         self.parameters = ParameterStatistics(modules, members)
         self.scale = scale
         self._modules = modules
         self._table = table
         self._members = members
+        self._whole = WholeModel(modules[""]) if whole is None else whole
+        self._step = step
+        self._of_whole: dict[Reading, State] = {}
 
     def read(self, work: Work) -> Work:
         """The work with its statistics.
@@ -119,11 +129,15 @@ class Statistics:
         return work._replace(statistics=found, weight=weight)
 
     def of_parameters(self, module: str, reading: Reading) -> Statistic:
-        """The statistic of a module's parameters or buffers.
+        """The statistic of a module's parameters or buffers, or of the model as a whole.
 
         Raises:
             Exception: The error of the measurement.
         """
+        if reading.site.port in MODEL_PORTS:
+            if reading not in self._of_whole:
+                self._of_whole[reading] = self._whole.read(reading, self._step, self._members)
+            return Statistic(reading, self._of_whole[reading], self.scale.factor(reading))
         state = self.parameters.of((module, reading))
         return Statistic(reading, state, self.scale.factor(reading))
 
@@ -131,6 +145,8 @@ class Statistics:
         """True if each rank measures its own part of a tensor that all ranks hold together."""
         if self._members is None or not capabilities(reading.reduction).is_over_elements:
             return False
+        if reading.site.port in MODEL_PORTS:
+            return reading.site.port == "gradients" and self._whole.is_in_parts()
         return any(map(is_spread, tensors_named(self._modules[name], reading)))
 
     def trained_weight(self, name: str) -> int:

@@ -82,7 +82,8 @@ def _keys(model: nn.Module) -> list[Any]:
 
 def _offered(modules: Mapping[str, nn.Module], declared: Sequence[Quantity]) -> list[Quantity]:
     """The quantities that all of the modules can have."""
-    return [q for q in declared if all(_has(module, q) for module in modules.values())]
+    of_parts = [q for q in declared if not q.is_of_whole_model]
+    return [q for q in of_parts if all(_has(module, q) for module in modules.values())]
 
 
 def _has(module: nn.Module, quantity: Quantity) -> bool:

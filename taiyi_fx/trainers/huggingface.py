@@ -78,6 +78,7 @@ class MonitorCallback(TrainerCallback):
     ) -> None:
         """Records what is due at the step, and stops training where a finding asks for it."""
         assert self.monitor is not None  # training has begun
+        self.monitor.watch_optimizer(optimizer)
         self.monitor.track(state.global_step, getattr(optimizer, "scaler", None))
         if self.monitor.should_stop:
             control.should_training_stop = True

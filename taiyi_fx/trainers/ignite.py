@@ -81,6 +81,7 @@ class MonitorHandler:
     def _begin(self, engine: Engine) -> None:
         done = engine.state.iteration // self._every
         self.monitor = monitor = begin(self._model, done, self._writers)
+        monitor.watch_optimizer(self._optimizer)
 
         def track(*_: object) -> None:
             monitor.track((engine.state.iteration - 1) // self._every, self._scaler)

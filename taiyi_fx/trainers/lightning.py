@@ -57,6 +57,7 @@ class MonitorCallback(Callback):
             ValueError: Several are; or writers are open that expect another step.
         """
         self.monitor = begin(pl_module, trainer.global_step, self._writers)
+        self.monitor.watch_optimizer(*trainer.optimizers)
 
     def on_before_optimizer_step(
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer

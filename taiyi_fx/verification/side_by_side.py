@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from taiyi_fx.config.check import Cfg, rescheduled
+from taiyi_fx.config.check import rescheduled
+from taiyi_fx.config.merged import Cfg
 from taiyi_fx.config.subscriptions import Config, Subscription
 from taiyi_fx.instrument import InstrumentedModule, instrument
 from taiyi_fx.instrumented import monitor_of
@@ -93,7 +94,9 @@ def _instrumented(
     """The instrumented model, due at even steps, its monitor, and what instrumenting changed."""
     plain.begin(task)
     before = _at_rest(plain)
-    instrumented = instrument(plain.model, rescheduled(cfg, every(2)), process_group=None)
+    instrumented = instrument(
+        plain.model, rescheduled(plain.model, cfg, every(2)), process_group=None
+    )
     monitor = monitor_of(instrumented)
     try:
         apart = differences(before, _at_rest(plain))

@@ -6,8 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from taiyi_fx.config.check import Cfg, check
+from taiyi_fx.config.check import check
 from taiyi_fx.config.edits import Edit
+from taiyi_fx.config.merged import Cfg
 from taiyi_fx.config.subscriptions import Config
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state

@@ -79,9 +79,9 @@ def _json_value(value: object) -> object:
 
 def _direction(s: Subscription) -> Direction:
     ports = {reading.site.port for reading in s.readings.values()}
-    if not ports.isdisjoint((*GRADIENT_PORTS, "parameter_grad")):
+    if not ports.isdisjoint((*GRADIENT_PORTS, "parameter_grad", "gradients")):
         return "backward"
-    return "parameter" if ports and ports <= {"parameter", "buffer"} else "forward"
+    return "parameter" if ports and ports <= {"parameter", "buffer", "optimizer"} else "forward"
 
 
 _CALL = re.compile(r"(.*)@([1-9][0-9]{0,8})", re.DOTALL)

@@ -34,7 +34,7 @@ def test_all_that_is_wrong_is_told_at_once_with_its_line(cli, models, write, suf
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("c.json", "{}", "c.json: CFG ends in .py, .yaml, .yml or .toml"),
+        ("c.json", "{}", "c.json: CFG ends in .py, .yaml, .yml or .toml, or is a preset's name"),
         ("c.yaml", "a: [b\nc: d", "c.yaml:2: expected ',' or ']', but got ':'"),
         ("c.yaml", "- a\n- b\n", "maps modules to lists of quantities, this is a list"),
         ("c.yaml", "a: \x1b", "special characters are not allowed"),

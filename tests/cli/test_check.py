@@ -75,3 +75,24 @@ class Cut(nn.Module):
     code, _, err = cli("check", f"{cut}:Cut", write("c.yaml", "Linear: [OutputGradNorm]\n"))
     assert code == 0
     assert err.startswith("warning: some probes will see nothing:\n  - 'one'")
+
+
+def test_check_without_a_configuration_takes_the_preset_that_fits(cli, models):
+    code, out, err = cli("check", f"{models}:made")
+    assert (code, err) == (0, "")
+    assert "preset      convolutional, as no CFG is given\n" in out
+    _, named, _ = cli("check", f"{models}:made", "convolutional")
+    assert named.replace("\n", "") == re.sub("preset .*", "", out).replace("\n", "")
+
+
+def test_check_of_a_preset_that_is_none_suggests_one(cli, models):
+    code, _, err = cli("check", f"{models}:made", "transfomer")
+    assert code == 1
+    assert "cfg: no preset is named 'transfomer'. Did you mean 'transformer'?" in err
+
+
+def test_check_takes_a_list_from_a_python_file(cli, models, write):
+    cfg = write("c.py", 'cfg = ["mlp", {"2": [["WeightNorm", "at_steps(3)"]]}]')
+    code, out, _ = cli("check", f"{models}:made", cfg)
+    assert code == 0
+    assert "at_steps(3)" in out

@@ -72,7 +72,23 @@ def test_a_recurrent_layers_weights_are_offered():
 
 def test_a_configuration_that_is_no_mapping_is_a_type_error():
     with pytest.raises(TypeError, match="maps modules to lists of quantities"):
-        check(Net(), ["InputMean"])
+        check(Net(), 3)
+
+
+def test_quantities_without_modules_are_told_where_they_belong():
+    (problem,) = problems(["InputMean"])
+    assert problem == (
+        "cfg[0]: a quantity is asked for of modules, such as {'Linear': ['InputMean']}"
+    )
+
+
+def test_a_preset_on_another_schedule_is_still_asked_of_what_can_have_it():
+    found = check(Net(), rescheduled(Net(), "transformer", every(3)))
+    assert {schedule for s in found.subscriptions for schedule in s.schedules} == {every(3)}
+    before = check(Net(), "transformer").subscriptions
+    assert [(s.module, s.label) for s in found.subscriptions] == [
+        (s.module, s.label) for s in before
+    ]
 
 
 def test_nothing_is_traced_before_the_configuration_is_right():
@@ -95,8 +111,9 @@ def test_option_values_are_kept_apart():
 
 def test_all_quantities_are_put_on_one_schedule_and_edits_stay():
     double = taiyi_fx.edit(value=lambda y: 2 * y)
-    found = rescheduled({"fc": ["WeightNorm", ["InputMean", "every(7)"], double]}, every(3))
+    cfg = {"fc": ["WeightNorm", ["InputMean", "every(7)"], double]}
+    (found,) = rescheduled(Net(), cfg, every(3))
     assert [request.schedule for request in found["fc"][:2]] == [every(3), every(3)]
     assert found["fc"][2] is double
     with pytest.raises(taiyi_fx.ConfigError, match="no quantity is named 'WeightNrom'"):
-        rescheduled({"fc": ["WeightNrom"]}, every(3))
+        rescheduled(Net(), {"fc": ["WeightNrom"]}, every(3))

@@ -73,6 +73,17 @@ def test_a_monitor_and_its_run_have_the_same_evidence(tmp_path):
         np.testing.assert_array_equal(series.values, other[name].values)
 
 
+def test_steps_since_the_last_due_one_count_as_one_step_each():
+    steps = np.array([1, 2, 3, 5, 9])
+    facts = ("parameter", "step_size", "ratio")
+    found = Watched.made(("fc", "UpdateRatio.weight"), facts, steps, np.array([1.0, 1, 1, 2, 4]))
+    assert found.values.tolist() == [1, 1, 1, 1, 1]
+    sparse = Watched.made(("fc", "UpdateRatio.weight"), facts, np.array([10, 20]), np.ones(2))
+    assert sparse.values.tolist() == [0.1, 0.1]
+    alone = Watched.made(("fc", "UpdateRatio.weight"), facts, np.array([10]), np.ones(1))
+    assert alone.values.tolist() == [1]
+
+
 def test_there_may_be_nothing():
     assert Evidence.of([]).last_step == 0
     assert evidence({("fc", "WeightNorm"): []}).series == ()

@@ -202,6 +202,9 @@ PROOFS = {
     "BackwardOutput": Proof(raw("g_y"), options=BOUND, any_order=False, not_compiled=RAW_GRADIENT),
 }  # fmt: skip
 
+OF_WHOLE_MODEL = ("GradNorm", "ClippedBy", "LearningRate", "LossSpike")
+"""No module has them: tests/quantities/stock/test_whole_model.py proves them."""
+
 for _prefix, _name in PLACES.items():
     PROOFS[f"{_prefix}UnderflowRate"] = Proof(
         or_none(_name, out_of_range(_name, "below")), options=FORMATS

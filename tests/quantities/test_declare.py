@@ -162,12 +162,14 @@ def test_what_is_no_reduction_is_refused_where_it_is_given():
         output.reduce(taiyi_fx.reductions.Norm())
 
 
-def test_an_option_without_a_default_fails_at_declaration():
-    with pytest.raises(TypeError, match="the option 'k' has no default"):
+def test_an_option_without_a_default_has_to_be_given():
+    @declared(n=output.count)
+    def share(n, *, k: float):
+        return n / k
 
-        @declared(n=output.count)
-        def share(n, *, k):
-            return n / k
+    with pytest.raises(ValueError, match="declared_here needs the option 'k'"):
+        share.check_options({})
+    share.check_options({"k": 2.0})
 
 
 def test_a_module_that_only_holds_others_is_passed_over():

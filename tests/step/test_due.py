@@ -86,6 +86,13 @@ def test_a_raised_cadence_makes_no_combination_that_was_not_there():
     assert len(plain) == 2
 
 
+def test_a_window_of_due_steps_reads_nothing_between():
+    cfg = {"0": [["MeanTID", "every(3)", {"window": "due"}]]}
+    due = table(cfg, nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1)))
+    assert [len(due.at(step).asked) for step in range(5)] == [1, 0, 0, 1, 0]
+    assert due.at(1).readings == frozenset()
+
+
 def test_nothing_is_due_of_nothing():
     work = table({}).at(0)
     assert (work.asked, work.parameters, work.readings) == ((), (), frozenset())

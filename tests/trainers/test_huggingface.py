@@ -187,3 +187,12 @@ def test_a_finding_stops_the_trainer(tmp_path):
     made = trained(model, tmp_path, rows=20, callbacks=[MonitorCallback()])
     assert made.state.global_step == 1
     assert model.monitor.findings[0].kind == "non_finite"
+
+
+def test_the_optimizer_is_known(tmp_path):
+    model = taiyi_fx.instrument(gpt(), {"": ["LearningRate", "GradNorm"]})
+    trained(model, tmp_path, rows=8, callbacks=[MonitorCallback()])
+    found = model.monitor.get_output()[""]
+    # The Trainer has two groups, with weight decay and without.
+    assert found["LearningRate.group0"] == found["LearningRate.group1"] == {0: 5e-5, 1: 5e-5}
+    assert found["GradNorm"][1] <= 1.0 + 1e-5  # as it clips before

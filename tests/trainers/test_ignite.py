@@ -166,3 +166,9 @@ def test_a_finding_stops_the_engine():
     MonitorHandler(model, optimizer).attach(engine)
     assert engine.run(loader(5)).iteration == 1
     assert model.monitor.findings[0].module == "conv"
+
+
+def test_the_optimizer_is_known():
+    model = taiyi_fx.instrument(net(), {"": ["LearningRate"]})
+    run(model, 2, accumulate=1, monitored=True)
+    assert model.monitor.get_output()[""]["LearningRate"] == {0: 0.1, 1: 0.1}

@@ -244,3 +244,9 @@ def test_a_finding_stops_training():
     trainer = fit(model, batches=5, callbacks=[MonitorCallback()])
     assert trainer.global_step == 1
     assert model.monitor.findings[0].module == "conv"
+
+
+def test_the_optimizer_is_known():
+    model = instrument(net(), {"": ["LearningRate"]})
+    fit(model, batches=2, callbacks=[MonitorCallback()])
+    assert model.monitor.get_output()[""]["LearningRate"] == {0: 0.1, 1: 0.1}

@@ -10,8 +10,9 @@ from taiyi_fx.verification import side_by_side
 
 
 def test_a_missed_call_is_named(monkeypatch, net, x):
-    def without_head(cfg, schedule):
-        return side_by_side_rescheduled({k: v for k, v in cfg.items() if k != "head"}, schedule)
+    def without_head(model, cfg, schedule):
+        cfg = {k: v for k, v in cfg.items() if k != "head"}
+        return side_by_side_rescheduled(model, cfg, schedule)
 
     side_by_side_rescheduled = side_by_side.rescheduled
     monkeypatch.setattr(side_by_side, "rescheduled", without_head)

@@ -38,12 +38,18 @@ def of_parameters(
     Raises:
         RuntimeError: A part is held by a rank that is not joined.
     """
+    return [x for x in each_of_parameters(tensors, reduction, members) if x is not None]
+
+
+def each_of_parameters(
+    tensors: Sequence[Tensor], reduction: Foldable, members: Sequence[int] | None
+) -> Sequence[Tensor | None]:
+    """The same of each tensor, in order; None where this rank has nothing to reduce."""
     if not any(map(is_spread, tensors)):
         return tensors
     if members is None:
         return [whole(x) if is_spread(x) else x for x in tensors]
-    held = [_held(x, capabilities(reduction).is_over_elements, members) for x in tensors]
-    return [x for x in held if x is not None]
+    return [_held(x, capabilities(reduction).is_over_elements, members) for x in tensors]
 
 
 def at_call(x: Tensor, reduction: Foldable, *, is_joined: bool) -> Tensor | None:

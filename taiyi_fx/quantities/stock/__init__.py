@@ -13,6 +13,7 @@ from taiyi_fx.quantities.stock import (
     raw,
     spectra,
     weights,
+    whole_model,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "raw",
     "spectra",
     "weights",
+    "whole_model",
 ]

@@ -39,7 +39,8 @@ def mean_tid(
 
     With mu_t the channel means of step t's batch and mu, sigma the running statistics when
     emitted. ``variant="paper"``: mean over channels of |mu - mu_t| / sigma_t, as in the authors'
-    code. Reads every step, whatever the schedule of its values.
+    code. Reads every step, whatever the schedule of its values; with ``window="due"`` only due
+    steps are read, and a value is of that step's batches.
 
     Formula: mean_t ||mu_t - mu||_2 / (||sigma||_2 + 1e-8)
     Source: arXiv 2210.05153
@@ -66,7 +67,8 @@ def var_tid(
 
     With sigma_t the root of the unbiased channel variances of step t's batch and sigma that of
     the running variance when emitted. ``variant="paper"``: mean over channels of
-    |sigma - sigma_t| / sigma_t. Reads every step, whatever the schedule of its values.
+    |sigma - sigma_t| / sigma_t. Reads every step, whatever the schedule of its values; with
+    ``window="due"`` only due steps are read, and a value is of that step's batches.
 
     Formula: mean_t ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8)
     Source: arXiv 2210.05153

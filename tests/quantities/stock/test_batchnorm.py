@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import taiyi_fx
 from tests.quantities.stock.recorded import recorded
 
 
@@ -22,3 +23,19 @@ def test_the_papers_variant_is_a_mean_over_channels():
     found = recorded(layer, ["VarTID", "every(1)", {"variant": "paper"}], x)
     expected = ((x.std(0) - 1).abs() / x.std(0)).mean().item()
     assert found[0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_window_of_due_steps_is_of_their_batches_alone():
+    cfg = {"0": [["MeanTID", "every(2)", {"window": "due"}], ["VarTID", "every(2)"]]}
+    plain = {"0": [["MeanTID", "every(1)"]]}
+    found = []
+    for asked in (cfg, plain):
+        torch.manual_seed(0)
+        model = taiyi_fx.instrument(nn.Sequential(nn.BatchNorm1d(3)), asked)
+        for step in range(4):
+            model(torch.randn(5, 3) + step).sum().backward()
+            model.monitor.track(step)
+        found.append(model.monitor.get_output()["0"])
+    due, every = found
+    assert due["MeanTID"] == {step: every["MeanTID"][step] for step in (0, 2)}
+    assert list(due["VarTID"]) == [0, 2]

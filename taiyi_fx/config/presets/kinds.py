@@ -1,0 +1,61 @@
+"""Kinds of modules, by their classes and places: predicates of a name and a module."""
+
+from __future__ import annotations
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+_UNCHANGING = (nn.Identity, nn.Flatten, nn.Unflatten)
+_OF_INDICES = (nn.Embedding, nn.EmbeddingBag)
+_RECTIFIERS = (nn.ReLU, nn.ReLU6)
+_PARAMETRIZATIONS = "parametrizations"
+
+
+def is_leaf(name: str, module: nn.Module) -> bool:
+    """True for a module without parts that computes something."""
+    if isinstance(module, _UNCHANGING) or _is_of_parametrization(name):
+        return False
+    return all(part == _PARAMETRIZATIONS for part, _ in module.named_children())
+
+
+def has_weight(name: str, module: nn.Module) -> bool:
+    """True for a module with a weight of its own."""
+    own = dict(module.named_parameters(recurse=False))
+    return "weight" in own or _PARAMETRIZATIONS in dict(module.named_children())
+
+
+def trains_weight(name: str, module: nn.Module) -> bool:
+    """True for a module with a weight of its own that is not frozen."""
+    own = dict(module.named_parameters(recurse=False))
+    return "weight" in own and own["weight"].requires_grad
+
+
+def has_other_parameters(name: str, module: nn.Module) -> bool:
+    """True for a module with parameters of its own, none of which is its weight."""
+    own = {part for part, _ in module.named_parameters(recurse=False)}
+    return bool(own) and not has_weight(name, module) and not _is_of_parametrization(name)
+
+
+def takes_numbers(name: str, module: nn.Module) -> bool:
+    """True for a leaf with parameters whose input is a tensor of numbers, not of indices."""
+    is_own = has_weight(name, module) or has_other_parameters(name, module)
+    return is_own and is_leaf(name, module) and not isinstance(module, _OF_INDICES)
+
+
+def is_rectifier(name: str, module: nn.Module) -> bool:
+    """True for a ReLU."""
+    return isinstance(module, _RECTIFIERS)
+
+
+def is_batch_norm(name: str, module: nn.Module) -> bool:
+    """True for a BatchNorm with running statistics."""
+    return isinstance(module, _BatchNorm) and module.running_mean is not None
+
+
+def is_model(name: str, module: nn.Module) -> bool:
+    """True for the model itself."""
+    return not name
+
+
+def _is_of_parametrization(name: str) -> bool:
+    return _PARAMETRIZATIONS in name.split(".")

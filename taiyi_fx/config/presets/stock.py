@@ -1,0 +1,85 @@
+"""The presets that the package brings, as data.
+
+What they ask for is what the rules of `taiyi_fx.findings` look at. One schedule serves all of it:
+few sets of due readings make few compilations, and steps between cost next to nothing.
+"""
+
+from __future__ import annotations
+
+from taiyi_fx.config.presets import kinds
+from taiyi_fx.config.presets.preset import Part, Preset, Presets
+from taiyi_fx.suggestion import suggestion
+
+SCHEDULE = "adaptive(20, 20)"
+
+_WHOLE = Part(
+    "the model itself",
+    kinds.is_model,
+    (["GradNorm", SCHEDULE], ["LearningRate", SCHEDULE], ["LossSpike", SCHEDULE]),
+)
+_VALUES = Part(
+    "modules without parts",
+    kinds.is_leaf,
+    tuple([name, SCHEDULE] for name in ("NonFinite", "OutputRMS", "OutputAbsMax", "OutputGradRMS")),
+)
+_INPUTS = Part(
+    "modules with parameters, that take numbers", kinds.takes_numbers, (["InputRMS", SCHEDULE],)
+)
+_OF_WEIGHTS = (
+    ["WeightNorm", SCHEDULE],
+    ["WeightGradNorm", SCHEDULE],
+    ["ParameterRMS", SCHEDULE],
+    # Of a part: a copy of all parameters would double a large model's memory.
+    ["UpdateRatio", SCHEDULE, {"param": "weight", "max_elements": 4096}],
+)
+_WEIGHTS = Part("modules with a weight", kinds.has_weight, _OF_WEIGHTS)
+_TRAINED = Part("modules with a weight that is trained", kinds.trains_weight, _OF_WEIGHTS)
+_PARAMETERS = Part(
+    "modules with other parameters",
+    kinds.has_other_parameters,
+    (
+        ["ParameterNorm", SCHEDULE],
+        ["ParameterRMS", SCHEDULE],
+        ["ParameterGradNorm", SCHEDULE],
+        ["UpdateRatio", SCHEDULE, {"max_elements": 4096}],
+    ),
+)
+_RECTIFIERS = Part("ReLUs", kinds.is_rectifier, (["DeadNeuronRatio", SCHEDULE],))
+_BATCH_NORMS = Part(
+    "BatchNorms with running statistics",
+    kinds.is_batch_norm,
+    (["MeanTID", SCHEDULE, {"window": "due"}], ["VarTID", SCHEDULE, {"window": "due"}]),
+)
+
+_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
+_OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _PARAMETERS)
+
+PRESETS = {
+    of.name: of
+    for of in (
+        Preset("transformer", "models with attention, or of linear and norm layers", _COMMON),
+        Preset("convolutional", "models of convolutions", (*_COMMON, _BATCH_NORMS)),
+        Preset("recurrent", "models with LSTM, GRU and the like", _COMMON),
+        Preset("experts", "mixtures of experts", _COMMON),
+        Preset("adapters", "large models trained by adapters, such as LoRA", _OF_ADAPTERS),
+        Preset("gan", "a generator and a discriminator", (*_COMMON, _BATCH_NORMS)),
+        Preset("mlp", "all other models", (*_COMMON, _BATCH_NORMS)),
+    )
+}
+"""By name."""
+
+
+def preset(name: str) -> Preset:
+    """The preset of a name.
+
+    Raises:
+        LookupError: There is none of this name.
+    """
+    if name not in PRESETS:
+        raise LookupError(f"no preset is named {name!r}.{suggestion(name, [*PRESETS])}")
+    return PRESETS[name]
+
+
+def presets() -> Presets:
+    """All presets: their names, the models that each is for, and what it asks for."""
+    return Presets(PRESETS.values())
