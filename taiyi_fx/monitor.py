@@ -160,7 +160,7 @@ class Monitor:
 
         A finding names the cause; what follows from it is among its `consequences`.
         """
-        return find(Evidence.of_records(self.records, _facts(self._config, self._modules)))
+        return self._find(Evidence.of_records(self.records, _facts(self._config, self._modules)))
 
     @property
     def on_finding(self) -> OnFinding:
@@ -492,7 +492,9 @@ class Monitor:
 
     def _react(self, step: int, scale: Scale) -> None:
         """Looks for findings, and does what they ask for."""
-        found = self._watch.after(step, self._queue.records, may_overflow=scale.may_overflow)
+        found = self._watch.after(
+            step, self._queue.records, self._find, may_overflow=scale.may_overflow
+        )
         if found.raises_cadence:
             self.raise_cadence()
         self._cadence.wishes_end |= found.stops
@@ -502,6 +504,10 @@ class Monitor:
         self._queue.add_events(found.events)
         if found.events and self._writers:
             self._queue.write_pending()
+
+    def _find(self, evidence: Evidence) -> list[Finding]:
+        """All findings in some evidence, of all records or of those that the watch keeps."""
+        return find(evidence)
 
     def _raise_cadence(self, step: int) -> None:
         """Makes adaptive schedules due after a step, if that was wished and all ranks know."""
