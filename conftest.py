@@ -21,6 +21,7 @@ RUN_BY_THEIR_TESTS = [
     *(f"docs/how-to/{name}.md" for name in ("first-nan", "large-models", "compile")),
     *(f"docs/how-to/{name}.md" for name in ("amp-and-accumulation", "own-passes", "own-writers")),
     "docs/how-to/verify.md",
+    *(f"docs/how-to/{name}.md" for name in ("gan", "lora", "learning-rate", "mixed-precision")),
     "docs/reference/configuration.md",
     "docs/how-to/testing.md",  # tests/test_package.py
     "docs/how-to/trainers.md",  # tests/trainers, as far as frameworks are installed

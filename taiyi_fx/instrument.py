@@ -131,9 +131,9 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     _check_model(model)
     check_step("start_step", start_step)
     check_groups(process_group, data_group)
-    optimizers = check_optimizers(optimizer)
     watched = WatchOptions(on_finding, finding_severity)
     start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
+    optimizers = check_optimizers(optimizer)
     if run is not None:
         writers = [Store(run, overwrite=overwrite), *writers]
     with _no_collection():

@@ -163,15 +163,7 @@ class Monitor:
 
         A finding names the cause; what follows from it is among its `consequences`.
         """
-        facts = _facts(self._config, self._modules)
-        known = Evidence.of_records(self.records, facts, self.missing)
-        return find(
-            replace(
-                known,
-                squashed=self._squashed,
-                before_module=lambda module: functions_before(self.outline, module),
-            )
-        )
+        return self._find(Evidence.of_records(self.records, _facts(self._config, self._modules)))
 
     @property
     def on_finding(self) -> OnFinding:
@@ -505,7 +497,9 @@ class Monitor:
 
     def _react(self, step: int, scale: Scale) -> None:
         """Looks for findings, and does what they ask for."""
-        found = self._watch.after(step, self._queue.records, may_overflow=scale.may_overflow)
+        found = self._watch.after(
+            step, self._queue.records, self._find, may_overflow=scale.may_overflow
+        )
         if found.raises_cadence:
             self.raise_cadence()
         self._cadence.wishes_end |= found.stops
@@ -515,6 +509,17 @@ class Monitor:
         self._queue.add_events(found.events)
         if found.events and self._writers:
             self._queue.write_pending()
+
+    def _find(self, evidence: Evidence) -> list[Finding]:
+        """All findings in some evidence, of all records or of those that the watch keeps."""
+        return find(
+            replace(
+                evidence,
+                reasons=self.missing,
+                squashed=self._squashed,
+                before_module=lambda module: functions_before(self.outline, module),
+            )
+        )
 
     def _raise_cadence(self, step: int) -> None:
         """Makes adaptive schedules due after a step, if that was wished and all ranks know."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from taiyi_fx.findings import Finding, find
+from taiyi_fx.findings import Evidence, Finding
 from taiyi_fx.findings.finding import SEVERITIES, Severity
 from taiyi_fx.records.record import Block, Event, Record, Records, Series
 from taiyi_fx.warning import warn, warn_of
@@ -15,6 +15,8 @@ from taiyi_fx.watch.actions import OnFinding, WatchOptions, actions, check_sever
 from taiyi_fx.watch.news import News
 from taiyi_fx.watch.pace import Pace
 from taiyi_fx.watch.window import Facts, Window
+
+Find = Callable[[Evidence], Sequence[Finding]]
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Watch:
         self.pace.clear()
         self._step = None
 
-    def after(self, step: int, records: Records, *, may_overflow: bool) -> Reaction:
+    def after(self, step: int, records: Records, find: Find, *, may_overflow: bool) -> Reaction:
         """Takes the numbers that have come, looks at all of them if it is time, and acts.
 
         An error of a rule or of a user's function is warned of once, by name.
@@ -103,12 +105,13 @@ class Watch:
         Args:
             step: The step that was tracked.
             records: All records.
+            find: Applies the rules.
             may_overflow: True if a scaler skips the step where gradients are not finite.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
         """
-        is_odd, is_bad, new = self._watched(step, records, may_overflow)
+        is_odd, is_bad, new = self._watched(step, records, find, may_overflow)
         told = [one for one in new if self._is_told(one)]
         self.should_skip = self.skips and (is_bad or bool(told))
         for one in told:
@@ -128,13 +131,13 @@ class Watch:
             self._report_all(webhook.pop_errors())
 
     def _watched(
-        self, step: int, records: Records, may_overflow: bool
+        self, step: int, records: Records, find: Find, may_overflow: bool
     ) -> tuple[bool, bool, list[Finding]]:
         """True if a number is odd, and if one of this step is not finite; and new findings."""
         is_odd = is_bad = False
         try:
             is_odd, is_bad = self._take(step, records, may_overflow)
-            return is_odd, is_bad, self._look(step) if self.pace.is_due else []
+            return is_odd, is_bad, self._look(step, find) if self.pace.is_due else []
         except Exception as error:  # monitoring never ends a run: reported by name
             if self._strict:
                 raise
@@ -160,7 +163,7 @@ class Watch:
             self.pace.hurry()
         return is_odd, is_bad
 
-    def _look(self, step: int) -> list[Finding]:
+    def _look(self, step: int, find: Find) -> list[Finding]:
         self.pace.begin()
         try:
             return self._news.of(find(self._window.evidence()), step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Watched
 from taiyi_fx.records.record import Block, Series
@@ -64,9 +65,11 @@ class Group:
 
     def __init__(self, series: tuple[Series, ...], facts: Sequence[Facts]) -> None:
         self._series, self._facts = series, facts
-        self._rows: Thinned[tuple[int, Sequence[float]]] = Thinned()
+        self._rows: Thinned[tuple[int, int | None, Sequence[float]]] = Thinned()
+        self._step: int | None = None
         self.direction, health, unit = facts[0]
         self._may_be_bad = unit in _FINITE_UNITS
+        self._is_step_size = health == "step_size"
         self._is_count = health == "counts_non_finite"
         is_loss = not self.direction and "loss" in series[0][1].lower()
         self._spikes = Spikes() if is_loss else None
@@ -74,7 +77,9 @@ class Group:
 
     def add(self, step: int, values: Sequence[float]) -> None:
         """Adds a number of each."""
-        self._rows.add((step, values))
+        gap = None if self._step is None else max(step - self._step, 1)
+        self._rows.add((step, gap, values))
+        self._step = step
         self.was_bad = self.is_bad
         self.is_bad = self._may_be_bad and is_not_finite(values, is_count=self._is_count)
         if self._spikes is not None:
@@ -82,10 +87,25 @@ class Group:
 
     def watched(self) -> Iterator[Watched]:
         """Each of them, as rules see it."""
-        steps = np.array([step for step, _ in self._rows], np.int64)
-        table = np.array([values for _, values in self._rows], np.float64)
+        steps = np.array([step for step, _, _ in self._rows], np.int64)
+        table = np.array([values for _, _, values in self._rows], np.float64)
+        if self._is_step_size:
+            table /= self._gaps(steps)[:, None]
         for name, facts, values in zip(self._series, self._facts, table.T, strict=True):
-            yield Watched.made(name, facts, steps, values)
+            yield _made(name, facts, steps, values)
+
+    def _gaps(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The steps that each number is for: those since the one before, which may be left out."""
+        first = int(steps[1] - steps[0]) if len(steps) > 1 else 1
+        return np.array([gap or max(first, 1) for _, gap, _ in self._rows], np.int64)
+
+
+def _made(
+    name: Series, facts: Facts, steps: NDArray[np.int64], values: NDArray[np.float64]
+) -> Watched:
+    """A series whose numbers, if they are sizes of steps, are of one step each already."""
+    direction, health, unit = facts
+    return Watched.made(name, (direction, "", unit), steps, values)._replace(health=health)
 
 
 def _joined(parts: list[Watched]) -> Watched:
@@ -94,5 +114,5 @@ def _joined(parts: list[Watched]) -> Watched:
     if not rest:
         return first
     name, facts = (first.module, first.quantity), (first.direction, first.health, first.unit)
-    steps, values = (np.concatenate([part[i] for part in parts]) for i in (-2, -1))
-    return Watched.made(name, facts, steps, values)
+    steps = np.concatenate([part.steps for part in parts])
+    return _made(name, facts, steps, np.concatenate([part.values for part in parts]))

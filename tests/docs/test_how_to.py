@@ -14,6 +14,10 @@ SHOWN = {
     "how-to/compile": 3,
     "how-to/own-passes": 3,
     "how-to/own-writers": 4,
+    "how-to/gan": 3,
+    "how-to/lora": 2,
+    "how-to/learning-rate": 1,
+    "how-to/mixed-precision": 2,
     "reference/configuration": 6,
 }
 """Pages, and how many blocks of code each has."""

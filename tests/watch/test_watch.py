@@ -6,22 +6,30 @@ import warnings
 import pytest
 
 from taiyi_fx import MonitorWarning, Records
+from taiyi_fx.findings import find
 from taiyi_fx.watch import Watch, WatchOptions
-from taiyi_fx.watch import watch as module
 from tests.watch.given import block, describe, training
 
 OUTLIER = [(4, 0, 90.0)]
 """The layer, since when, and its output."""
 
 
-def watched(records, *on_finding, severity="warning", strict=False, may_overflow=False, watch=None):
+def watched(
+    records,
+    *on_finding,
+    severity="warning",
+    strict=False,
+    may_overflow=False,
+    watch=None,
+    find=find,
+):
     """The reactions to each step of some records."""
     watch = watch or Watch(describe, WatchOptions(on_finding, severity), strict=strict)
     growing, found = Records(), {}
     blocks = list(records.blocks())
     for step in sorted({each.step for each in blocks}):
         growing.extend([each for each in blocks if each.step == step])
-        found[step] = watch.after(step, growing, may_overflow=may_overflow), watch.should_skip
+        found[step] = watch.after(step, growing, find, may_overflow=may_overflow), watch.should_skip
     return found
 
 
@@ -103,19 +111,18 @@ def test_an_error_of_a_function_is_warned_of_once_by_name_and_the_others_are_cal
         watched(training([1.0] * 50, OUTLIER), broken, strict=True)
 
 
-def test_an_error_of_a_rule_is_warned_of_once_by_name(monkeypatch):
+def test_an_error_of_a_rule_is_warned_of_once_by_name():
     def rule(evidence):
         raise IndexError("too few")
 
-    monkeypatch.setattr(module, "find", rule)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        watched(training([1.0] * 200))
+        watched(training([1.0] * 200), find=rule)
     assert [str(w.message) for w in caught] == [
         "looking for findings: tests.watch.test_watch.rule failed: IndexError: too few"
     ]
     with pytest.raises(IndexError):
-        watched(training([1.0] * 50), strict=True)
+        watched(training([1.0] * 50), strict=True, find=rule)
 
 
 def test_evaluations_and_tensors_are_left_out():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from taiyi_fx import Records
 from taiyi_fx.findings import Evidence
 from taiyi_fx.watch.window import Window
 from tests.watch.given import block, describe, training
@@ -29,6 +30,18 @@ def test_of_a_long_one_it_is_bounded_and_begins_at_the_beginning():
     assert len(loss.steps) <= 128
     assert loss.values[:3].tolist() == [0.0, 1.0, 2.0]
     assert loss.values[-3:].tolist() == [1997.0, 1998.0, 1999.0]
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_sizes_of_steps_are_those_of_one_step_however_many_are_left_out(every):
+    records = Records()
+    for step in range(0, 1000 * every, every):
+        records.extend([block(step, "UpdateRatio.weight", [0.001 * every])])
+    (short,) = Evidence.of_records(records[:50], describe).series
+    (thin,) = window(records).evidence().series
+    assert len(thin.steps) <= 128
+    np.testing.assert_allclose(thin.values, 0.001)
+    np.testing.assert_allclose(short.values, 0.001)
 
 
 def test_a_series_that_comes_with_different_others_is_one():
