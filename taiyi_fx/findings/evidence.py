@@ -50,7 +50,7 @@ class Evidence:
         return replace(self, series=tuple(one for one in series if len(one.steps)))
 
     def without_skipped(self, steps: Collection[int]) -> Evidence:
-        """All numbers but those of steps that were skipped: gradients, and updates that were none."""
+        """All numbers but gradients and updates of steps that were skipped."""
         skipped = np.array(sorted(steps))
         return self._with(_without(one, skipped) for one in self.series) if steps else self
 
