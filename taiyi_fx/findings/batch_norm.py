@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import median
 
-_MANY = 20
-_FAR = 0.25
+_MANY = 40
+_FAR = 0.3
 _SHARE = 0.45
 """Of the distance in the beginning, which running statistics halve within a few steps."""
 
@@ -26,7 +25,7 @@ STALE = Kind(
 def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose running variance stays about as far from the batches' as it began."""
     for one in evidence.of_quantity("VarTID"):
-        value, first = float(np.median(one.last_half)), float(one.values[0])
+        value, first = median(one.last_half), float(one.values[0])
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
             continue
         text = (

@@ -1,4 +1,4 @@
-"""Factors from module to module: of outputs on their way forward, of gradients on their way back."""
+"""Factors from module to module: of outputs on their way forward, of gradients on theirs back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from taiyi_fx.findings.robust import log10
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.watched import Watched, at_common_steps
 
 InRole = tuple[Watched, str]
 """A series, and the role in which it is compared."""
@@ -27,9 +26,9 @@ def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:
 
 
 def _over(one: Watched, other: Watched, quantity: str, module: str) -> InRole:
-    steps, i, j = np.intersect1d(one.steps, other.steps, assume_unique=True, return_indices=True)
+    one, other = at_common_steps([one, other])
     # Of nothing, a factor says nothing.
-    known = (one.values[i] != 0) & (other.values[j] != 0)
-    values = np.power(10.0, log10(one.values[i]) - log10(other.values[j]))[known]
-    made = one._replace(module=module, quantity=quantity, steps=steps[known], values=values)
+    known = (one.values != 0) & (other.values != 0)
+    values = np.abs(one.values[known] / other.values[known])
+    made = one._replace(module=module, quantity=quantity, steps=one.steps[known], values=values)
     return made, f"{one.role} {other.role}"

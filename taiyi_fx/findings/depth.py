@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from taiyi_fx.findings.chain import passed_back
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.robust import log10
+from taiyi_fx.findings.robust import log10, median
 from taiyi_fx.findings.watched import Watched
 
 _STEPS = 8
@@ -42,18 +41,18 @@ def jumps(evidence: Evidence) -> Iterator[Finding]:
     """Modules that pass a gradient back hundreds of times as large as the one they were given."""
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
     largest = 0.0
-    for given, (one, _) in zip(gradients, passed_back(gradients), strict=False):
+    for given, (one, _) in zip(gradients, evidence.gains, strict=False):
         largest = max(largest, _beginning(given))
         first = one.values[:_STEPS]
         # Beside a branch, a residual stream brings gradients from elsewhere: not so large ones.
-        is_new = len(first) >= _FEW and _beginning(given) * np.median(first) > _ABOVE * largest
-        if is_new and np.median(first) >= _FACTOR:
+        is_new = len(first) >= _FEW and _beginning(given) * median(first) > _ABOVE * largest
+        if is_new and median(first) >= _FACTOR:
             text = f"from step {one.steps[0]} on {one.quantity} of {one.module!r} is {first[0]:.3g}"
             yield JUMP.at(one, 0, text, "between 0.01 and 100")
 
 
 def _beginning(one: Watched) -> float:
-    return float(np.median(one.values[:_STEPS]))
+    return median(one.values[:_STEPS])
 
 
 def chains(evidence: Evidence) -> Iterator[Finding]:
@@ -62,7 +61,7 @@ def chains(evidence: Evidence) -> Iterator[Finding]:
     series = [s for s in every if len(s.values) >= _STEPS and (s.values > 0).all()]
     if len(series) < _DEEP:
         return
-    sizes = np.array([float(np.median(log10(s.last_half))) for s in series])
+    sizes = np.array([median(log10(s.last_half)) for s in series])
     slope, _ = np.polyfit(np.arange(len(sizes)), sizes, 1)
     total = float(slope * (len(sizes) - 1))
     if abs(total) < _POWERS or abs(sizes[-1] - sizes[0]) < _POWERS:

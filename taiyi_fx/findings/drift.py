@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding, Severity
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.robust import Numbers, log10, spread
+from taiyi_fx.findings.robust import Numbers, log10, median, spread
 from taiyi_fx.findings.watched import Watched
 
 _FEW = 3
@@ -41,9 +41,10 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
     series = [s for s in evidence.weights.values() if s.values[0] > 1e-6]
     if len(series) < _FEW:
         return
-    moved = np.array([float(np.diff(log10(s.values[[0, -1]]))[0]) for s in series])
-    usual = float(np.median(np.abs(moved)))
-    middle = float(np.median(moved))
+    first, last = log10(np.array([s.values[[0, -1]] for s in series])).T
+    moved = last - first
+    usual = median(np.abs(moved))
+    middle = median(moved)
     if middle <= -_POWERS:
         yield _of_all(series[0], middle)
         return
@@ -66,7 +67,7 @@ def _apart(roles: list[str], moved: Numbers) -> NDArray[np.bool_]:
     for role in set(roles):
         of_role = np.array([other == role for other in roles])
         if of_role.sum() > _FEW:
-            far = np.abs(moved - np.median(moved[of_role]))
+            far = np.abs(moved - median(moved[of_role]))
             found |= of_role & (far > max(_APART, _TIMES * spread(moved[of_role])))
     return found
 

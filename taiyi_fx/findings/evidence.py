@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.chain import InRole, passed_back
+from taiyi_fx.findings.watched import Steps, Watched
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
     from taiyi_fx.records.record import Records, Series
@@ -47,14 +49,10 @@ class Evidence:
     def _with(self, series: Iterable[Watched]) -> Evidence:
         return replace(self, series=tuple(one for one in series if len(one.steps)))
 
-    def without_gradients(self, steps: Collection[int]) -> Evidence:
-        """All numbers but those of gradients at some steps."""
-        if not steps:
-            return self
-        return self._with(
-            one.at(~np.isin(one.steps, [*steps])) if one.direction == "backward" else one
-            for one in self.series
-        )
+    def without_skipped(self, steps: Collection[int]) -> Evidence:
+        """All numbers but gradients and updates of steps that were skipped."""
+        skipped = np.array(sorted(steps))
+        return self._with(_without(one, skipped) for one in self.series) if steps else self
 
     def before(self, step: int) -> Evidence:
         """The numbers before a step."""
@@ -110,10 +108,21 @@ class Evidence:
         found = [one for name in quantities for one in self._by_quantity.get(name, ())]
         return iter(sorted(found, key=lambda one: self.modules[one.module]))
 
+    @functools.cached_property
+    def gains(self) -> list[InRole]:
+        """The factors by which modules pass gradients back, from the last on."""
+        return [*passed_back([*self.of_quantity("OutputGradRMS")][::-1])]
+
     def of_each(self, quantity: str) -> Iterator[Watched]:
         """The series of a quantity that has one for each parameter: ``"UpdateRatio.weight"``."""
         parts = [name for name in self._by_quantity if name.startswith(f"{quantity}.")]
         return self.of_quantity(*parts)
+
+    @functools.cached_property
+    def bad(self) -> list[tuple[Watched, NDArray[np.bool_]]]:
+        """The series with a NaN or Inf, each with the mask of these."""
+        masks = ((one, one.is_bad) for one in self.series)
+        return [(one, mask) for one, mask in masks if mask.any()]
 
     @functools.cached_property
     def called(self) -> frozenset[str]:
@@ -144,6 +153,21 @@ class Evidence:
         return [s for s in self.series if not s.direction and "loss" in s.quantity.lower()]
 
     @functools.cached_property
+    def is_from_the_start(self) -> bool:
+        """True if the first steps are known; false for a window of later ones."""
+        return min((int(s.steps[0]) for s in self.series), default=0) == 0
+
+    @functools.cached_property
     def last_step(self) -> int:
         """The latest step."""
         return max((int(s.steps[-1]) for s in self.series), default=0)
+
+
+def _without(one: Watched, skipped: Steps) -> Watched:
+    if one.direction == "parameter" and one.unit == "ratio":
+        # An update is the step from the number before: that of a skipped one is recorded next.
+        after = np.searchsorted(one.steps, skipped, side="right")
+        chosen = np.ones(len(one.steps), bool)
+        chosen[after[after < len(chosen)]] = False
+        return one.at(chosen)
+    return one if one.direction in ("forward", "") else one.at(~np.isin(one.steps, skipped))

@@ -89,7 +89,7 @@ def find(evidence: Evidence) -> list[Finding]:
 def _found(evidence: Evidence) -> list[Finding]:
     skipped = skipped_steps(evidence)
     of_scaler = [*overflow(evidence, skipped)]
-    evidence = evidence.without_gradients(skipped)
+    evidence = evidence.without_skipped(skipped)
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
     every = _of_each_kind([found for rule in RULES for found in rule(known)])
@@ -120,4 +120,4 @@ def _of_each_kind(every: list[Finding]) -> list[Finding]:
 
 
 def _worst(every: list[Finding]) -> Severity:
-    return min((found.severity for found in every), key=SEVERITIES.index)
+    return SEVERITIES[min(SEVERITIES.index(found.severity) for found in every)]

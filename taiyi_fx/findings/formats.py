@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.robust import median
 
 _OVER = 1e-4
 _UNDER = 0.5
@@ -28,7 +27,7 @@ def out_of_range(evidence: Evidence) -> Iterator[Finding]:
         is_over = one.quantity.endswith("OverflowRate")
         if not is_over and not one.quantity.endswith("UnderflowRate"):
             continue
-        value = float(np.median(one.last_half))
+        value = median(one.last_half)
         if len(one.values) >= STEPS and value >= (_OVER if is_over else _UNDER):
             text = (
                 f"{value:.2g} of what {one.quantity} of {one.module!r} counts is too "

@@ -10,6 +10,7 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
 _FEW = 3
@@ -75,7 +76,7 @@ def _is_summed(cosine: Watched, size: Watched | None) -> bool:
     if size is None or len(size.values) < _FEW:
         return False
     is_mixed = _usual(cosine) < _APART and _usual(size) > 1
-    return is_mixed or bool(size.values[0] < _GROWN < np.median(size.last_half))
+    return is_mixed or bool(size.values[0] < _GROWN < median(size.last_half))
 
 
 def _usual(one: Watched) -> float:
@@ -85,4 +86,4 @@ def _usual(one: Watched) -> float:
 def _median(values: Iterable[float], fewest: int = 1) -> float:
     """The median of finite numbers; NaN of too few."""
     finite = [x for x in values if np.isfinite(x)]
-    return float(np.median(finite)) if len(finite) >= fewest else np.nan
+    return median(finite) if len(finite) >= fewest else np.nan

@@ -10,6 +10,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
 _LARGE, _SMALL = 100.0, 1e-3
@@ -35,7 +36,7 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
     if first is None or evidence.modules[first.module] >= 3:
         return
     ends = (first.values[:STEPS], first.values[-STEPS:])
-    sizes = [float(np.median(end)) for end in ends]
+    sizes = [median(end) for end in ends]
     yield from _spike(first)
     value = next((size for size in sizes if not _SMALL <= size <= _LARGE), 1.0)
     if not np.isfinite(value) or _SMALL <= value <= _LARGE:
@@ -47,7 +48,7 @@ def wild_inputs(evidence: Evidence) -> Iterator[Finding]:
 
 def _spike(one: Watched) -> Iterator[Finding]:
     """A batch that is far larger than the others."""
-    usual = float(np.median(one.values))
+    usual = median(one.values)
     i = int(np.argmax(one.values))
     value = float(one.values[i])
     if usual > 0 and value >= _TIMES * usual and (one.values >= _TIMES * usual).mean() < _RARE:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS, mostly, since
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
+
+_MANY = 2 * STEPS
+"""Numbers in which one that is pulled a little has to move: the first steps may be rounded away."""
 
 ZERO_GRADIENT = Kind(
     "zero_gradient",
@@ -49,7 +51,7 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
 def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
     gradients = evidence.weight_gradients
-    every = [s for s in evidence.weights.values() if len(s.values) >= STEPS]
+    every = [s for s in evidence.weights.values() if len(s.values) >= _MANY]
     pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
@@ -69,4 +71,4 @@ def _is_still(s: Watched) -> bool:
 
 
 def _size(s: Watched | None) -> float:
-    return 0.0 if s is None else float(np.median(s.values))
+    return 0.0 if s is None else median(s.values)

@@ -10,7 +10,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.movers import moved_first
-from taiyi_fx.findings.robust import Numbers, smooth, spread, trailing_scores
+from taiyi_fx.findings.robust import Numbers, median, smooth, spread, trailing_scores
 from taiyi_fx.findings.watched import Watched
 
 _FEW = 8
@@ -61,7 +61,7 @@ def divergence(evidence: Evidence) -> Iterator[Finding]:
         values = smooth(loss.values)
         if len(values) < _FEW or (values <= 0).any():
             continue
-        start = float(np.median(loss.values[:3]))
+        start = median(loss.values[:3])
         low = float(np.minimum.accumulate(values)[-1])
         last = values[-max(3, len(values) // 10) :]
         bound = _RISE * max(start, low)
@@ -111,7 +111,7 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         if len(loss.values) < _MANY or not np.isfinite(loss.values).all() or _is_of_a_game(loss):
             continue
         n = len(loss.values) // 5
-        start, last = float(np.median(loss.values[:n])), float(np.median(loss.values[-n:]))
+        start, last = median(loss.values[:n]), median(loss.values[-n:])
         noise = spread(loss.values) / np.sqrt(n)
         if start - last > max(_FLAT * abs(start), 2 * noise) or last > 1.5 * start:
             continue
@@ -119,7 +119,8 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
             f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} steps, "
             f"and was {start:.3g} in the beginning"
         )
-        is_flat = len(loss.values) >= 2 * _MANY and abs(last - start) <= _LEVEL * abs(start)
+        is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
+        is_flat = is_sure and abs(last - start) <= _LEVEL * abs(start)
         severity = "warning" if is_flat and not _is_game(evidence) else "note"
         expected = f"below {start:.3g}"
         yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from taiyi_fx.findings.evidence import Evidence
-from taiyi_fx.findings.robust import log10, spread
+from taiyi_fx.findings.robust import log10, median, spread
 from taiyi_fx.findings.watched import Watched
 
 _BEFORE = 8
@@ -46,7 +46,7 @@ def _moves(evidence: Evidence, step: int) -> Iterator[_Move]:
         before, last = sizes[:-_BEFORE], sizes[-_BEFORE:]
         if len(before) < _USUAL or not np.isfinite(sizes).all():
             continue
-        far = (last - np.median(before)) / max(spread(before), _LEAST)
+        far = (last - median(before)) / max(spread(before), _LEAST)
         if (far > _SIGMAS).any():
             i = int(np.argmax(far > _SIGMAS))
             yield _Move(int(one.steps[until - len(last) + i]), float(far[i]), one)

@@ -37,8 +37,7 @@ NON_FINITE = Kind("non_finite", "alert", _ADVICE["forward"])
 
 def first_step(evidence: Evidence) -> int | None:
     """The first step with a NaN or Inf; None if there is none."""
-    masks = [(s, s.is_bad) for s in evidence.series]
-    return min((int(s.steps[bad.argmax()]) for s, bad in masks if bad.any()), default=None)
+    return min((int(s.steps[bad.argmax()]) for s, bad in evidence.bad), default=None)
 
 
 def non_finite(evidence: Evidence) -> Iterator[Finding]:
@@ -46,7 +45,7 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
     step = first_step(evidence)
     if step is None:
         return
-    bad = [s for s in evidence.series if s.is_bad[s.steps == step].any()]
+    bad = [s for s, mask in evidence.bad if step in s.steps[mask]]
     direction = next(d for d in _ORDER if any(s.direction == d for s in bad))
     place = evidence.modules
     # Backward goes the other way; and what a module is given comes before what it makes.

@@ -10,6 +10,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import lasting, since
+from taiyi_fx.findings.robust import median
 
 _LARGE = 100.0
 
@@ -38,7 +39,7 @@ def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:
     """The first module, in the order of the model, whose output is far from 1."""
     for one in evidence.of_quantity("OutputRMS"):
-        value = float(np.median(one.values))
+        value = median(one.values)
         if np.isfinite(value) and value >= _LARGE:
             text = (
                 f"the root mean square of the output of {one.module!r} is {value:.3g}, the first "

@@ -10,6 +10,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import lasting, since
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
 _ONE = 1.05
@@ -35,14 +36,14 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
             is_one = one.values <= _ONE
             if _features(one.module, evidence) <= _FEW:
                 continue
-            if np.median(others) < _MANY or not (is_one[0] or lasting(is_one)):
+            if median(others) < _MANY or not (is_one[0] or lasting(is_one)):
                 continue
             i = 0 if is_one[0] else since(is_one)
             text = (
                 f"step {one.steps[i]}: the output of {one.module!r} varies along one direction, "
-                f"those of its {len(others)} siblings along {np.median(others):.3g}"
+                f"those of its {len(others)} siblings along {median(others):.3g}"
             )
-            yield RANK_COLLAPSE.at(one, i, text, f"{np.median(others):.3g}, as of its siblings")
+            yield RANK_COLLAPSE.at(one, i, text, f"{median(others):.3g}, as of its siblings")
 
 
 def _features(module: str, evidence: Evidence) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Numbers = NDArray[np.float64]
 
@@ -11,14 +13,36 @@ _TO_SIGMA = 1.4826
 """The median absolute deviation times this is the standard deviation of normal numbers."""
 
 
+def median(values: ArrayLike) -> float:
+    """The median; NaN of nothing and where one is NaN.
+
+    That of numpy, which takes ten times as long for the few numbers of a series.
+    """
+    ordered = np.sort(np.asarray(values, np.float64))  # NaN come last
+    n = len(ordered)
+    if not n or ordered[-1] != ordered[-1]:
+        return math.nan
+    return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
+
+def medians(table: Numbers) -> Numbers:
+    """The median of each column."""
+    n = len(table)
+    if not n:
+        return np.full(table.shape[1], np.nan)
+    ordered = np.sort(table, axis=0)
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    return np.where(np.isnan(ordered[-1]), np.nan, middle)
+
+
 def spread(values: Numbers) -> float:
     """The robust standard deviation: 1.4826 times the median absolute deviation."""
-    return float(_TO_SIGMA * np.median(np.abs(values - np.median(values))))
+    return float(_TO_SIGMA * median(np.abs(values - median(values))))
 
 
 def spreads(table: Numbers) -> Numbers:
     """The robust standard deviation of each column."""
-    return _TO_SIGMA * np.median(np.abs(table - np.median(table, axis=0)), axis=0)
+    return _TO_SIGMA * medians(np.abs(table - medians(table)))
 
 
 def smooth(values: Numbers, width: int = 5) -> Numbers:
@@ -42,9 +66,9 @@ def trailing_scores(values: Numbers) -> tuple[Numbers, Numbers]:
 
     NaN for the first 32. Where those before are equal, any other number is infinitely far.
     """
-    scores, medians = np.full((2, len(values)), np.nan)
+    scores, usual = np.full((2, len(values)), np.nan)
     for i in range(_FEWEST, len(values)):
         before = values[max(0, i - _LAST) : i]
-        medians[i] = np.median(before)
-        scores[i] = (values[i] - medians[i]) / spread(before)
-    return scores, medians
+        usual[i] = median(before)
+        scores[i] = (values[i] - usual[i]) / spread(before)
+    return scores, usual

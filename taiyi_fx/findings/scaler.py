@@ -35,10 +35,9 @@ def skipped_steps(evidence: Evidence) -> list[int]:
     would not be finite at the next. Of the last step nobody knows yet.
     """
     gradients, others = set[int](), set[int]()
-    for one in evidence.series:
-        if (bad := one.is_bad).any():
-            found = gradients if one.direction == "backward" else others
-            found.update(one.steps[bad].tolist())
+    for one, bad in evidence.bad:
+        found = gradients if one.direction == "backward" else others
+        found.update(one.steps[bad].tolist())
     known = _known_steps(evidence) if gradients - others else []
     if not known:
         return []
@@ -54,18 +53,16 @@ def overflow(evidence: Evidence, skipped: Sequence[int]) -> Iterator[Finding]:
     if not skipped:
         return
     step = skipped[0]
-    bad = [s for s in evidence.series if s.is_bad[s.steps == step].any()]
+    bad = [s for s, mask in evidence.bad if step in s.steps[mask]]
     site = max(bad, key=lambda s: evidence.modules[s.module])
     i = int(np.flatnonzero(site.steps == step)[-1])
     last = _known_steps(evidence)[-_MANY:]
     if len(last) == _MANY and set(last) <= set(skipped):
-        text = (
-            f"gradients are NaN or Inf at each of the last {_MANY} steps: a scaler skips them all"
-        )
+        text = f"gradients are NaN or Inf at each of the last {_MANY} steps: all are skipped"
         yield ONLY_SKIPS.at(site, i, text, "a step that is taken", module="")
         return
     more = f", as at {len(skipped)} steps in all" if len(skipped) > 1 else ""
-    text = f"step {step}: gradients of {site.module!r} are NaN or Inf{more}, and parameters stay finite"
+    text = f"step {step}: gradients of {site.module!r} are NaN or Inf{more}; parameters stay finite"
     yield OVERFLOW.at(site, i, text, "finite")
 
 

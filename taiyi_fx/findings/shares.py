@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding, Severity
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import lasting, since
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
 _SHARE = 0.95
@@ -43,7 +42,7 @@ def shares_of_trouble(evidence: Evidence) -> Iterator[Finding]:
 
 def _is_odd(one: Watched, series: list[Watched]) -> bool:
     siblings = [s for s in series if s.role == one.role and s.quantity == one.quantity]
-    values = [float(np.median(s.values)) for s in siblings if s.module != one.module]
+    values = [median(s.values) for s in siblings if s.module != one.module]
     return len(values) >= _FEW and max(values) < _MOST - _GAP
 
 

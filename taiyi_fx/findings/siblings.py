@@ -10,13 +10,15 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from taiyi_fx.findings.chain import InRole, made, passed_back
+from taiyi_fx.findings.chain import InRole, made
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.robust import log10, spreads
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.robust import log10, median, medians, spreads
+from taiyi_fx.findings.watched import Values, Watched, at_common_steps
 
 _FEW = 3
 """Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
@@ -61,10 +63,11 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     inputs = [*evidence.of_quantity("InputRMS")]
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
-        (made(outputs), _Bounds(few=_FEW - 1, of_equals=_LITTLE)),
+        (made(outputs), _Bounds(few=_FEW - 1)),
+        (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
         (made(inputs), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
-        (passed_back(gradients), _Bounds(few=_FEW - 1)),
+        (evidence.gains, _Bounds(few=_FEW - 1)),
         (_in_roles(gradients), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
         (_in_roles(evidence.of_quantity("UpdateRatio.weight")), _Bounds()),
@@ -74,6 +77,13 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         if found.module not in told:
             told.add(found.module)
             yield found
+
+
+def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
+    """Those of modules without weights, such as dropout: a norm makes of anything the same."""
+    for one, role in factors:
+        if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
+            yield one, role
 
 
 def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
@@ -96,26 +106,26 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
     group = [one for one in group if len(one.values) and (one.values != 0).all()]
     if len(group) <= bounds.few:
         return
-    common = sorted(set.intersection(*(set(s.steps.tolist()) for s in group)))
-    if not common:
+    group = at_common_steps(group)
+    if not len(group[0].steps):
         return
-    table = np.stack([log10(s.values[np.searchsorted(s.steps, common)]) for s in group])
-    middle = np.median(table, axis=0)
-    distances, width = np.abs(table - middle), spreads(table)
-    is_far = distances > np.maximum(_FACTOR, _SIGMAS * width)
+    table = np.stack([log10(one.values) for one in group])
+    distances, width = table - medians(table), spreads(table)
+    is_far = np.abs(distances) > np.maximum(_FACTOR, _SIGMAS * width)
     if len(group) > _FEW:
-        is_far |= distances > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
-    for site, so, distance in zip(group, is_far, table - middle, strict=True):
-        if so.mean() < _SHARE or not so[-1]:
-            continue
-        i = int(np.searchsorted(site.steps, common[int(np.flatnonzero(so)[0])]))
-        factor, value = np.power(10.0, np.median(distance[so])), float(site.values[i])
-        shown = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
-        text = (
-            f"from step {site.steps[i]} on {site.quantity} of {site.module!r} is {value:.3g}, {shown} the "
-            f"median of its {len(group) - 1} siblings"
-        )
-        severity = "alert" if abs(np.log10(factor)) > _BROKEN else "warning"
-        yield OUTLIER.at(
-            site, i, text, f"{value / factor:.3g}, as of its siblings", severity=severity
-        )
+        is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
+    for i in np.flatnonzero((is_far.mean(1) >= _SHARE) & is_far[:, -1]).tolist():
+        yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
+
+
+def _finding(site: Watched, distance: Values, is_far: NDArray[np.bool_], others: int) -> Finding:
+    i, powers = int(is_far.argmax()), median(distance[is_far])
+    factor, value = np.power(10.0, powers), float(site.values[i])
+    shown = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
+    text = (
+        f"from step {site.steps[i]} on {site.quantity} of {site.module!r} is {value:.3g}, {shown} "
+        f"the median of its {others} siblings"
+    )
+    expected = f"{value / factor:.3g}, as of its siblings"
+    severity = "alert" if abs(powers) > _BROKEN else "warning"
+    return OUTLIER.at(site, i, text, expected, severity=severity)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
 _LARGE = 5.0
@@ -28,7 +27,7 @@ WILD_PARAMETER = Kind(
 
 def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     """Parameters whose elements began far too large or too small."""
-    outputs = {s.module: float(np.median(s.values)) for s in evidence.of_quantity("OutputRMS")}
+    outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
     for one in evidence.of_each("ParameterRMS"):
         size, name = float(one.values[0]), one.quantity.partition(".")[2]
         is_gain = size > 0 and 0.8 < outputs.get(one.module, 0.0) / size < 1.25

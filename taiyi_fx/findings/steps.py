@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.robust import log10
+from taiyi_fx.findings.robust import log10, median
 from taiyi_fx.findings.watched import Values, Watched
 
 _STEPS = 8
@@ -64,10 +64,10 @@ def odd_steps(evidence: Evidence) -> Iterator[Finding]:
         if "weight" in s.quantity
         and len(s.values) >= _STEPS
         and len(_finite(s))
-        and np.median(_finite(s)) > 0
+        and median(_finite(s)) > 0
     ]
-    sizes = log10(np.array([np.median(_finite(s)) for s in series]))
-    middle = np.median(sizes) if len(sizes) >= _FEW else np.nan
+    sizes = log10(np.array([median(_finite(s)) for s in series]))
+    middle = median(sizes) if len(sizes) >= _FEW else np.nan
     for one, size in zip(series, sizes, strict=True):
         if abs(size - middle) >= _POWERS:
             value, usual = np.power(10.0, size), np.power(10.0, middle)
@@ -86,16 +86,16 @@ def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
         if i is not None and sum(j is not None for j in steps) <= _SHARE * len(series):
             text = (
                 f"step {one.steps[i]}: the weight of {one.module!r} changes by {one.values[i]:.2g} "
-                f"of its size at once, and else by {np.median(one.values):.1e}"
+                f"of its size at once, and else by {median(one.values):.1e}"
             )
-            yield WEIGHT_JUMP.at(one, i, text, f"near {np.median(one.values):.1e}")
+            yield WEIGHT_JUMP.at(one, i, text, f"near {median(one.values):.1e}")
 
 
 def _jump(s: Watched) -> int | None:
     later = np.where(np.isfinite(s.values), s.values, 0.0)
     later[:_STEPS] = 0.0  # steps that begin from zero, or without the notes of the optimizer
     i = int(later.argmax())
-    usual = np.median(s.values)
+    usual = median(s.values)
     return i if usual < _QUIET and later[i] >= max(_JUMP, _JUMPS * usual) else None
 
 
@@ -109,7 +109,8 @@ def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     large = [s for s in series if _is_large(s, evidence.weights.get(s.module))]
     if large:
         yield _large(large, series)
-    elif len(series) >= _FEW and _are_small(series):
+    # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
+    elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
         yield _small(series)
 
 
@@ -119,8 +120,8 @@ def _finite(s: Watched) -> Values:
 
 
 def _are_small(series: list[Watched]) -> bool:
-    usual = [np.median(_finite(s)) for s in series if len(_finite(s))]
-    return all(_largest(s) <= _LARGEST for s in series) and bool(np.median(usual or [1]) <= _SMALL)
+    usual = [median(_finite(s)) for s in series if len(_finite(s))]
+    return all(_largest(s) <= _LARGEST for s in series) and bool(median(usual or [1]) <= _SMALL)
 
 
 def _largest(s: Watched) -> float:
@@ -129,7 +130,7 @@ def _largest(s: Watched) -> float:
 
 def _is_large(s: Watched, size: Watched | None) -> bool:
     """True if several steps are; a weight that was zero, or nearly, has to take large ones."""
-    if size is None or size.values[0] < 0.1 * np.median(size.values):
+    if size is None or size.values[0] < 0.1 * median(size.values):
         return False
     return int((s.values >= _LARGE).sum()) >= _TWICE
 
@@ -152,6 +153,6 @@ def _begins_large(s: Watched) -> bool:
 
 
 def _small(series: list[Watched]) -> Finding:
-    value = float(np.median([np.median(_finite(s)) for s in series if len(_finite(s))]))
+    value = float(median([median(_finite(s)) for s in series if len(_finite(s))]))
     text = f"the optimizer changes weights by {value:.1e} of their size at each step"
     return SMALL_STEPS.at(series[0], 0, text, "near 0.001", module="", value=value)

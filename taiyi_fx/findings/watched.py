@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -80,6 +81,15 @@ class Watched(NamedTuple):
     def role(self) -> str:
         """The module's name without its numbers: that of its siblings, too."""
         return _role(self.module)
+
+
+def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
+    """Several series at the steps that all of them have."""
+    first, *others = series
+    if all(np.array_equal(first.steps, one.steps) for one in others):
+        return [*series]
+    common = functools.reduce(np.intersect1d, (one.steps for one in series))
+    return [one.at(np.isin(one.steps, common)) for one in series]
 
 
 @functools.lru_cache(maxsize=1 << 14)

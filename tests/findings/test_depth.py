@@ -2,7 +2,7 @@
 
 import pytest
 
-from taiyi_fx.findings.depth import chains
+from taiyi_fx.findings.depth import chains, jumps
 from tests.findings.given import evidence
 
 
@@ -22,3 +22,14 @@ def test_a_steady_factor_is_a_finding(factor, kind):
 def test_small_factors_and_few_modules_are_none():
     assert [*chains(deep(2.0))] == []
     assert [*chains(deep(100.0, 4))] == []
+
+
+def test_a_module_that_passes_back_far_more_than_it_was_given_is_an_alert():
+    (found,) = jumps(evidence({("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}))
+    assert (found.kind, found.module, found.severity) == ("gradient_jump", "b", "alert")
+    assert found.value == pytest.approx(1e3)
+
+
+def test_a_gradient_that_comes_past_a_branch_is_none():
+    numbers = {("a", "OutputGradRMS"): 1.0, ("branch", "OutputGradRMS"): 1e-3}
+    assert [*jumps(evidence({**numbers, ("b", "OutputGradRMS"): 0.5}))] == []

@@ -42,3 +42,9 @@ def test_others_do_not(odd):
 def test_where_all_move_none_drifts():
     numbers = {(f"h.{i}", "WeightNorm"): 1.1 ** np.arange(40.0) for i in range(6)}
     assert [*drift(evidence(numbers))] == []
+
+
+def test_where_all_shrink_it_is_the_decay_of_the_model():
+    numbers = {(f"h.{i}", "WeightNorm"): 0.9 ** np.arange(40.0) for i in range(6)}
+    (found,) = drift(evidence(numbers))
+    assert (found.kind, found.module, found.severity) == ("drift", "", "alert")

@@ -66,3 +66,26 @@ def test_steps_since_the_last_due_one_count_as_one_step_each():
 def test_there_may_be_nothing():
     assert Evidence.of([]).last_step == 0
     assert evidence({("fc", "WeightNorm"): []}).series == ()
+
+
+def test_what_was_skipped_is_neither_a_gradient_nor_an_update():
+    numbers = {("a", "WeightGradNorm"): [9, 1, 2], ("a", "WeightNorm"): [5, 5, 6]}
+    known = evidence(numbers | {("a", "OutputRMS"): [3, 4, 5]}).series
+    moved = Watched.made(
+        ("a", "UpdateRatio.weight"),
+        ("parameter", "step_size", "ratio"),
+        np.array([1, 2]),
+        np.array([0.0, 0.1]),
+    )
+    found = Evidence.of([*known, moved]).without_skipped([0]).series
+    assert {one.quantity: one.steps.tolist() for one in found} == {
+        "WeightGradNorm": [1, 2],
+        "WeightNorm": [1, 2],
+        "OutputRMS": [0, 1, 2],
+        "UpdateRatio.weight": [2],
+    }
+
+
+def test_a_window_of_later_steps_is_not_from_the_start():
+    assert evidence({("a", "WeightNorm"): [1, 2]}, [0, 1]).is_from_the_start
+    assert not evidence({("a", "WeightNorm"): [1, 2]}, [7, 8]).is_from_the_start

@@ -25,3 +25,11 @@ def test_usual_data_and_other_modules_are_none():
 def test_data_that_leave_their_scale_are_one_at_the_end():
     (found,) = wild_inputs(evidence({("a", "InputRMS"): np.geomspace(1, 1e6, 40)}))
     assert found.value > 1e5
+
+
+def test_one_batch_that_is_far_larger_is_named_with_its_step():
+    (found,) = wild_inputs(evidence({("a", "InputRMS"): np.where(np.arange(40) == 25, 80.0, 1.0)}))
+    assert (found.kind, found.severity, found.step) == ("input_spike", "warning", 25)
+    assert [
+        *wild_inputs(evidence({("a", "InputRMS"): np.where(np.arange(40) == 25, 9.0, 1.0)}))
+    ] == []

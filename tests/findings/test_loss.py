@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.loss import divergence, plateau
+from taiyi_fx.findings.loss import divergence, plateau, spikes
 from tests.findings.given import evidence
 
 NOISE = np.random.default_rng(0).normal(0, 0.05, 100)
@@ -34,9 +34,19 @@ def test_other_losses_do_not_diverge(values):
     assert [*divergence(of(values))] == []
 
 
-def test_a_loss_that_stays_where_it_began_is_a_note():
-    (found,) = plateau(of(2.3 + NOISE))
-    assert (found.kind, found.severity) == ("plateau", "note")
+@pytest.mark.parametrize(
+    ("loss", "severity", "module"),
+    [
+        (2.3 + NOISE, "warning", "layers.0"),
+        ((2.3 + NOISE)[:60], "note", "layers.0"),
+        (2.3 + 20 * NOISE, "note", "layers.0"),
+        (2.3 + NOISE, "note", "discriminator.0"),
+    ],
+    ids=["flat", "not long", "too noisy to tell", "a game of two"],
+)
+def test_a_loss_that_stays_where_it_began_is_told(loss, severity, module):
+    (found,) = plateau(evidence({("", "loss"): loss, (module, "OutputRMS"): 1.0}))
+    assert (found.kind, found.severity) == ("plateau", severity)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +54,42 @@ def test_a_loss_that_stays_where_it_began_is_a_note():
 )
 def test_a_loss_that_falls_or_has_no_course_yet_is_none(values):
     assert [*plateau(of(values))] == []
+
+
+FALLS = 2 * np.exp(-np.arange(100) / 50) + NOISE / 10
+
+
+@pytest.mark.parametrize(
+    ("is_high", "height", "severity"),
+    [
+        (np.arange(100) == 70, 4.5, "note"),
+        (np.arange(100) == 70, 60.0, "warning"),
+        (np.arange(100) >= 70, 6.0, "warning"),
+    ],
+    ids=["once", "once, and huge", "and stays"],
+)
+def test_a_spike_is_told_with_its_step_and_size(is_high, height, severity):
+    (found,) = spikes(of(np.where(is_high, height, FALLS)))
+    assert (found.kind, found.severity, found.step) == ("loss_spike", severity, 70)
+    assert f"jumps to {height:.3g}" in found.text
+
+
+def test_what_moved_before_a_spike_is_named():
+    size = np.exp(np.random.default_rng(1).normal(0, 0.1, 100))
+    numbers = {("", "loss"): np.where(np.arange(100) >= 70, 6.0, FALLS)}
+    numbers["h.1", "UpdateRatio.weight"] = np.where(np.arange(100) >= 68, 50 * size, size)
+    (found,) = spikes(evidence(numbers))
+    assert "; UpdateRatio.weight of 'h.1' (step 68) moved first" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        FALLS,
+        np.where(np.arange(100) == 20, 60.0, FALLS),
+        np.where(np.arange(100) == 70, 1.0, FALLS),
+    ],
+    ids=["none", "with too few before", "a little"],
+)
+def test_other_losses_have_no_spike(values):
+    assert [*spikes(of(values))] == []

@@ -1,5 +1,6 @@
 """Parameters without a gradient, on purpose or not."""
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -77,7 +78,8 @@ def test_a_monitor_and_its_run_know_the_reason(where, tmp_path):
             return x
 
     cfg = {"Linear": ["WeightNorm", "WeightGradNorm", "OutputRMS"]}
-    with pytest.warns(taiyi_fx.MonitorWarning):
+    with warnings.catch_warnings():  # of what no gradient can reach
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
         model = taiyi_fx.instrument(Net(), cfg, run=tmp_path / "run")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for step in range(9):
@@ -90,3 +92,34 @@ def test_a_monitor_and_its_run_know_the_reason(where, tmp_path):
     with taiyi_fx.open_run(tmp_path / "run") as run:
         found = (of_monitor, run.findings)[where]
     assert [(f.kind, f.module) for f in found] == [("detached", "layers.2")]
+
+
+def around(frozen, passes):
+    numbers = {}
+    for name in ("words", "rnn", "head"):
+        numbers[name, "WeightNorm"] = 1.0 if name in frozen else MOVES
+        if name not in frozen:
+            numbers[name, "WeightGradNorm"] = 0.5
+        if name in passes:
+            numbers[name, "OutputGradRMS"] = 0.1
+    reasons = {(name, "WeightGradNorm"): FROZEN for name in frozen}
+    return replace(evidence(numbers), reasons=reasons)
+
+
+@pytest.mark.parametrize("frozen", ["rnn", "head"])
+def test_a_single_frozen_module_behind_trained_ones_is_named(frozen):
+    (found,) = missing_gradients(around([frozen], ["words", "rnn", "head"]))
+    assert (found.kind, found.module) == ("missing_gradient", frozen)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "passes"),
+    [
+        (["words"], ["rnn", "head"]),
+        (["rnn"], ["words", "head"]),
+        (["rnn", "head"], ["rnn", "head"]),
+    ],
+    ids=["the first", "a table that no gradient passes", "several"],
+)
+def test_other_frozen_modules_are_deliberate(frozen, passes):
+    assert [*missing_gradients(around(frozen, passes))] == []

@@ -69,3 +69,19 @@ def test_a_function_that_passes_a_large_gradient_back_is_before_the_named_module
 def test_a_series_of_zeros_is_no_outlier_and_makes_none():
     numbers = {(f"h.{i}", "OutputRMS"): 1.0 if i < 2 else 0.0 for i in range(6)}
     assert [*outliers(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(("factor", "count"), [(3.2, 1), (1.5, 0)])
+def test_among_equals_that_only_pass_on_a_little_is_odd(factor, count):
+    numbers = {}
+    for i in range(6):
+        numbers[f"h.{i}.fc", "OutputRMS"] = numbers[f"h.{i}.fc", "WeightNorm"] = 1.0
+        numbers[f"h.{i}.drop", "OutputRMS"] = factor if i == 2 else 1 + i / 1000
+    found = [*outliers(evidence(numbers))]
+    assert [one.module for one in found] == ["h.2.drop"] * count
+
+
+def test_three_are_enough_to_compare_factors():
+    numbers = {(f"h.{i}.norm", "InputRMS"): 1.0 if i < 2 else 1e3 for i in range(4)}
+    (found,) = outliers(evidence(numbers))
+    assert (found.module, found.quantity) == ("h.2.norm", "InputRMS over that of 'h.1.norm'")

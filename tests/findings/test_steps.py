@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.steps import step_sizes
+from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
 from tests.findings.given import evidence
 
 
@@ -34,3 +34,43 @@ def test_steps_of_nothing_are_a_warning():
 )
 def test_other_steps_are_none(ratio, weight):
     assert [*step_sizes(steps(ratio, weight))] == []
+
+
+def one_of(ratio):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
+    return evidence({**numbers, ("h.2", "UpdateRatio.weight"): ratio})
+
+
+def test_large_steps_of_one_from_the_start_are_its_own():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
+    numbers |= {("h.2", "UpdateRatio.weight"): 0.5, ("h.2", "WeightNorm"): 1.0}
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.kind, found.module) == ("large_steps", "h.2")
+
+
+def test_the_end_of_a_schedule_is_no_sign_of_small_steps():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-9 for i in range(4)}
+    assert [*step_sizes(evidence(numbers, range(500, 540)))] == []
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e-6])
+def test_steps_of_one_that_are_of_another_size_are_a_warning(ratio):
+    (found,) = odd_steps(one_of(ratio))
+    assert (found.kind, found.module, found.severity) == ("odd_steps", "h.2", "warning")
+
+
+@pytest.mark.parametrize("ratio", [0.0, 3e-2, 3e-5])
+def test_none_at_all_and_some_that_are_near_are_not_odd(ratio):
+    assert [*odd_steps(one_of(ratio))] == []
+
+
+def test_a_weight_that_something_else_writes_into_is_named_with_the_step():
+    (found,) = weight_jumps(one_of(np.where(np.arange(40) == 25, 1.4, 1e-3)))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
+
+
+@pytest.mark.parametrize("at", [3, 25])
+def test_a_jump_of_all_weights_and_first_steps_are_none(at):
+    ratio = np.where(np.arange(40) == at, 1.4, 1e-3)
+    known = one_of(ratio) if at < 8 else steps(ratio)
+    assert [*weight_jumps(known)] == []
