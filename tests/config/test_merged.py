@@ -94,13 +94,21 @@ def test_what_somebody_names_beside_a_preset_is_told_when_it_is_missing():
 
 @pytest.mark.parametrize("case", hard_models.cases(), ids=str)
 def test_a_hard_model_is_watched_without_a_word(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", taiyi_fx.MonitorWarning)
+        if case.name == "hard/an empty batch":  # means of nothing are NaN
+            with pytest.warns(taiyi_fx.MonitorWarning, match="the first NaN or Inf"):
+                _watch(case)
+        else:
+            _watch(case)
+
+
+def _watch(case):
     torch.manual_seed(0)
     model = case.build().train()
     args, kwargs = case.inputs(3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", taiyi_fx.MonitorWarning)
-        watched = taiyi_fx.instrument(model)
-        watched(*args, **kwargs)
-        monitor = taiyi_fx.monitor_of(watched)
-        monitor.track(0)
-        monitor.close()
+    watched = taiyi_fx.instrument(model)
+    watched(*args, **kwargs)
+    monitor = taiyi_fx.monitor_of(watched)
+    monitor.track(0)
+    monitor.close()
