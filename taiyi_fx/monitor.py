@@ -167,7 +167,7 @@ class Monitor:
 
     @property
     def on_finding(self) -> OnFinding:
-        """What is done with a new finding: see `instrument`. May be set.
+        """The actions at a new finding: see `instrument`. May be set.
 
         Raises:
             TypeError: What is set is no such thing.
@@ -469,7 +469,7 @@ class Monitor:
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the findings."""
+        """The findings, as a notebook shows them."""
         return f"<p>{html.escape(repr(self))}</p>{Findings(self.findings)._repr_html_()}"
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:

@@ -17,7 +17,7 @@ Cfg: TypeAlias = "Mapping[Any, Any] | str | Preset | Part | Sequence[Any] | None
 
 
 class Ask(NamedTuple):
-    """What is asked under one key.
+    """The requests under one key.
 
     Attributes:
         path: The key's place in the configuration, for errors.

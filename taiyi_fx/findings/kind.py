@@ -11,7 +11,7 @@ from taiyi_fx.findings.watched import Watched
 
 @dataclass(frozen=True)
 class Kind:
-    """What all findings of a kind share.
+    """The fields that all findings of a kind share.
 
     Attributes:
         name: The name, which is its anchor in the documentation, too.

@@ -221,7 +221,7 @@ class Records(Sequence[Record]):
         return itertools.starmap(Record, self._rows())
 
     def after(self, last: Block | Record | None) -> list[Block | Record]:
-        """What was added after an item of this, in order; all that is left, where it is gone."""
+        """The items added after one of this, in order; all that are left, where it is gone."""
         found = list(itertools.takewhile(lambda item: item is not last, reversed(self._state[0])))
         return found[::-1]
 

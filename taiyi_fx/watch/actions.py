@@ -21,7 +21,7 @@ OnFinding: TypeAlias = "Call | str | Sequence[Call | str] | None"
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """What the user asks of the watch.
+    """The user's wishes of the watch.
 
     Attributes:
         on_finding: What to do with a new finding.
@@ -42,7 +42,7 @@ class WatchOptions:
 
 @dataclass(frozen=True)
 class Actions:
-    """What is done with each finding.
+    """The actions at each finding.
 
     Attributes:
         calls: Functions, which are called with it.

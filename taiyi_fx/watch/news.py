@@ -14,7 +14,7 @@ _Key = tuple[str, str, Severity]
 
 
 class News:
-    """What was told already.
+    """The findings that were told already.
 
     Args:
         is_of_gradients: Takes a finding's module and quantity to true if they are of gradients.

@@ -21,7 +21,7 @@ Find = Callable[[Evidence], Sequence[Finding]]
 
 @dataclass(frozen=True)
 class Reaction:
-    """What the monitor has to do after a step.
+    """The monitor's part after a step.
 
     Attributes:
         events: For the writers: the new findings.
@@ -68,7 +68,7 @@ class Watch:
 
     @property
     def on_finding(self) -> OnFinding:
-        """What is done with a new finding, as it was given."""
+        """The actions at a new finding, as they were given."""
         return self._asked
 
     @on_finding.setter

@@ -94,7 +94,7 @@ def _several(given: Reported | Sequence[Reported] | None) -> Sequence[Reported]:
 
 
 def _differences(found: Sequence[Contents], counts: Sequence[int]) -> list[dict[str, Any]]:
-    """What differs between groups of so many runs, for the header."""
+    """The differences between groups of so many runs, for the header."""
     if len(counts) < 2:
         return []
     every = iter([sizes(one.entry["series"], one.chunks) for one in found])

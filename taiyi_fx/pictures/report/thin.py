@@ -19,7 +19,7 @@ Vectors = Callable[[int, Sequence[int]], Mapping[int, NDArray[Any]]]
 
 
 class Extent(NamedTuple):
-    """What is kept of a vector to compare it with others.
+    """The sizes of a vector that it is compared with others by.
 
     Attributes:
         low: Its smallest finite element; of a histogram the lowest bin with a count.
