@@ -258,6 +258,25 @@ def of_parts_elsewhere(rank, ranks):
     return dict(model.monitor.missing)
 
 
+def perceptrons():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).double()
+
+
+def eight_rows():
+    return torch.randn(8, 4, generator=torch.Generator().manual_seed(1)).double()
+
+
+def of_all_gradients(rank, ranks):
+    model = taiyi_fx.instrument(perceptrons(), {"": ["GradNorm", "LearningRate"]})
+    fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+    groups = [{"params": [*model[i].parameters()], "lr": 0.1 + i} for i in (0, 2)]
+    model.monitor.watch_optimizer(torch.optim.SGD(groups))
+    model(eight_rows().chunk(ranks)[rank]).square().mean().backward()
+    model.monitor.track(0)
+    return {name: of[0] for name, of in model.monitor.get_output().get("", {}).items()}
+
+
 CHECKS = {
     check.__name__: check
     for check in (
@@ -274,6 +293,7 @@ CHECKS = {
         of_ranks_without_a_data_group,
         of_wrong_groups,
         of_parts_elsewhere,
+        of_all_gradients,
     )
 }
 
@@ -368,3 +388,24 @@ def test_groups_that_do_not_fit_are_refused_on_all_ranks(answers):
 def test_parts_that_are_not_joined_are_told(answers):
     first, *_ = answers("of_parts_elsewhere")
     assert "hold parts of it and are not joined" in first["", "WeightNorm"]
+
+
+@shards_on_host
+def test_the_norm_of_all_gradients_is_that_of_all_shards(answers):
+    model = perceptrons()
+    model(eight_rows()).square().mean().backward()
+
+    def norm(parameters):
+        return torch.cat([p.grad.reshape(-1) for p in parameters]).norm().item()
+
+    first, *others = answers("of_all_gradients")
+    assert others == [{}] * 3
+    assert first == pytest.approx(
+        {
+            "GradNorm": norm(model.parameters()),
+            "GradNorm.group0": norm(model[0].parameters()),
+            "GradNorm.group1": norm(model[2].parameters()),
+            "LearningRate.group0": 0.1,
+            "LearningRate.group1": 2.1,
+        }
+    )
