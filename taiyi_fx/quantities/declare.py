@@ -153,7 +153,7 @@ class Request:
 _REGISTRY: dict[str, Quantity] = {}
 
 
-def quantity(
+def quantity(  # noqa: PLR0913 - all but the name are facts of a declaration, given by name
     name: str | None = None,
     /,
     *,
