@@ -176,7 +176,7 @@ class Request:
 _REGISTRY: dict[str, Quantity] = {}
 
 
-def quantity(  # noqa: PLR0913 - options, which are given by name
+def quantity(  # noqa: PLR0913 - all but the name are facts of a declaration, given by name
     name: str | None = None,
     /,
     *,
