@@ -7,6 +7,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, run, without_numbers
 
 SHOWN = {
+    "how-to/findings": 1,
     "how-to/first-nan": 5,
     "how-to/large-models": 4,
     "how-to/amp-and-accumulation": 2,
