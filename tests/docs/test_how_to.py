@@ -13,6 +13,7 @@ SHOWN = {
     "how-to/amp-and-accumulation": 2,
     "how-to/compile": 3,
     "how-to/own-passes": 3,
+    "how-to/own-quantities": 4,
     "how-to/own-writers": 4,
     "reference/configuration": 6,
 }
