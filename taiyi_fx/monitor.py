@@ -497,8 +497,13 @@ class Monitor:
 
     def _react(self, step: int, scale: Scale) -> None:
         """Looks for findings, and does what they ask for."""
+        is_warned = any(not site.is_overflow for site in self.non_finite)
         found = self._watch.after(
-            step, self._queue.records, self._find, may_overflow=scale.may_overflow
+            step,
+            self._queue.records,
+            self._find,
+            may_overflow=scale.may_overflow,
+            warned_of=("non_finite",) if is_warned else (),
         )
         if found.raises_cadence:
             self.raise_cadence()
@@ -549,7 +554,7 @@ class Monitor:
         with torch.no_grad():
             collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
-        self.missing.update(collected.reasons)
+        self._queue.keep_reasons(step, collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:
             self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures

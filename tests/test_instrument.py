@@ -314,7 +314,10 @@ def test_an_optimizer_of_the_model_moves_the_instrumented_one():
     ("model", "text"),
     [
         (3, "takes a torch.nn.Module, not a int"),
-        (nn.DataParallel(nn.Linear(2, 2)), r"before it is wrapped: DataParallel\(instrument"),
+        (
+            nn.DataParallel(nn.Linear(2, 2)),
+            r"use DistributedDataParallel\(instrument\(model, cfg\)\)",
+        ),
         (torch.compile(nn.Linear(2, 2)), r"before it is wrapped: OptimizedModule\(instrument"),
         (taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": "InputMean"}), "already"),
     ],

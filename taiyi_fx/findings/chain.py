@@ -16,19 +16,20 @@ InRole = tuple[Watched, str]
 def made(outputs: Sequence[Watched]) -> Iterator[InRole]:
     """Each output's size over that of the output before it."""
     for before, one in pairwise(outputs):
-        yield _over(one, before, f"{one.quantity} over that of {before.module!r}", one.module)
+        yield _over(one, before, one.module)
 
 
 def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:
     """The size of the gradient that each module passes on over that of the one it was given."""
     for module, one in pairwise(gradients):
-        yield _over(one, module, f"the gradient for {one.module!r} over its own", module.module)
+        yield _over(one, module, module.module)
 
 
-def _over(one: Watched, other: Watched, quantity: str, module: str) -> InRole:
+def _over(one: Watched, other: Watched, module: str) -> InRole:
+    shown = f"{one.title} over that of {other.module!r}"
     one, other = at_common_steps([one, other])
     # Of nothing, a factor says nothing.
     known = (one.values != 0) & (other.values != 0)
     values = np.abs(one.values[known] / other.values[known])
-    made = one._replace(module=module, quantity=quantity, steps=one.steps[known], values=values)
+    made = one._replace(module=module, steps=one.steps[known], values=values, shown=shown)
     return made, f"{one.role} {other.role}"

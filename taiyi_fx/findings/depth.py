@@ -47,7 +47,7 @@ def jumps(evidence: Evidence) -> Iterator[Finding]:
         # Beside a branch, a residual stream brings gradients from elsewhere: not so large ones.
         is_new = len(first) >= _FEW and _beginning(given) * median(first) > _ABOVE * largest
         if is_new and median(first) >= _FACTOR:
-            text = f"from step {one.steps[0]} on {one.quantity} of {one.module!r} is {first[0]:.3g}"
+            text = f"from step {one.steps[0]} on {one.title} is {first[0]:.3g}"
             yield JUMP.at(one, 0, text, "between 0.01 and 100")
 
 

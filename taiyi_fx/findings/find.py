@@ -96,11 +96,10 @@ def _found(evidence: Evidence) -> list[Finding]:
     ends = [*non_finite(evidence)]
     origins = [found for found in every if found.kind in _LEADS_TO_NON_FINITE]
     if ends and origins:
-        # It is what these grew to.
+        # It may be what these grew to: the origin comes first, and then what nobody should miss.
         first = min(origins, key=lambda found: SEVERITIES.index(found.severity))
-        rest = (*ends, *first.consequences)
-        every[every.index(first)] = replace(first, severity="alert", consequences=rest)
-        every.sort(key=lambda found: ends[0] not in found.consequences)
+        every.remove(first)
+        every = [replace(first, severity="alert"), *ends, *every]
     else:
         every = [*ends, *every]
     return sorted([*every, *of_scaler], key=lambda found: SEVERITIES.index(found.severity))

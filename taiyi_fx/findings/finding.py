@@ -49,5 +49,5 @@ class Finding:
 
     def __str__(self) -> str:
         more = len(self.consequences)
-        rest = f" ({more} more follow from it)" if more else ""
+        rest = f" (and {more} more)" if more else ""
         return f"{self.severity}: {self.text}{rest}. {self.advice}"

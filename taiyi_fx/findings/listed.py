@@ -24,5 +24,5 @@ _HEAD = ("severity", "module", "step", "text", "advice")
 
 def _row(one: Finding) -> tuple[str, ...]:
     more = len(one.consequences)
-    text = f"{one.text} ({more} more follow from it)" if more else one.text
+    text = f"{one.text} (and {more} more)" if more else one.text
     return one.severity, one.module or "the model", str(one.step), text, one.advice

@@ -123,8 +123,8 @@ def _finding(site: Watched, distance: Values, is_far: NDArray[np.bool_], others:
     factor, value = np.power(10.0, powers), float(site.values[i])
     shown = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
     text = (
-        f"from step {site.steps[i]} on {site.quantity} of {site.module!r} is {value:.3g}, {shown} "
-        f"the median of its {others} siblings"
+        f"from step {site.steps[i]} on {site.title} is {value:.3g}, {shown} the median of "
+        f"{others} others like it"
     )
     expected = f"{value / factor:.3g}, as of its siblings"
     severity = "alert" if abs(powers) > _BROKEN else "warning"

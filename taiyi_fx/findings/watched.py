@@ -25,6 +25,7 @@ class Watched(NamedTuple):
         unit: The unit of its numbers.
         steps: Its steps, ascending.
         values: Its numbers, float64.
+        shown: Its name in sentences, if it is not that of the quantity and the module.
     """
 
     module: str
@@ -34,6 +35,7 @@ class Watched(NamedTuple):
     unit: str
     steps: Steps
     values: Values
+    shown: str = ""
 
     @staticmethod
     def made(
@@ -51,6 +53,11 @@ class Watched(NamedTuple):
             gaps = np.diff(steps)
             values = values / np.append(gaps[:1], gaps)
         return Watched(*name, *facts, steps, values)
+
+    @property
+    def title(self) -> str:
+        """Its name in sentences."""
+        return self.shown or f"{self.quantity} of {self.module!r}"
 
     @property
     def is_bad(self) -> NDArray[np.bool_]:

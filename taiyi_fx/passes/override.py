@@ -137,10 +137,11 @@ def put_all(overrides: Iterable[ForwardOverride]) -> None:
 
 
 def take_off_all(overrides: Iterable[ForwardOverride]) -> None:
-    """Restores the entries that many overrides cover, nearly all of them none."""
+    """Restores the entries that many overrides cover, nearly all of which cover none."""
     for override in overrides:
         attributes = vars(override.module)
-        if override.below is None and attributes.get("forward") is override:
+        is_alone = override.below is None and override._copies is None
+        if is_alone and attributes.get("forward") is override:
             del attributes["forward"]
         else:
             override.take_off()

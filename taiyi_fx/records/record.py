@@ -73,7 +73,7 @@ class Event(NamedTuple):
     """
 
     step: int
-    kind: Literal["warning", "non_finite", "overflow", "finding"]
+    kind: Literal["warning", "non_finite", "overflow", "finding", "missing"]
     module: str
     text: str
 

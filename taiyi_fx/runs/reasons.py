@@ -18,6 +18,6 @@ def reasons(events: Iterable[Event], series: Iterable[Watched]) -> dict[tuple[st
     for event in events:
         quantity, colon, why = event.text.partition(": ")
         name = event.module, quantity
-        if event.kind == "warning" and colon and lasts.get(name, -1) < event.step:
+        if event.kind in ("warning", "missing") and colon and lasts.get(name, -1) < event.step:
             found[name] = why
     return found

@@ -88,7 +88,12 @@ class Run:
     @property
     def events(self) -> list[Event]:
         """Warnings, and the first sites of NaN or Inf."""
-        return self.source.events()
+        return [event for event in self.source.events() if event.kind != "missing"]
+
+    @property
+    def missing(self) -> list[Event]:
+        """The reasons for values that were not available, each at the step where it was new."""
+        return [event for event in self.source.events() if event.kind in ("warning", "missing")]
 
     @property
     def epochs(self) -> list[EpochSpan]:
@@ -113,7 +118,7 @@ class Run:
             for s in series
             if (curve := curves.get(s.series_name)) is not None
         ]
-        known = Evidence.of(watched, reasons(self.events, watched))
+        known = Evidence.of(watched, reasons(self.missing, watched))
         return find(replace(known, before_module=self._functions_before))
 
     def _functions_before(self, module: str) -> list[str]:

@@ -164,6 +164,8 @@ class ParameterStatistics:
 
     def _tensors_of(self, module: nn.Module, reading: Reading) -> list[Tensor]:
         name, named = reading.site.pick, tensors_named(module, reading)
+        if any(p is None for p in named):
+            raise ReadingUnavailable(f"{name} is None")
         if reading.site.port != "parameter_grad":
             return named
         gradients = [dense(p.grad) for p in named if p.grad is not None]

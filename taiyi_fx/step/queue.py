@@ -104,6 +104,13 @@ class StepQueue:
             rest = f"\n  and {more} more (see monitor.missing)" if more > 0 else ""
             warn(f"no value for\n{shown}{rest}")
 
+    def keep_reasons(self, step: int, reasons: Mapping[Series, str]) -> None:
+        """Keeps the reasons for values that nobody named, for the writers where they are new."""
+        for (module, label), text in reasons.items():
+            if self._writers and self.missing.get((module, label)) != text:
+                self._events.append(Event(step, "missing", module, f"{label}: {text}"))
+            self.missing[module, label] = text
+
     def add_events(self, events: Sequence[Event]) -> None:
         """Adds events for the writers."""
         if self._writers:
@@ -128,7 +135,9 @@ class StepQueue:
         """Gives the writers the waiting events, then a batch, and flushes them when it is time."""
         self._finish()
         if self._events:
-            self._begun = Batch(self._epochs.next, events=[*self._events])
+            reasons = [event for event in self._events if event.kind == "missing"]
+            events = [event for event in self._events if event.kind != "missing"]
+            self._begun = Batch(self._epochs.next, events=events, reasons=reasons)
             self._finish()
         if batch is not None:
             self._begun = batch
@@ -212,7 +221,7 @@ class StepQueue:
 
     def _write(self, batch: Batch) -> None:
         self._writers.write(batch)
-        written = set(map(id, batch.events))
+        written = set(map(id, (*batch.events, *batch.reasons)))
         self._events = [event for event in self._events if id(event) not in written]
 
     def _bound(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -97,7 +97,15 @@ class Watch:
         self.pace.clear()
         self._step = None
 
-    def after(self, step: int, records: Records, find: Find, *, may_overflow: bool) -> Reaction:
+    def after(
+        self,
+        step: int,
+        records: Records,
+        find: Find,
+        *,
+        may_overflow: bool,
+        warned_of: Collection[str] = (),
+    ) -> Reaction:
         """Takes the numbers that have come, looks at all of them if it is time, and acts.
 
         An error of a rule or of a user's function is warned of once, by name.
@@ -107,6 +115,7 @@ class Watch:
             records: All records.
             find: Applies the rules.
             may_overflow: True if a scaler skips the step where gradients are not finite.
+            warned_of: Kinds of findings that the monitor itself has warned of.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
@@ -115,6 +124,8 @@ class Watch:
         told = [one for one in new if self._is_told(one)]
         self.should_skip = self.skips and (is_bad or bool(told))
         for one in told:
+            if one.kind not in warned_of:
+                warn(str(one))
             self._tell(one)
         for webhook in self._actions.webhooks:
             self._report_all(webhook.pop_errors())
@@ -174,8 +185,7 @@ class Watch:
         return SEVERITIES.index(one.severity) <= SEVERITIES.index(self._severity)
 
     def _tell(self, one: Finding) -> None:
-        """Warns of a finding, and gives it to the user's functions and addresses."""
-        warn(str(one))
+        """Gives a finding to the user's functions and addresses."""
         for call in self._actions.calls:
             try:
                 call(one)

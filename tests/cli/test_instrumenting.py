@@ -8,4 +8,4 @@ def test_a_model_that_cannot_be_instrumented_is_told(cli, models, write):
     )
     code, _, err = cli("check", "wrapped:net", write("c.yaml", "Block: [OutputNorm]\n"))
     assert code == 2
-    assert "instrument the model before it is wrapped" in err
+    assert "use DistributedDataParallel(instrument(model, cfg))" in err

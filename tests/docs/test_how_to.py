@@ -7,14 +7,14 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, run, without_numbers
 
 SHOWN = {
-    "how-to/findings": 1,
+    "how-to/findings": 2,
     "how-to/first-nan": 5,
     "how-to/attention": 3,
     "how-to/large-models": 4,
     "how-to/amp-and-accumulation": 2,
     "how-to/compile": 3,
     "how-to/own-passes": 3,
-    "how-to/own-quantities": 4,
+    "how-to/own-quantities": 5,
     "how-to/own-writers": 4,
     "how-to/gan": 3,
     "how-to/lora": 2,

@@ -56,14 +56,15 @@ def test_a_module_that_makes_all_behind_it_small_is_named_by_the_factor():
         numbers[f"h.{i}.act", "OutputRMS"] = 0.5 if i < 2 else 5e-4
     found, *_ = outliers(evidence(numbers))
     assert (found.module, found.severity) == ("h.2.act", "alert")
-    assert found.quantity == "OutputRMS over that of 'h.2.fc'"
+    assert found.quantity == "OutputRMS"
+    assert "OutputRMS of 'h.2.act' over that of 'h.2.fc' is 0.0005" in found.text
 
 
 def test_a_function_that_passes_a_large_gradient_back_is_before_the_named_module():
     numbers = {(f"h.{i}.fc", "OutputGradRMS"): 1e-2 if i < 4 else 1e-5 for i in range(8)}
     (found,) = outliers(evidence(numbers))
     assert found.module == "h.4.fc"
-    assert "the gradient for 'h.3.fc' over its own" in found.text
+    assert "OutputGradRMS of 'h.3.fc' over that of 'h.4.fc'" in found.text
 
 
 def test_a_series_of_zeros_is_no_outlier_and_makes_none():
@@ -84,4 +85,5 @@ def test_among_equals_that_only_pass_on_a_little_is_odd(factor, count):
 def test_three_are_enough_to_compare_factors():
     numbers = {(f"h.{i}.norm", "InputRMS"): 1.0 if i < 2 else 1e3 for i in range(4)}
     (found,) = outliers(evidence(numbers))
-    assert (found.module, found.quantity) == ("h.2.norm", "InputRMS over that of 'h.1.norm'")
+    assert (found.module, found.quantity) == ("h.2.norm", "InputRMS")
+    assert "InputRMS of 'h.2.norm' over that of 'h.1.norm'" in found.text

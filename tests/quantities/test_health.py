@@ -21,7 +21,7 @@ DECLARED = {
     },
     "counts_non_finite": {"NonFinite", "InputNonFinite", "OutputGradNonFinite"},
     "lasting": {
-        "InputAbsMax", "InputRMS", "InputSndNorm", "InputStd", "InputCovMaxEig",
+        "AttentionEntropy", "HeadNorm", "InputAbsMax", "InputRMS", "InputSndNorm", "InputStd", "InputCovMaxEig",
         "InputCovStableRank", "InputParticipationRatio", "OutputAbsMax", "OutputNorm", "OutputRMS",
         "OutputActivationRate", "ParticipationRatio", "RankMe", "ParameterNorm", "ParameterRMS",
         "WeightNorm",

@@ -46,7 +46,7 @@ def test_a_healthy_training_is_left_alone():
 
 def test_an_outlier_is_told_once_when_it_was_seen_twice():
     told = []
-    with pytest.warns(MonitorWarning, match="warning: step 0: OutputRMS of 'layer.4' is 90"):
+    with pytest.warns(MonitorWarning, match="OutputRMS of 'layer.4' over that of 'layer.3'"):
         found = watched(training([1.0] * 100, OUTLIER), told.append, "stop")
     assert [(one.kind, one.module) for one in told] == [("outlier", "layer.4")]
     assert events(found) == [(11, "finding", "layer.4")]

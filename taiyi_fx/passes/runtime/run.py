@@ -103,7 +103,7 @@ class Run:
     @property
     def is_traced(self) -> bool:
         """True if `torch.jit.trace` records the operations, as the older export to ONNX does."""
-        return not torch.compiler.is_compiling() and torch.jit.is_tracing()
+        return not torch.compiler.is_compiling() and torch._C._is_tracing()
 
     @property
     def is_run_again(self) -> bool:

@@ -79,7 +79,7 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
         chunks.append(tensors_chunk(entry, readout.tensors(i, steps)))
     entries = [chunk.entry for chunk in chunks]
     left_out = len(shapes) - len(kept)
-    entry = run_entry(name, about, series, entries, left_out, findings_in(gathered))
+    entry = run_entry(name, about, series, entries, left_out, findings_in(gathered, about))
     return Contents(entry, chunks, about.outline)
 
 

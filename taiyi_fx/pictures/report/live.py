@@ -118,7 +118,7 @@ class LiveRun:
             series.append(tensors_entry(self._gathered.series[i], steps, len(chunks)))
             chunks.append(self._entry_of_vectors(i, steps))
         left_out = len(shapes) - len(kept)
-        entry = run_entry(self.name, about, series, chunks, left_out, self._findings())
+        entry = run_entry(self.name, about, series, chunks, left_out, self._findings(about))
         return entry, about.outline
 
     def _kept(
@@ -130,11 +130,11 @@ class LiveRun:
         choose = functools.partial(self._thinning[1].chosen, readout.tensors)
         return kept_steps(shapes, TENSORS_BUDGET, choose)
 
-    def _findings(self) -> list[Finding]:
+    def _findings(self, about: About) -> list[Finding]:
         """The findings, looked for again only if there are new numbers."""
         known = (self._gathered.generation, sum(group.size for group in self._gathered.groups))
         if self._found[0] != known:
-            self._found = known, findings_in(self._gathered)
+            self._found = known, findings_in(self._gathered, about)
         return self._found[1]
 
     def _series_entries(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:

@@ -31,6 +31,7 @@ class About(NamedTuple):
         epochs: The epochs that have ended.
         events: Warnings, and first sites of NaN and Inf.
         outline: The outline of the model; None if it is not known.
+        missing: Reasons for values that were not available.
     """
 
     model: str
@@ -39,6 +40,7 @@ class About(NamedTuple):
     epochs: Sequence[EpochSpan]
     events: Sequence[Event]
     outline: Outline | None
+    missing: Sequence[Event] = ()
 
 
 class Described(NamedTuple):
@@ -99,7 +101,8 @@ class RunReadout:
         """The description of the run."""
         run = self._run
         sessions = [session.start_step for session in run.sessions]
-        return About(run.model, run.versions, sessions, run.epochs, run.events, run.outline)
+        facts = run.model, run.versions, sessions, run.epochs, run.events
+        return About(*facts, run.outline, run.missing)
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""
@@ -134,6 +137,10 @@ class MonitorReadout:
         self._info = monitor.info
         self._outline = monitor.outline
         self._sites = monitor.non_finite
+        self._missing = [
+            Event(monitor.next_step, "missing", module, f"{quantity}: {why}")
+            for (module, quantity), why in monitor.missing.items()
+        ]
         self._ids: dict[SeriesName, int] = {}
         records = monitor.records
         self._slice = self._numbers(records)
@@ -146,7 +153,8 @@ class MonitorReadout:
         """The description of the run."""
         info = self._info
         events = [site.event for site in self._sites]
-        return About(info.model, info.versions, [info.start_step], [], events, self._outline)
+        facts = info.model, info.versions, [info.start_step], [], events
+        return About(*facts, self._outline, self._missing)
 
     def series(self) -> dict[int, Described]:
         """All series by their ids, in the order of their first record."""

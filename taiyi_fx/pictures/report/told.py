@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
+from taiyi_fx.outline.between import functions_before
 from taiyi_fx.pictures.report.gathered import Gathered, Group
+from taiyi_fx.pictures.report.readout import About
 from taiyi_fx.records.json_number import json_number
+from taiyi_fx.runs.reasons import reasons
 
 MOST_CONSEQUENCES = 100
 """The most consequences of a finding that a page lists; it counts all."""
@@ -19,13 +23,17 @@ _STATES = {"alert": "alert", "warning": "warn", "note": "ok"}
 _GRAVITY = ("ok", "warn", "alert")
 
 
-def findings_in(gathered: Gathered) -> list[Finding]:
+def findings_in(gathered: Gathered, about: About) -> list[Finding]:
     """The findings in all numbers that were gathered: those that the run itself has."""
     curves: dict[int, Watched] = {}
     for group in gathered.groups:
         if group.name.mode == "train":
             curves.update(_watched(group, gathered))
-    return find(Evidence.of(curves[i] for i in gathered.series if i in curves))
+    watched = [curves[i] for i in gathered.series if i in curves]
+    known = Evidence.of(watched, reasons(about.missing, watched))
+    if about.outline is not None:
+        known = replace(known, before_module=functools.partial(functions_before, about.outline))
+    return find(known)
 
 
 def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:

@@ -87,13 +87,14 @@ def test_several_backwards_are_folded_each():
 
 def test_nothing_waits_when_backward_is_over(monkeypatch):
     model, alive = deep(), []
-    take = Held.takes
+    take = Held._taken
 
-    def takes(self, x, groups):
-        alive.append(weakref.ref(x))
-        return take(self, x, groups)
+    def taken(self):
+        found = take(self)
+        alive.extend(map(weakref.ref, found[0]))
+        return found
 
-    monkeypatch.setattr(Held, "takes", takes)
+    monkeypatch.setattr(Held, "_taken", taken)
     probed = taiyi_fx.instrument(model, CFG)
     loss = probed(torch.randn(5, 8)).square().sum()
     loss.backward()
