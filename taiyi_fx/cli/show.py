@@ -50,8 +50,10 @@ def _run(given: Namespace) -> int:
         if given.json:
             shown = as_json(_told(run, chosen, numbers))
         else:
-            rows = [_row(name, span, numbers.get(name)) for name, span in chosen.items()]
+            zeros = set() if given.quantity else _counts_of_nothing(run, numbers)
+            rows = [_row(n, span, numbers.get(n)) for n, span in chosen.items() if n not in zeros]
             parts = [headed(_head(given.path, run, spans)), *_findings(run), table(_HEAD, rows)]
+            parts += [_of_nothing(zeros)] if zeros else []
             shown = "\n\n".join([*parts, _events(run)] if given.events else parts)
     say(shown)
     return 0
@@ -59,6 +61,18 @@ def _run(given: Namespace) -> int:
 
 def _findings(run: Run) -> list[str]:
     return [printable(f"{found}") for found in run.findings]
+
+
+def _counts_of_nothing(run: Run, numbers: Mapping[SeriesName, _CurveSummary]) -> set[SeriesName]:
+    """The series that count NaN and Inf, and found none."""
+    counts = {s.series_name for s in run.source.series() if s.health == "counts_non_finite"}
+    return {name for name, of in numbers.items() if name in counts and not (of.max or of.nan)}
+
+
+def _of_nothing(zeros: set[SeriesName]) -> str:
+    names = ", ".join(sorted({name.quantity for name in zeros}))
+    count = many(len(zeros), "more series|more series")
+    return f"{count} counted no NaN or Inf, and --quantity shows them: {names}"
 
 
 def _events(run: Run) -> str:

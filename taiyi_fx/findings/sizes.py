@@ -30,7 +30,8 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
     for one in evidence.of_each("ParameterRMS"):
         size, name = float(one.values[0]), one.quantity.partition(".")[2]
-        is_gain = size > 0 and 0.8 < outputs.get(one.module, 0.0) / size < 1.25
+        may_be_gain = size > 0 and "bias" not in name
+        is_gain = may_be_gain and 0.8 < outputs.get(one.module, 0.0) / size < 1.25
         if size < (_GAIN if is_gain else _LARGE) and not ("weight" in name and _is_small(one)):
             continue
         text = (

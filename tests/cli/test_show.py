@@ -80,3 +80,22 @@ def test_an_empty_run_is_shown_drawn_and_equal_to_itself(cli, tmp_path):
     assert "steps     none\n" in cli("show", tmp_path)[1]
     assert cli("plot", tmp_path) == (0, "no numbers to draw\n", "")
     assert cli("compare", tmp_path, tmp_path)[0] == 0
+
+
+def test_counts_of_nothing_are_one_line_unless_they_are_asked_for(cli, tmp_path):
+    model = taiyi_fx.instrument(
+        torch.nn.Linear(2, 2), {"": ["NonFinite", "OutputRMS"]}, run=tmp_path / "run"
+    )
+    for step in range(2):
+        model(torch.ones(1, 2)).sum().backward()
+        model.monitor.track(step)
+    model.monitor.close()
+    path = tmp_path / "run"
+    *_, rows, line = cli("show", path)[1].split("\n\n")
+    assert "OutputRMS" in rows
+    assert "NonFinite" not in rows
+    names = "NonFinite, NonFinite.Inf, NonFinite.NaN"
+    assert line.strip() == f"3 more series counted no NaN or Inf, and --quantity shows them: {names}"
+    asked = cli("show", path, "--quantity", "NonFinite*")[1]
+    assert "more series" not in asked
+    assert "NonFinite.NaN" in asked

@@ -37,6 +37,11 @@ def test_usual_ones_and_those_that_grow_from_nothing_are_none(known):
     assert [*wild_parameters(known)] == []
 
 
+def test_a_bias_is_no_gain_of_an_output_that_it_alone_makes():
+    (found,) = wild_parameters(of("bias", 6.0, output=5.998))
+    assert "'fc'.bias are 6 in size" in found.text
+
+
 def test_a_gain_or_an_embedding_may_be_larger_but_not_wild():
     (found,) = wild_parameters(of("weight", 200.0, output=200.0))
     assert found.value == 200.0
