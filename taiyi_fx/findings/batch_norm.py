@@ -29,7 +29,7 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
             continue
         text = (
-            f"the running variance of {one.module!r} stays {value:.2g} of its size away from that "
-            "of the batches: evaluation computes with other numbers than training"
+            f"the running deviations of {one.module!r} stay {value:.0%} away from those of the "
+            "batches: evaluation computes with other numbers than training"
         )
         yield STALE.at(one, 0, text, f"falling from {first:.3g} to near 0.1", value=value)

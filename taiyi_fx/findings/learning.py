@@ -9,7 +9,7 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS, mostly, since
 from taiyi_fx.findings.robust import median
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.watched import Watched, names_of
 
 _MANY = 2 * STEPS
 """Numbers in which one that is pulled a little has to move: the first steps may be rounded away."""
@@ -41,10 +41,10 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     if not silent or len(silent) == len(every):
         return
     # What is dead cuts off what lies before it: the last one is where it begins.
-    site, others = silent[-1], len(silent) - 1
+    site, others = silent[-1], silent[:-1]
     i = since(site.values == 0)
     text = f"step {site.steps[i]}: the gradient of {site.module!r} is exactly 0 from here on"
-    text += f", and that of {others} modules before it" if others else ""
+    text += f", and that of {names_of(others)} before it" if others else ""
     yield ZERO_GRADIENT.at(site, i, text, "above 0")
 
 

@@ -8,7 +8,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.watched import Watched, names_of
 
 MISSING_GRADIENT = Kind(
     "missing_gradient",
@@ -56,9 +56,9 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     end = max((place[module] for module in evidence.weight_gradients), default=-1)
     before = [s for s in cut if place[s.module] < end]
     if before:
-        site, others = before[-1], len(before) - 1
+        site, others = before[-1], before[:-1]
         text = f"no gradient reaches {site.module!r}, though it is computed with"
-        text += f", nor {others} modules before it" if others else ""
+        text += f", nor {names_of(others)} before it" if others else ""
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
 
 

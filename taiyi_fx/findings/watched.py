@@ -102,3 +102,10 @@ def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
 @functools.lru_cache(maxsize=1 << 14)
 def _role(module: str) -> str:
     return re.sub(r"\d+", "*", module)
+
+
+def names_of(series: Sequence[Watched], most: int = 3) -> str:
+    """The modules of some series in a sentence: the first of them, and how many more."""
+    names = [repr(one.module) for one in series]
+    shown = names if len(names) <= most else [*names[:most], f"{len(names) - most} more"]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if shown[1:] else shown)

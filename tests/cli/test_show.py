@@ -95,7 +95,9 @@ def test_counts_of_nothing_are_one_line_unless_they_are_asked_for(cli, tmp_path)
     assert "OutputRMS" in rows
     assert "NonFinite" not in rows
     names = "NonFinite, NonFinite.Inf, NonFinite.NaN"
-    assert line.strip() == f"3 more series counted no NaN or Inf, and --quantity shows them: {names}"
+    assert (
+        line.strip() == f"3 more series counted no NaN or Inf, and --quantity shows them: {names}"
+    )
     asked = cli("show", path, "--quantity", "NonFinite*")[1]
     assert "more series" not in asked
     assert "NonFinite.NaN" in asked

@@ -31,7 +31,7 @@ def cut_off(names, why=NO_GRADIENT, called=NAMES):
 def test_of_a_beginning_that_is_cut_off_the_last_is_named_with_the_others():
     (found,) = missing_gradients(cut_off(["h.0", "h.1", "h.2"]))
     assert (found.kind, found.module, found.severity) == ("detached", "h.2", "warning")
-    assert "nor 2 modules before it" in found.text
+    assert "nor 'h.0' and 'h.1' before it" in found.text
 
 
 @pytest.mark.parametrize(

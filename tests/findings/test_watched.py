@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from taiyi_fx.findings import Watched
+from taiyi_fx.findings.watched import names_of
 from tests.findings.given import evidence
 
 
@@ -35,3 +36,17 @@ def test_siblings_have_one_role():
 def test_the_later_half_has_the_number_in_the_middle():
     (one,) = evidence({("fc", "WeightNorm"): [1, 2, 3]}).series
     assert one.last_half.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "'m0'"),
+        (2, "'m0' and 'm1'"),
+        (3, "'m0', 'm1' and 'm2'"),
+        (6, "'m0', 'm1', 'm2' and 3 more"),
+    ],
+)
+def test_names_of_some_modules_in_a_sentence(count, text):
+    series = evidence({(f"m{i}", "OutputRMS"): 1.0 for i in range(count)}).series
+    assert names_of(series) == text
