@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
 import platform
 import statistics
 import time
@@ -20,25 +21,38 @@ import torch
 from torch import Tensor, nn
 
 import taiyi_fx
-from taiyi_fx.passes.ir import CALL_PORTS, Reading
+from taiyi_fx.passes.ir import CALL_PORTS, MODEL_PORTS, Reading
 from taiyi_fx.passes.structure import Call
 from taiyi_fx.quantities.catalogue import QuantityInfo
 from taiyi_fx.quantities.declare import Quantity, find_quantity
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import ATTENTION
 from taiyi_fx.quantities.places import NotApplicable
+from taiyi_fx.step.transfer import Column
+from taiyi_fx.step.whole_model import WholeModel
 
 _SECONDS = 0.4
 """So long each quantity is measured, for three rounds at least."""
 _TINY_CALLS = 20
+_LOSSES = 129
+_OPTIONS: dict[str, dict[str, Any]] = {"ClippedBy": {"max_norm": 1.0}}
+"""Options that have to be given."""
 
 
 class Layer(NamedTuple):
-    """A module and what passes it at two steps; gradients have the shapes of their tensors."""
+    """A module and what passes it at two steps; gradients have the shapes of their tensors.
+
+    Attributes:
+        module: The module.
+        now: The tensors that a reading is made of, at the second step.
+        before: The same at the first.
+        whole: The model as a whole, which makes readings of its own; None for a layer.
+    """
 
     module: nn.Module
     now: Callable[[Reading], tuple[Tensor, ...]]
     before: Callable[[Reading], tuple[Tensor, ...]]
+    whole: WholeModel | None = None
 
 
 class Cost(NamedTuple):
@@ -70,12 +84,13 @@ def cost_of(name: str, seconds: float = _SECONDS) -> Cost:
     assert quantity is not None
     layer, readings = _fitting(quantity, is_tiny=False)
     tensors = layer.now(next(iter(readings.values())))
-    states = _measured(readings, layer.now)
-    compute = _computing(quantity, readings, _measured(readings, layer.before))
+    states = _measured(readings, layer.now, layer.whole)
+    before = _measured(readings, layer.before, layer.whole)
+    compute = _computing(quantity, readings, before)
     base, reading, rest = _timed(
         [
             lambda: [x.sum() for x in tensors],
-            lambda: _measured(readings, layer.now),
+            lambda: _measured(readings, layer.now, layer.whole),
             lambda: compute(states),
         ],
         seconds,
@@ -88,11 +103,12 @@ def cost_of(name: str, seconds: float = _SECONDS) -> Cost:
 
 def _tiny(quantity: Quantity, seconds: float) -> float:
     layer, readings = _fitting(quantity, is_tiny=True)
-    compute = _computing(quantity, readings, _measured(readings, layer.before))
+    before = _measured(readings, layer.before, layer.whole)
+    compute = _computing(quantity, readings, before)
 
     def calls() -> None:
         for _ in range(_TINY_CALLS):
-            compute(_measured(readings, layer.now))
+            compute(_measured(readings, layer.now, layer.whole))
 
     return _timed([calls], seconds / 4)[0] / _TINY_CALLS / 1e3
 
@@ -102,7 +118,9 @@ def _fitting(quantity: Quantity, *, is_tiny: bool) -> tuple[Layer, dict[str, Rea
     for layer in _layers(is_tiny):
         try:
             readings = quantity.readings(layer.module, quantity.for_each(layer.module, {})[0])
-            _measured(readings, layer.now)
+            if any(r.site.port in MODEL_PORTS for r in readings.values()) and not layer.whole:
+                continue
+            _measured(readings, layer.now, layer.whole)
         except (NotApplicable, ValueError):  # of tensors of other shapes
             continue
         return layer, readings
@@ -119,6 +137,24 @@ def _layers(is_tiny: bool) -> Iterator[Layer]:
     yield _layer(nn.MSELoss(), ())
     heads, length, size = (2, 8, 16) if is_tiny else (16, 1024, 64)
     yield _layer(FunctionCall(ATTENTION), (1, heads, length, size))
+    yield _model(features)
+
+
+def _model(features: int) -> Layer:
+    """A model of one weight, with its gradient, an optimizer and losses before."""
+    module = nn.Linear(features, features, bias=False)
+    module.weight.grad = torch.randn(features, features)
+    whole = WholeModel(module)
+    whole.optimizers = (torch.optim.SGD(module.parameters(), 0.1),)
+    for step in range(_LOSSES):
+        whole.log(Column(step, "train", *[(("", "loss"),)] * 2, torch.randn(1)))
+
+    def tensors(reading: Reading) -> tuple[Tensor, ...]:
+        if reading.site.port == "gradients":
+            return (module.weight.grad,)
+        return whole.read(reading, _LOSSES - 1, None)
+
+    return Layer(module, tensors, tensors, whole)
 
 
 def _layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
@@ -145,12 +181,17 @@ def _layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
     return Layer(module, *steps)
 
 
-def _measured(readings: dict[str, Reading], tensors: Callable[..., Any]) -> dict[Reading, Any]:
+def _measured(
+    readings: dict[str, Reading], tensors: Callable[..., Any], whole: WholeModel | None
+) -> dict[Reading, Any]:
     """The states of all readings, equal ones once."""
     states: dict[Reading, Any] = {}
     for reading in readings.values():
         if reading not in states:
             reduction: Any = reading.reduction
+            if whole is not None:
+                states[reading] = whole.read(reading, _LOSSES - 1, None)
+                continue
             if reading.site.port == "call":
                 (q,) = tensors(reading)
                 call = Call((q, q, q), {"is_causal": True}, "scaled_dot_product_attention")
@@ -178,7 +219,7 @@ def _computing(
                 k: type(v)(*(part.unsqueeze(0) for part in v)) if isinstance(v, tuple) else v
                 for k, v in inputs.items()
             }
-        return quantity.compute(**inputs)
+        return quantity.compute(**inputs, **_OPTIONS.get(quantity.name, {}))
 
     return compute
 
@@ -243,9 +284,10 @@ def page(costs: dict[str, Cost]) -> str:
 
 
 def _row(name: str, cost: Cost) -> str:
-    shape = " x ".join(map(str, cost.shape)) or "one number"
+    is_one = math.prod(cost.shape) == 1
+    shape = "one number" if is_one else " x ".join(map(str, cost.shape))
     numbers = (cost.passes, cost.rest, cost.milliseconds, cost.tiny)
-    if not cost.shape:  # of which no pass can be told
+    if len(cost.shape) < 2:  # of a few numbers no pass can be told
         return f"| `{name}` | {shape} | | | | {_short(cost.tiny)} |"
     return " | ".join([f"| `{name}`", shape, *map(_short, numbers)]) + " |"
 
