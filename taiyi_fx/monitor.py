@@ -496,7 +496,16 @@ class Monitor:
             self._queue.write_pending()
 
     def _react(self, step: int, scale: Scale) -> None:
-        """Looks for findings, and does what they ask for."""
+        """Looks for findings, and does what they ask for; whatever fails, training goes on."""
+        try:
+            self._do_what_is_found(step, scale)
+        except Exception as error:
+            if self._strict:
+                raise
+            text = f"looking for findings failed: {type(error).__name__}: {error}"
+            self._warn_once("findings", text)
+
+    def _do_what_is_found(self, step: int, scale: Scale) -> None:
         is_warned = any(not site.is_overflow for site in self.non_finite)
         found = self._watch.after(
             step,

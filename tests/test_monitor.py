@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
+from taiyi_fx.watch import Watch
 from tests.writers.interrupts import instructions_of, interrupted_at
 
 
@@ -835,3 +836,25 @@ def test_a_cadence_is_raised_for_at_least_one_step(steps):
     model = taiyi_fx.instrument(mlp(), SPARSE)
     with pytest.raises(ValueError, match="steps is a whole number of at least 1"):
         model.monitor.raise_cadence(steps=steps)
+
+
+def test_what_fails_when_findings_are_looked_for_is_told_once_and_training_goes_on(monkeypatch):
+    def after(*args, **kwargs):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Watch, "after", after)
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["OutputRMS"]})
+
+    def train():
+        for step in range(3):
+            model(torch.ones(1, 2)).sum().backward()
+            model.monitor.track(step)
+
+    with pytest.warns(MonitorWarning, match="looking for findings failed: MemoryError") as told:
+        train()
+    assert len(told) == 1
+    assert list(model.monitor.get_output()[""]["OutputRMS"]) == [0, 1, 2]
+    strict = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["OutputRMS"]}, strict=True)
+    strict(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(MemoryError):
+        strict.monitor.track(0)
