@@ -854,6 +854,19 @@ def test_a_method_that_is_replaced_in_the_class_is_compiled_anew(monkeypatch):
     assert model(x).allclose(2 * before)
 
 
+class Opaque(Remembering):
+    """Is named to the compiler as one operation where others call it, as models of diffusers are."""
+
+
+def test_a_model_whose_class_is_allowed_in_graphs_compiles():
+    torch.compiler.allow_in_graph(Opaque)
+    torch.manual_seed(0)
+    model = taiyi_fx.instrument(Opaque(), {"Linear": ["OutputGradSndNorm"]})
+    torch.compile(model, backend="aot_eager", fullgraph=True)(torch.ones(4, 8)).sum().backward()
+    model.monitor.track(0)
+    assert [r.module for r in model.monitor.records] == ["part.fc"]
+
+
 def test_parts_that_are_others_all_at_once_are_compiled_anew():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))

@@ -32,6 +32,7 @@ class ForwardOverride:
         self.below: Callable[..., Any] | None = None
         self._around: Callable[..., Any] | None = None
         self._copies: weakref.WeakSet[nn.Module] | None = None
+        self._held_by = _base_with_forward(type(module)) if _is_opaque(type(module)) else None
         self._kind = type(self)
         self._kinds: dict[str, type[ForwardOverride]] = {}
 
@@ -43,7 +44,9 @@ class ForwardOverride:
         if self.below is not None:
             return self.below
         if torch.compiler.is_compiling():  # which cannot look into what classes hold
-            return functools.partial(type(self.module).forward, self.module)
+            kind, at = type(self.module), self._held_by
+            forward = kind.forward if at is None else kind.__mro__[at].__dict__["forward"]
+            return functools.partial(forward, self.module)
         return forward_of_class(self.module)
 
     def is_read_by_another(self, reader: Any) -> bool:
@@ -152,6 +155,19 @@ def forward_of_class(module: nn.Module) -> Callable[..., Any]:
     kind = type(module)
     held = next(vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c))
     return held.__get__(module, kind)
+
+
+def _base_with_forward(kind: type[nn.Module]) -> int:
+    return next(i for i, base in enumerate(kind.__mro__) if "forward" in vars(base))
+
+
+def _is_opaque(kind: type[nn.Module]) -> bool:
+    """True if the compiler takes calls of the class for one operation: `allow_in_graph` names it.
+
+    It asks such a class for no attribute, and looks into the dictionaries of its bases only.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")  # who names a class imports it
+    return rules is not None and rules.is_callable_allowed(kind)
 
 
 def entry_of(module: nn.Module) -> Callable[..., Any] | None:

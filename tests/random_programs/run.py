@@ -24,7 +24,7 @@ from tests.random_programs.sides import Side, scaled, streams
 from tests.random_programs.snapshot import Snapshot
 from tests.random_programs.watch import Cfg, Watch, instrumented
 
-SECONDS = 3.0
+SECONDS = 10.0
 STREAMS = ("torch's random numbers", "random's random numbers", "numpy's random numbers")
 
 

@@ -42,7 +42,7 @@ FEATURES = [
     ),
     Feature("truth of a tensor", "if x.sum() > 0:\n    x = x * 2"),
     Feature("bool of a tensor in and/or", "x = x * (2 if (x > 0).any() and self.training else 3)"),
-    Feature("while a tensor is large", "while x.abs().max() > 2:\n    x = x / 2"),
+    Feature("while a tensor is large", "while 2 < x.abs().max() < float('inf'):\n    x = x / 2"),
     Feature("range over a size", "for i in range(x.shape[0]):\n    x = x + i"),
     Feature("size in arithmetic", "x = x * <<x.shape[0]|x.size(0)|len(x)|x.numel()|x.ndim>> / 4"),
     Feature("size in a condition", "if x.shape[0] > 2:\n    x = x * 2"),
