@@ -349,11 +349,15 @@ class Monitor:
         self._tracker.resume()
 
     def close(self) -> None:
-        """Ends monitoring and closes the writers: the model runs its own forward. Records stay."""
+        """Ends monitoring and closes the writers: the model runs its own forward. Records stay.
+
+        Findings that were not told yet are told now.
+        """
         self._tracker.warn_if_never_tracked()
         self.pause()
         try:
             _ = self.records
+            self._responder.at_end()
             self._queue.write_pending()
             self._responder.watch.close()
         finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Series
@@ -59,13 +60,19 @@ class Responder:
         Raises:
             Exception: Whatever goes wrong, if strict.
         """
-        try:
+        with self._boundary():
             self._respond(step, scale)
-        except Exception as error:
-            if self._strict:
-                raise
-            text = f"looking for findings failed: {type(error).__name__}: {error}"
-            self._warn.of("findings", text)
+
+    def at_end(self) -> None:
+        """Looks for findings a last time, as training is over.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
+        """
+        with self._boundary():
+            records, find = self._queue.records, self.diagnosis.find
+            events = self.watch.at_end(records, find, warned_of=self._warned_of)
+            self._queue.add_events(events)
 
     def warn_if_none_skips(self) -> None:
         """Warns where steps cannot be left out, although that was asked for."""
@@ -77,15 +84,31 @@ class Responder:
             )
 
     def _respond(self, step: int, scale: Scale) -> None:
-        is_warned = any(not site.is_overflow for site in self._queue.non_finite)
         found = self.watch.after(
             step,
             self._queue.records,
             self.diagnosis.find,
             may_overflow=scale.may_overflow,
-            warned_of=("non_finite",) if is_warned else (),
+            warned_of=self._warned_of,
         )
         self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
         self._queue.add_events(found.events)
         if found.events and self._queue.is_written:
             self._queue.write_pending()
+
+    @property
+    def _warned_of(self) -> tuple[str, ...]:
+        """The kinds of findings that were warned of as their numbers came."""
+        is_warned = any(not site.is_overflow for site in self._queue.non_finite)
+        return ("non_finite",) if is_warned else ()
+
+    @contextmanager
+    def _boundary(self) -> Iterator[None]:
+        """Reports what fails in the body, once, unless strict."""
+        try:
+            yield
+        except Exception as error:
+            if self._strict:
+                raise
+            text = f"looking for findings failed: {type(error).__name__}: {error}"
+            self._warn.of("findings", text)

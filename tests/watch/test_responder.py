@@ -82,3 +82,15 @@ def test_the_scale_says_if_gradients_may_overflow(monkeypatch):
     model.monitor._responder.after(0, Scale())
     model.monitor._responder.after(1, Scale.of(torch.amp.GradScaler("cpu")))
     assert seen == [False, True]
+
+
+def test_a_last_look_that_fails_is_told_and_the_monitor_closes(monkeypatch, tmp_path):
+    monitor = reacting(monkeypatch, Reaction(), run=tmp_path)
+
+    def at_end(*args, **kwargs):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr(Watch, "at_end", at_end)
+    with pytest.warns(MonitorWarning, match="looking for findings failed: MemoryError"):
+        monitor.close()
+    assert not monitor.is_writing
