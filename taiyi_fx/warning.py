@@ -25,6 +25,19 @@ def warn_of(failures: Sequence[str]) -> None:
         warn("\n".join(failures))
 
 
+class WarnOnce:
+    """Warns of each matter once."""
+
+    def __init__(self) -> None:
+        self._warned: set[str] = set()
+
+    def of(self, matter: str, text: str) -> None:
+        """Warns of a matter, unless it was warned of before."""
+        if matter not in self._warned:
+            self._warned.add(matter)
+            warn(text)
+
+
 def _is_ours(name: str) -> bool:
     package = __name__.partition(".")[0]
     return name == package or name.startswith(f"{package}.")

@@ -251,7 +251,7 @@ def test_a_window_whose_schedule_has_ended_collects_nothing_more():
         model(torch.randn(8, 4)).sum().backward()
         model.monitor.track(step)
     assert list(model.monitor.get_output()["0"]["MeanTID"]) == [1, 3]
-    assert not model.monitor._collector._prompt._windows
+    assert not model.monitor._tracker._collector._prompt._windows
     assert not [m for m in model.modules() if "forward" in vars(m)]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from taiyi_fx import MonitorWarning
-from taiyi_fx.warning import warn, warn_of
+from taiyi_fx.warning import WarnOnce, warn, warn_of
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,10 @@ def test_several_failures_are_one_warning_and_none_is_none():
     with pytest.warns(MonitorWarning) as caught:
         warn_of(["one", "two"])
     assert [str(told.message) for told in caught] == ["one\ntwo"]
+
+
+def test_each_matter_is_warned_of_once():
+    warn_once = WarnOnce()
+    with pytest.warns(MonitorWarning) as caught:
+        [warn_once.of(matter, f"{matter} it is") for matter in ("a", "b", "a")]
+    assert [str(told.message) for told in caught] == ["a it is", "b it is"]

@@ -50,6 +50,11 @@ class StepQueue:
         self._begun: _Recording | Batch | None = None
 
     @property
+    def is_written(self) -> bool:
+        """True if there are writers."""
+        return bool(self._writers)
+
+    @property
     def logged(self) -> Sequence[Column]:
         """The user's own numbers that belong to no step yet."""
         return self._waiting[1]

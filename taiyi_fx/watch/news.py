@@ -18,6 +18,9 @@ class News:
 
     Args:
         is_of_gradients: Takes a finding's module and quantity to true if they are of gradients.
+
+    Attributes:
+        has_candidates: True if the last look saw a finding for the first time that was not told.
     """
 
     def __init__(self, is_of_gradients: Callable[[tuple[str, str]], bool]) -> None:
@@ -29,42 +32,50 @@ class News:
         self._seen: set[_Key] = set()
         self._told: set[_Key] = set()
         self._last: dict[tuple[str, Severity], int] = {}
+        self.has_candidates = False
 
-    @property
-    def is_waiting(self) -> bool:
-        """True if a finding was seen once and has not been told."""
-        return not self._seen <= self._told
-
-    def of(self, found: Sequence[Finding], step: int) -> list[Finding]:
+    def of(self, found: Sequence[Finding], step: int, *, is_last: bool = False) -> list[Finding]:
         """The new ones of all that were found at a step.
 
         A finding is told when it is seen a second time, as few numbers may look like a fault; a NaN
         or an Inf at once.
+
+        Args:
+            found: All findings.
+            step: The step.
+            is_last: True if none will be seen a second time.
         """
         found = [one for one in found if one.severity != "note"]
-        new = [one for one in found if self._is_new(one, step)]
+        new = [one for one in found if self._is_new(one, step, is_last)]
         for one in new:
             self._told.update(map(_key, _with_consequences(one)))
             self._last[one.kind, one.severity] = step
-        self._seen = {_key(one) for one in found}
+        seen = {_key(one) for one in found}
+        self.has_candidates = not seen <= self._seen | self._told
+        self._seen = seen
         return new
 
-    def _is_new(self, one: Finding, step: int) -> bool:
+    def _is_new(self, one: Finding, step: int, is_last: bool) -> bool:
         key = _key(one)
         last = self._last.get((one.kind, one.severity))
         is_quiet = last is not None and step - last < QUIET
         return (
             key not in self._told
             and not is_quiet
-            and (key in self._seen or self._is_certain(one, step))
+            and (key in self._seen or self._is_certain(one, step, is_last))
         )
 
-    def _is_certain(self, one: Finding, step: int) -> bool:
-        """True for NaN or Inf, but in gradients of the last step: its update may be skipped."""
+    def _is_certain(self, one: Finding, step: int, is_last: bool) -> bool:
+        """True for NaN or Inf, but in gradients of the last step: its update may be skipped.
+
+        Where nothing will be seen again, of all else, too.
+        """
+        ends = [each for each in _with_consequences(one) if each.kind == "non_finite"]
+        if not ends:
+            return is_last
         return any(
-            each.kind == "non_finite"
-            and (each.step < step or not self._is_of_gradients((each.module, each.quantity)))
-            for each in _with_consequences(one)
+            each.step < step or not self._is_of_gradients((each.module, each.quantity))
+            for each in ends
         )
 
 

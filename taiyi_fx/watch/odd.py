@@ -1,4 +1,4 @@
-"""Numbers at which to look at once: not finite, or a spike of the loss."""
+"""Numbers at which to look at once: not finite, a spike of the loss, or far above all before."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ _TO_SIGMA = 1.4826
 _SIGMAS = 6.0
 """Beyond which OLMo-core calls a loss a spike."""
 _FEW, _MANY = 32, 128
+_FACTOR = 100.0
+_KNOWN = 8
+"""Numbers that tell how large they are."""
 
 
 def is_not_finite(values: Sequence[float], *, is_count: bool) -> bool:
@@ -45,3 +48,24 @@ class Spikes:
         sigma = _TO_SIGMA * statistics.median(abs(x - middle) for x in self._latest)
         # A loss that hardly moves has next to no deviation.
         return value - middle > _SIGMAS * max(sigma, 1e-3 * abs(middle))
+
+
+class Jumps:
+    """The largest of some numbers, and the ones that lie far above it."""
+
+    def __init__(self) -> None:
+        self._largest = 0.0
+        self._count = 0
+
+    def is_one(self, value: float) -> bool:
+        """True if a value is 100 times the largest of at least 8 before; adds it to them.
+
+        One that is not finite is none, and nothing is where all before were 0.
+        """
+        if not self._largest < value < math.inf:
+            self._count += 1
+            return False
+        is_jump = self._count >= _KNOWN and value > _FACTOR * self._largest > 0
+        self._largest = value
+        self._count += 1
+        return is_jump

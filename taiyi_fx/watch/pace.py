@@ -11,11 +11,12 @@ _SHARE = 200
 
 
 class Pace:
-    """Counts steps with numbers, and decides after which of them rules are applied.
+    """Counts steps, and decides after which of those with numbers rules are applied.
 
-    They are after the first 8, 16, 32 and 64; then each 32, but not before 200 times as long has
-    passed as the last look took. Where a finding waits to be seen again it is 4 steps later,
-    and where something is odd at once: the first time, and again when 32 steps have passed.
+    They are after 8, 16, 32 and 64 steps, of which 8 have numbers; then each 32, but not before 200
+    times as long has passed as the last look took. Where a finding was new and waits to be seen
+    again it is when 4 more steps have numbers, or 32 have passed; and where something is odd at
+    once: the first time, and again when 32 steps have passed.
 
     Args:
         clock: The time in seconds.
@@ -29,13 +30,19 @@ class Pace:
     def clear(self) -> None:
         """Begins anew, as for another training."""
         self._steps = self._looked = 0
+        self._numbers = self._seen = 0
         self._hurried: int | None = None
         self._ended = self._clock()
         self._is_odd = self._is_waiting = False
 
-    def count(self) -> None:
-        """Counts a step with numbers."""
-        self._steps += 1
+    def count(self, steps: int = 1) -> None:
+        """Counts a step with numbers.
+
+        Args:
+            steps: The steps since the last one that had some.
+        """
+        self._steps += steps
+        self._numbers += 1
 
     def hurry(self) -> None:
         """Tells that something is odd."""
@@ -46,9 +53,20 @@ class Pace:
         """True if it is time to look."""
         if self._is_odd and (self._hurried is None or self._steps - self._hurried >= MOST):
             return True
-        gap = SURE if self._is_waiting else min(max(FIRST, self._looked), MOST)
-        if self._steps - self._looked < gap:
+        if self._is_waiting and self._numbers - self._seen >= SURE:
+            return True
+        gap = MOST if self._is_waiting else min(max(FIRST, self._looked), MOST)
+        if self._numbers < FIRST or self._steps - self._looked < gap:
             return False
+        return self._is_affordable
+
+    @property
+    def has_unseen(self) -> bool:
+        """True if there are enough numbers to look at, of which some came after the last look."""
+        return self._numbers >= FIRST and self._numbers > self._seen
+
+    @property
+    def _is_affordable(self) -> bool:
         return self._steps <= _FREE or self._clock() - self._ended >= _SHARE * self._took
 
     def begin(self) -> None:
@@ -65,4 +83,5 @@ class Pace:
         self._took = self._ended - self._began
         if self._is_odd:
             self._hurried = self._steps
-        self._looked, self._is_odd, self._is_waiting = self._steps, False, is_waiting
+        self._looked, self._seen = self._steps, self._numbers
+        self._is_odd, self._is_waiting = False, is_waiting

@@ -121,19 +121,30 @@ class Watch:
             Exception: Any that a rule or a user's function raises, if strict.
         """
         is_odd, is_bad, new = self._watched(step, records, find, may_overflow)
-        told = [one for one in new if self._is_told(one)]
+        told = self._tell_all(new, warned_of)
         self.should_skip = self.skips and (is_bad or bool(told))
-        for one in told:
-            if one.kind not in warned_of:
-                warn(str(one))
-            self._tell(one)
-        for webhook in self._actions.webhooks:
-            self._report_all(webhook.pop_errors())
-        return Reaction(
-            tuple(Event(step, "finding", one.module, str(one)) for one in new),
-            is_odd or bool(new),
-            "stop" in self._actions.words and bool(told),
-        )
+        stops = "stop" in self._actions.words and bool(told)
+        return Reaction(_events(new, step), is_odd or bool(new), stops)
+
+    def at_end(
+        self, records: Records, find: Find, *, warned_of: Collection[str] = ()
+    ) -> tuple[Event, ...]:
+        """Looks a last time, if numbers came after the look before; gives events of what is new.
+
+        No finding will be seen a second time, so that all are told: to the user's functions and
+        addresses too, while there is nothing left to stop.
+
+        Args:
+            records: All records.
+            find: Applies the rules.
+            warned_of: Kinds of findings that the monitor itself has warned of.
+
+        Raises:
+            Exception: Any that a rule or a user's function raises, if strict.
+        """
+        _, _, new = self._watched(None, records, find, may_overflow=False)
+        self._tell_all(new, warned_of)
+        return _events(new, self._step or 0)
 
     def close(self) -> None:
         """Waits for findings that are being sent, but not for long."""
@@ -142,20 +153,26 @@ class Watch:
             self._report_all(webhook.pop_errors())
 
     def _watched(
-        self, step: int, records: Records, find: Find, may_overflow: bool
+        self, step: int | None, records: Records, find: Find, may_overflow: bool
     ) -> tuple[bool, bool, list[Finding]]:
-        """True if a number is odd, and if one of this step is not finite; and new findings."""
+        """True if a number is odd, and if one of this step is not finite; and new findings.
+
+        Without a step it is the end.
+        """
         is_odd = is_bad = False
         try:
             is_odd, is_bad = self._take(step, records, may_overflow)
-            return is_odd, is_bad, self._look(step, find) if self.pace.is_due else []
+            if not (self.pace.has_unseen if step is None else self.pace.is_due):
+                return is_odd, is_bad, []
+            new = self._look(step, find)
+            return is_odd or self._news.has_candidates, is_bad, new
         except Exception as error:  # monitoring never ends a run: reported by name
             if self._strict:
                 raise
             self._report(f"looking for findings: {_raised_in(error.__traceback__)}", error)
             return is_odd, is_bad, []
 
-    def _take(self, step: int, records: Records, may_overflow: bool) -> tuple[bool, bool]:
+    def _take(self, step: int | None, records: Records, may_overflow: bool) -> tuple[bool, bool]:
         """Takes new numbers; true if any is odd, and if any of this step is not finite."""
         is_odd = is_bad = False
         for item in records.after(self._last):
@@ -166,20 +183,34 @@ class Watch:
             is_fault = group.is_bad and not (may_overflow and group.direction == "backward")
             is_bad = is_bad or (is_fault and item.step == step)
             # What is not finite mostly stays so, and is news but once.
-            is_odd = is_odd or group.is_spike or (is_fault and not group.was_bad)
+            is_odd = is_odd or group.is_spike or group.is_jump or (is_fault and not group.was_bad)
             if self._step is None or item.step > self._step:
+                passed = 1 if self._step is None else item.step - self._step
                 self._step = item.step
-                self.pace.count()
+                self.pace.count(passed)
         if is_odd:
             self.pace.hurry()
         return is_odd, is_bad
 
-    def _look(self, step: int, find: Find) -> list[Finding]:
+    def _look(self, step: int | None, find: Find) -> list[Finding]:
         self.pace.begin()
         try:
-            return self._news.of(find(self._window.evidence()), step)
+            found = find(self._window.evidence())
+            now = (self._step or 0) if step is None else step
+            return self._news.of(found, now, is_last=step is None)
         finally:
-            self.pace.end(is_waiting=self._news.is_waiting)
+            self.pace.end(is_waiting=self._news.has_candidates)
+
+    def _tell_all(self, new: Sequence[Finding], warned_of: Collection[str]) -> list[Finding]:
+        """Warns of those that are severe enough, and tells them; returns them."""
+        told = [one for one in new if self._is_told(one)]
+        for one in told:
+            if one.kind not in warned_of:
+                warn(str(one))
+            self._tell(one)
+        for webhook in self._actions.webhooks:
+            self._report_all(webhook.pop_errors())
+        return told
 
     def _is_told(self, one: Finding) -> bool:
         return SEVERITIES.index(one.severity) <= SEVERITIES.index(self._severity)
@@ -204,6 +235,10 @@ class Watch:
         new = [text for text in dict.fromkeys(texts) if text not in self._reported]
         self._reported.update(new)
         warn_of(new)
+
+
+def _events(new: Sequence[Finding], step: int) -> tuple[Event, ...]:
+    return tuple(Event(step, "finding", one.module, str(one)) for one in new)
 
 
 def _raised_in(trace: TracebackType | None) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Watched
 from taiyi_fx.records.record import Block, Series
-from taiyi_fx.watch.odd import Spikes, is_not_finite
+from taiyi_fx.watch.odd import Jumps, Spikes, is_not_finite
 from taiyi_fx.watch.thinned import Thinned
 
 Facts = tuple[str, str, str]
@@ -61,6 +61,7 @@ class Group:
             is a fault.
         was_bad: The same of those before.
         is_spike: True if the number that came last is a spike of the loss.
+        is_jump: True if one that came last is far above all before.
     """
 
     def __init__(self, series: tuple[Series, ...], facts: Sequence[Facts]) -> None:
@@ -73,7 +74,8 @@ class Group:
         self._is_count = health == "counts_non_finite"
         is_loss = not self.direction and "loss" in series[0][1].lower()
         self._spikes = Spikes() if is_loss else None
-        self.is_bad = self.was_bad = self.is_spike = False
+        self._jumps = Jumps()
+        self.is_bad = self.was_bad = self.is_spike = self.is_jump = False
 
     def add(self, step: int, values: Sequence[float]) -> None:
         """Adds a number of each."""
@@ -82,6 +84,7 @@ class Group:
         self._step = step
         self.was_bad = self.is_bad
         self.is_bad = self._may_be_bad and is_not_finite(values, is_count=self._is_count)
+        self.is_jump = self._may_be_bad and self._jumps.is_one(max(values))
         if self._spikes is not None:
             self.is_spike = self._spikes.is_one(values[0])
 

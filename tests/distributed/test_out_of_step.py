@@ -124,7 +124,7 @@ def of_an_error_in_track(rank, ranks):
     """An error of ours before the exchange, on one rank and at one step."""
     patiently(60)
     model = taiyi_fx.instrument(net(), CFG)
-    table = model.monitor._collector._table
+    table = model.monitor._tracker._collector._table
     measure = table.measure
     with told() as texts:
         for step in range(4):

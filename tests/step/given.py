@@ -19,7 +19,7 @@ class Given:
         self.model = taiyi_fx.instrument(model, cfg, **options)
         self.monitor = self.model.monitor
         self.modules = dict(self.model.named_modules())
-        self.table = self.monitor._table
+        self.table = self.monitor._tracker._table
 
     @property
     def subscriptions(self):
@@ -32,7 +32,7 @@ class Given:
         """All work, with what the forward before left for it."""
         self.table.measure()
         statistics = self.statistics()
-        for readings in self.monitor._due.at(0).parameters:
+        for readings in self.monitor._tracker.steps.due_at(0).parameters:
             statistics.parameters.measure(readings)
         self.table.board.held.settle()
         asked = [(s, is_emitted) for s in self.subscriptions]

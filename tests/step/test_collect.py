@@ -15,9 +15,9 @@ from tests.step.given import Given, column
 
 def collected(given, step=0, *, logged=(), unread=None, scale=None):
     """A step, collected as `track` does it."""
-    due = given.monitor._due.at(step)
+    due = given.monitor._tracker.steps.due_at(step)
     with torch.no_grad():
-        return given.monitor._collector.collect(
+        return given.monitor._tracker._collector.collect(
             due, step, Scale() if scale is None else scale, logged, unread=unread
         )
 
@@ -78,13 +78,13 @@ def test_costly_work_that_cannot_be_handed_over_fails_by_name(monkeypatch):
 
     given = Given({"0": ["InputSndNorm", "InputCovMaxEig"]})
     given.model(torch.randn(9, 3))
-    monkeypatch.setattr(given.monitor._collector._background, "submit", refuse)
+    monkeypatch.setattr(given.monitor._tracker._collector._background, "submit", refuse)
     step = collected(given)
     assert step.costly is None
     assert step.failures == {("0", "InputCovMaxEig"): "MemoryError: no room"}
     strict = Given({"0": ["InputCovMaxEig"]}, strict=True)
     strict.model(torch.randn(9, 3))
-    monkeypatch.setattr(strict.monitor._collector._background, "submit", refuse)
+    monkeypatch.setattr(strict.monitor._tracker._collector._background, "submit", refuse)
     with pytest.raises(MemoryError, match="no room"):
         collected(strict)
 
@@ -135,7 +135,7 @@ def test_what_spans_steps_is_forgotten_when_cleared():
         found += numbers(collected(given, step).prompt.outcome()).values()
         given.table.clear()
         if step == 1:
-            given.monitor._collector.clear()
+            given.monitor._tracker._collector.clear()
     assert found == [1, 0, 1]
 
 

@@ -79,7 +79,7 @@ def test_an_unknown_name_gets_a_suggestion(monitor):
 
 
 def test_a_schedule_that_has_ended_and_a_pause_are_told(monitor):
-    monitor._step = 9
+    monitor._tracker.steps.next = 9
     assert "it is not due any more" in monitor.explain("a", "InputMean")
     monitor.pause()
     assert "(the monitor is paused)" in monitor.explain("a", "InputSndNorm")

@@ -66,7 +66,7 @@ def test_numbers_of_vectors_are_those_computed_in_batches_and_one_by_one(
     costly = {s.label.split("(")[0] for s in model.monitor.subscriptions if s.is_costly}
     for module in (plan, evaluate):
         monkeypatch.setattr(module, "in_batches", alone)
-        model.monitor._collector._planner = plan.Planner(model.monitor._table)
+        model.monitor._tracker._collector._planner = plan.Planner(model.monitor._tracker._table)
         model.monitor.clean_mem()
         model.monitor.missing.clear()
         model.monitor.start_at(0)

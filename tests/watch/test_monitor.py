@@ -11,6 +11,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning, every
+from taiyi_fx.watch.pace import Pace
 
 NORMS = ["WeightNorm", "OutputRMS", "OutputGradRMS", "WeightGradNorm"]
 
@@ -144,3 +145,55 @@ def test_an_error_of_a_function_ends_a_strict_training_alone():
     strict = watched(on_finding=broken, strict=True)
     with pytest.warns(MonitorWarning), pytest.raises(LookupError, match="mine"):
         train(strict, nan_at=20)
+
+
+class Convolutions(nn.Module):
+    def __init__(self, momentum):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4, momentum=momentum)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.norm(self.conv(x)).relu().mean((2, 3)))
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize(("momentum", "kinds"), [(1e-4, ["stale_statistics"]), (0.1, [])])
+def test_a_fault_that_shows_late_in_what_a_preset_reads_rarely_is_told_soon(
+    momentum, kinds, monkeypatch
+):
+    monkeypatch.setattr(Pace, "_is_affordable", True)  # steps of larger models take longer
+    torch.manual_seed(0)
+    told = []
+    model = taiyi_fx.instrument(Convolutions(momentum), finding_severity="warning")
+    model.monitor.on_finding = lambda one: told.append((model.monitor.next_step, one.kind))
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    for step in range(130):
+        x = 3 * torch.randn(16, 1, 8, 8)
+        loss = F.cross_entropy(model(x), (x.mean((1, 2, 3)) > 0).long())
+        optimizer.zero_grad()
+        loss.backward()
+        model.monitor.track(step)
+        optimizer.step()
+    model.monitor.close()
+    assert [kind for _, kind in told] == kinds
+    assert all(step <= 120 for step, _ in told)
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_the_end_tells_what_was_seen_too_late_and_keeps_it_in_the_run(tmp_path, monkeypatch):
+    told = []
+    model = watched(run=tmp_path, on_finding=told.append, finding_severity="note")
+    monkeypatch.setattr(Pace, "is_due", False)
+    with torch.no_grad():
+        model[3].weight.mul_(1000)
+    train(model, 40)
+    assert told == []
+    model.monitor.close()
+    assert told
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert [e.text for e in run.events] == [str(one) for one in told]
+        assert {e.step for e in run.events} == {39}
+    count = len(told)
+    model.monitor.close()
+    assert len(told) == count

@@ -11,9 +11,9 @@ def news():
 def test_a_finding_is_told_when_it_is_seen_again_and_then_no_more():
     told = news()
     assert told.of([finding()], 8) == []
-    assert told.is_waiting
+    assert told.has_candidates
     assert told.of([finding()], 12) == [finding()]
-    assert not told.is_waiting
+    assert not told.has_candidates
     assert told.of([finding()], 16) == told.of([finding()], 500) == []
 
 
@@ -50,6 +50,31 @@ def test_one_that_becomes_worse_is_told_again():
     assert told.of([finding(severity="warning")], 12)
     worse = finding(severity="alert", consequences=(finding("non_finite"),))
     assert told.of([worse], 13) == [worse]
+
+
+def test_at_the_last_look_a_finding_is_told_although_it_was_not_seen_before():
+    told = news()
+    assert told.of([finding()], 8, is_last=True) == [finding()]
+    assert told.of([finding()], 8, is_last=True) == []
+
+
+def test_gradients_alone_that_are_not_finite_at_the_last_step_stay_untold():
+    end = finding("non_finite", quantity="WeightGradNorm", step=3)
+    assert news().of([end], 3, is_last=True) == []
+    assert news().of([end], 4, is_last=True) == [end]
+
+
+def test_what_was_seen_for_the_first_time_is_a_candidate():
+    told = news()
+    assert not told.has_candidates
+    told.of([finding()], 8)
+    assert told.has_candidates
+    told.of([finding()], 12)
+    assert not told.has_candidates
+    told.of([finding(), finding(module="other")], 16)
+    assert told.has_candidates
+    told.of([finding("non_finite")], 20)  # told at once
+    assert not told.has_candidates
 
 
 def test_notes_are_no_news():

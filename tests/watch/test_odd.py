@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from taiyi_fx.watch.odd import Spikes, is_not_finite
+from taiyi_fx.watch.odd import Jumps, Spikes, is_not_finite
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,20 @@ def test_few_losses_equal_ones_and_those_that_are_not_finite_have_no_spike():
     assert of([1.0] * 50 + [1.001]) == []
     assert of([1.0] * 50 + [math.nan, math.inf]) == []
     assert of([1.0] * 50 + [1.1]) == [50]
+
+
+def jumps(values):
+    found = Jumps()
+    return [i for i, value in enumerate(values) if found.is_one(value)]
+
+
+def test_a_number_a_hundred_times_the_largest_before_is_a_jump():
+    assert jumps([1.0] * 8 + [101.0, 101.0, 99.0, 1e5]) == [8, 11]
+    assert jumps([1.0] * 8 + [100.0]) == []
+    assert jumps([1.03**i for i in range(300)]) == []
+
+
+def test_few_numbers_zeros_and_what_is_not_finite_have_no_jump():
+    assert jumps([1.0] * 7 + [1e9]) == []
+    assert jumps([0.0] * 20 + [5.0]) == []
+    assert jumps([1.0] * 10 + [math.inf, math.nan, 2.0]) == []

@@ -10,12 +10,12 @@ class Clock:
         return self.now
 
 
-def looks(steps, *, took=0.0, a_step=1.0, odd=(), waiting=()):
+def looks(steps, *, took=0.0, a_step=1.0, odd=(), waiting=(), every=1):
     clock = Clock()
     pace, found = Pace(clock), []
-    for step in range(1, steps + 1):
-        clock.now += a_step
-        pace.count()
+    for step in range(every, steps + 1, every):
+        clock.now += every * a_step
+        pace.count(every)
         if step in odd:
             pace.hurry()
         if pace.is_due:
@@ -44,3 +44,27 @@ def test_what_is_odd_is_looked_at_at_once_but_not_all_the_time():
 
 def test_a_finding_that_waits_is_looked_at_again_soon():
     assert looks(40, waiting=[16]) == [8, 16, 20, 40]
+
+
+def test_where_numbers_are_rare_steps_count_from_eight_numbers_on():
+    assert looks(400, every=20) == [160, 200, 240, 280, 320, 360, 400]
+
+
+def test_a_finding_that_waits_for_rare_numbers_is_looked_at_when_32_steps_have_passed():
+    assert looks(300, every=20, waiting=[200]) == [160, 200, 240, 280]
+    assert looks(300, every=10, waiting=[120]) == [80, 120, 160, 200, 240, 280]
+    assert looks(300, every=5, waiting=[75]) == [40, 75, 95, 130, 165, 200, 235, 270]
+
+
+def test_numbers_after_the_last_look_are_unseen_if_there_are_enough_of_them():
+    pace = Pace(Clock())
+    seen = []
+    for _ in range(9):
+        pace.count()
+        seen.append(pace.has_unseen)
+    assert seen == [False] * 7 + [True] * 2
+    pace.begin()
+    pace.end(is_waiting=False)
+    assert not pace.has_unseen
+    pace.count()
+    assert pace.has_unseen

@@ -8,7 +8,8 @@ import pytest
 from taiyi_fx import MonitorWarning, Records
 from taiyi_fx.findings import find
 from taiyi_fx.watch import Watch, WatchOptions
-from tests.watch.given import block, describe, training
+from taiyi_fx.watch.pace import Pace
+from tests.watch.given import block, describe, finding, training
 
 OUTLIER = [(4, 0, 90.0)]
 """The layer, since when, and its output."""
@@ -51,7 +52,8 @@ def test_an_outlier_is_told_once_when_it_was_seen_twice():
     assert [(one.kind, one.module) for one in told] == [("outlier", "layer.4")]
     assert events(found) == [(11, "finding", "layer.4")]
     assert [step for step, (r, _) in found.items() if r.stops] == [11]
-    assert [step for step, (r, _) in found.items() if r.raises_cadence] == [11]
+    # As it was seen first, to be sure soon; and as it was told.
+    assert [step for step, (r, _) in found.items() if r.raises_cadence] == [7, 11]
 
 
 def test_below_the_severity_it_is_an_event_and_raises_the_cadence_alone():
@@ -61,6 +63,62 @@ def test_below_the_severity_it_is_an_event_and_raises_the_cadence_alone():
     ((step, *_),) = events(found)
     assert found[step][0].raises_cadence
     assert not found[step][0].stops
+
+
+def find_large(evidence):
+    """A finding of each module whose latest number is large."""
+    large = (one for one in evidence.series if one.values[-1] > 50)
+    return [finding(module=one.module, quantity=one.quantity) for one in large]
+
+
+def ended(records, *on_finding, find=find):
+    """The watch over some records, and the events of its last look."""
+    watch = Watch(describe, WatchOptions(on_finding, "warning"))
+    before = watched(records, watch=watch, find=find)
+    return before, watch.at_end(records, find), watch
+
+
+def test_what_no_look_has_seen_twice_is_told_at_the_end_once():
+    told = []
+    records = training([1.0] * 60, [(4, 33, 90.0)])
+    with pytest.warns(MonitorWarning, match="alert: it is 9"):
+        before, at_end, watch = ended(records, told.append, "stop", find=find_large)
+    assert events(before) == []
+    assert [(e.step, e.kind, e.module) for e in at_end] == [(59, "finding", "layer.4")]
+    assert [one.module for one in told] == ["layer.4"]
+    assert watch.at_end(records, find_large) == ()
+
+
+def test_the_end_of_a_healthy_training_and_of_a_few_steps_tells_nothing():
+    assert ended(training([2 / (1 + i / 50) for i in range(300)]))[1] == ()
+    assert ended(training([1.0] * 7, OUTLIER))[1] == ()
+
+
+def test_an_end_at_gradients_that_a_scaler_may_skip_tells_nothing():
+    records = Records()
+    for step in range(30):
+        gradient = math.inf if step == 29 else 1.0
+        records.extend([block(step, "OutputRMS", [1.0]), block(step, "WeightGradNorm", [gradient])])
+    assert ended(records)[1] == ()
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_rare_numbers_are_looked_at_as_often_as_steps_pass():
+    """A fault that shows at step 500 in numbers of each 20th step is told within 80 steps."""
+    records = Records(
+        b for b in training([1.0] * 900, [(4, 500, 90.0)]).blocks() if b.step % 20 == 0
+    )
+    watch = Watch(describe, WatchOptions())
+    watch.pace = Pace(lambda: 0.0)  # steps of a training take longer than looks
+    ((step, *_),) = events(watched(records, find=find_large, watch=watch))
+    assert step <= 580
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_number_that_is_far_above_all_before_is_looked_at_at_once():
+    found = watched(training([1.0] * 60, [(4, 40, 9e4)]), find=find_large)
+    assert min(step for step, (r, _) in found.items() if r.raises_cadence) == 40
+    assert events(found)[0][0] <= 44
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")

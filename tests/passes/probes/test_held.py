@@ -107,7 +107,7 @@ def test_nothing_waits_when_backward_is_over(monkeypatch):
 def test_a_forward_without_backward_keeps_no_more_than_a_megabyte():
     probed = taiyi_fx.instrument(deep(100, 32), {"Linear": ["InputSndNorm"]})
     probed(torch.randn(64, 32))
-    waiting = probed.monitor._table.board.held
+    waiting = probed.monitor._tracker._table.board.held
     assert 0 < len(waiting.tensors) < MOST
     assert sum(x.nbytes for x in waiting.tensors) <= 2**20
     probed.monitor.track(0)
@@ -266,13 +266,13 @@ def test_nested_tensors_do_not_wait():
     probed = taiyi_fx.instrument(nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), CFG)
     y = probed(torch.nested.nested_tensor([torch.randn(2, 8), torch.randn(3, 8)]))
     torch.nested.to_padded_tensor(y, 0.0).sum().backward()
-    assert not probed.monitor._table.board.held.tensors
+    assert not probed.monitor._tracker._table.board.held.tensors
 
 
 def test_the_graph_does_not_wait_with_a_tensor():
     probed = taiyi_fx.instrument(deep(), {"Linear": ["InputSndNorm"]})
     probed(torch.randn(5, 8))
-    waiting = probed.monitor._table.board.held.tensors
+    waiting = probed.monitor._tracker._table.board.held.tensors
     assert len(waiting) == 5
     assert all(x.grad_fn is None for x in waiting)
 
@@ -290,7 +290,7 @@ def test_all_is_measured_when_a_backward_is_done_again_after_it_failed():
         loss.backward(retain_graph=True)
     handle.remove()
     loss.backward()
-    assert not probed.monitor._table.board.held.tensors
+    assert not probed.monitor._tracker._table.board.held.tensors
 
 
 class Sequence(nn.Module):
@@ -361,9 +361,9 @@ def test_gradients_that_others_are_given_too_are_read_at_once():
 def test_what_waits_is_given_up_with_all_else_when_the_model_moves():
     probed = taiyi_fx.instrument(deep(), CFG)
     probed(torch.randn(5, 8))
-    assert probed.monitor._table.board.held.tensors
-    probed.monitor._table.drop()
-    assert not probed.monitor._table.board.held.tensors
+    assert probed.monitor._tracker._table.board.held.tensors
+    probed.monitor._tracker._table.drop()
+    assert not probed.monitor._tracker._table.board.held.tensors
 
 
 def warm(probed, steps=2):
@@ -371,8 +371,8 @@ def warm(probed, steps=2):
     for step in range(steps):
         probed(torch.randn(5, 8)).square().sum().backward()
         probed.monitor.track(step)
-    assert probed.monitor._table.board.held.hooks == {}
-    return probed.monitor._table.board.held
+    assert probed.monitor._tracker._table.board.held.hooks == {}
+    return probed.monitor._tracker._table.board.held
 
 
 def test_from_the_second_step_on_a_builtin_holds_gradients():

@@ -17,9 +17,9 @@ def joined(ranks, cfg=CFG):
     layers = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     model = taiyi_fx.instrument(layers, cfg, process_group=None)
     monitor = model.monitor
-    monitor._table.join()
-    monitor._collector.join = Join(ranks, monitor.subscriptions, monitor._table)
-    monitor._is_formed = True
+    monitor._tracker._table.join()
+    monitor._tracker._collector.join = Join(ranks, monitor.subscriptions, monitor._tracker._table)
+    monitor._tracker.is_begun = True
     return model
 
 

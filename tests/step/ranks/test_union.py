@@ -24,7 +24,7 @@ class Given:
         modules = dict(self.model.named_modules())
         self.ranks = Ranks(None, (4, 6, 9), 0, frozenset(bringing), None)
         scale = Scale() if scale is None else scale
-        table = self.model.monitor._table
+        table = self.model.monitor._tracker._table
         self.statistics = Statistics(modules, table, scale, self.ranks.members)
 
     def works(self, of_ranks, failures=None):

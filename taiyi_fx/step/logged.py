@@ -1,0 +1,54 @@
+"""Numbers of the user's own: losses and metrics, as series of the model itself."""
+
+from __future__ import annotations
+
+import operator
+from typing import SupportsIndex, cast
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.step.transfer import Column
+
+
+def check_name_and_mode(name: object, mode: object) -> None:
+    """Checks the name of a series, and the mode that it belongs to.
+
+    Raises:
+        TypeError: The name is not a string.
+        ValueError: There is no such mode.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a series is a text, not {name!r}")
+    if mode not in (None, "train", "eval"):
+        raise ValueError(f"mode is 'train' or 'eval', not {mode!r}")
+
+
+def logged(name: str, value: float | Tensor, step: int, mode: Mode) -> Column:
+    """A number of the user's own at a step; a tensor is copied on its device.
+
+    Raises:
+        TypeError: The value is not a number.
+        ValueError: The value has more than one element or more than 64 bits.
+    """
+    series = (("", name),)
+    return Column(step, mode, series, series, _scalar(name, value).reshape(1))
+
+
+def _scalar(name: str, value: float | Tensor) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.numel() != 1:
+            raise ValueError(
+                f"{name!r} has the shape {tuple(value.shape)}, but a series takes one number a "
+                "step: reduce it first, as by .mean()"
+            )
+        return value.detach().reshape(()).clone()
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        number = operator.index(cast(SupportsIndex, value))
+        if not -(2**63) <= number < 2**63:
+            raise ValueError(f"{name!r}: {number} has more than 64 bits")
+        return torch.tensor(number)
+    if isinstance(value, (bool, float)) or hasattr(value, "__float__"):
+        return torch.tensor(float(value), dtype=torch.float64)
+    raise TypeError(f"{name!r}: the value has to be a number, not {value!r}")

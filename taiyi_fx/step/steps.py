@@ -1,0 +1,132 @@
+"""The steps of a training: the one that forwards are read for, and what is due at each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from taiyi_fx.passes.runtime.install import Installation
+from taiyi_fx.schedule import NEVER
+from taiyi_fx.step.due import DueTable, DueWork
+from taiyi_fx.step.ranks.cadence import Cadence
+from taiyi_fx.warning import WarnOnce
+
+
+class Steps:
+    """Counts the steps of a training, and prepares forwards for what is due at the next one.
+
+    Args:
+        due: The work due at each step.
+        installation: Makes the readings of forwards.
+        first: The step of the first forward.
+
+    Attributes:
+        next: The step that the next forward is read for.
+        cadence: The wishes to read more densely, and to stop; joined ranks have one together.
+        is_paused: True if nothing is read.
+    """
+
+    def __init__(self, due: DueTable, installation: Installation, first: int) -> None:
+        self.cadence = Cadence()
+        self.is_paused = False
+        self._due = due
+        self._installation = installation
+        self._last: int | None = None
+        self._warn = WarnOnce()
+        self.prepare(first)
+
+    @property
+    def raised(self) -> range:
+        """Steps at which every adaptive schedule is due."""
+        return self._due.raised
+
+    def due_at(self, step: int) -> DueWork:
+        """The work due at a step."""
+        return self._due.at(step)
+
+    def prepare(self, step: int) -> None:
+        """Makes this the next step."""
+        self.next = step
+        self._prepared: set[int] = {step}
+        if not self.is_paused:
+            self._installation.set_due(self._due.at(step).readings)
+
+    def is_prepared(self, step: int) -> bool:
+        """True if forwards since the last step were read for this one."""
+        return step in self._prepared
+
+    @contextmanager
+    def at(self, step: int) -> Iterator[None]:
+        """Reads forwards in the body for this step instead of the next one."""
+        before = self.next
+        if step != before:
+            self._installation.end_step()
+        self.prepare(step)
+        try:
+            yield
+        finally:
+            if self.next == step:
+                self.prepare(before)
+                self._prepared.add(step)
+
+    def end(self, step: int, *, is_alone: bool) -> None:
+        """Drops what was read for a step, and prepares the one after it.
+
+        Args:
+            step: The step.
+            is_alone: True if no other rank has to grant what is wished of the cadence.
+        """
+        self._installation.end_step()
+        self.raise_cadence(step, is_alone=is_alone)
+        self.prepare(step + 1)
+
+    def count(self, step: int) -> bool:
+        """Makes this the last step; true if it was so already."""
+        is_again, self._last = step == self._last, step
+        return is_again
+
+    def raise_cadence(self, step: int, *, is_alone: bool) -> None:
+        """Makes adaptive schedules due after a step, if that was wished and all ranks know."""
+        if is_alone:
+            self.cadence.grant(self.cadence.wished, end=self.cadence.wishes_end)
+        granted = self.cadence.take()
+        if granted:
+            self._due.raise_after(step, granted)
+
+    def start_at(self, step: int) -> None:
+        """Begins anew at a step, as another training does."""
+        self._last = None
+        self._due.raised = NEVER
+        self.cadence.clear()
+        self._installation.end_step()
+        self.prepare(step)
+
+    def pause(self) -> None:
+        """Reads nothing until `resume`."""
+        self.is_paused = True
+        self._installation.set_due(frozenset())
+
+    def resume(self) -> None:
+        """Reads again after `pause`."""
+        self.is_paused = False
+        self.prepare(self.next)
+
+    def warn_of_order(self, step: int) -> None:
+        """Warns of a step that was tracked before, or of one before that."""
+        if self._last is None or step > self._last or self.is_prepared(step):
+            return
+        if step == self._last:
+            self._warn.of(
+                "twice",
+                f"track({step}) was called twice: call it once for each optimizer step, with a "
+                "number that counts them over all epochs; what the second call finds is recorded "
+                f"at step {step} too",
+            )
+        else:
+            self._warn.of(
+                "backwards",
+                f"track({step}) was called after track({self._last}): steps count up over the "
+                "whole training, over all epochs. To train anew with this monitor, call "
+                "monitor.clean_mem() and monitor.start_at(0) first; to track a step out of order, "
+                "run its forward inside `with monitor.at(step):`",
+            )

@@ -1,0 +1,312 @@
+"""Tracks steps: collects what is due at each, and has records made of it in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from taiyi_fx.config.subscriptions import Subscription
+from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.runtime.build import Instrumented
+from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
+from taiyi_fx.records.record import Records, Series
+from taiyi_fx.schedule import whole
+from taiyi_fx.step.collect import Collector, TrackedStep
+from taiyi_fx.step.due import DueTable, DueWork
+from taiyi_fx.step.explain import Known, explain
+from taiyi_fx.step.logged import check_name_and_mode, logged
+from taiyi_fx.step.queue import StepQueue
+from taiyi_fx.step.ranks import UNEVEN
+from taiyi_fx.step.ranks.meet import meet
+from taiyi_fx.step.statistics import Scale
+from taiyi_fx.step.steps import Steps
+from taiyi_fx.step.transfer import Column, Outcome, Transfer
+from taiyi_fx.step.whole_model import WholeModel
+from taiyi_fx.warning import WarnOnce, warn
+
+if TYPE_CHECKING:
+    from taiyi_fx.step.ranks.meet import Groups
+
+DENSE_STEPS = 20
+"""The number of steps with a raised cadence."""
+
+_NOT_ANNOUNCED = (
+    "the forward had been prepared for another step than the one tracked; call track at every "
+    "optimizer step, or run the forward inside `with monitor.at(step):`"
+)
+
+
+class Tracker:
+    """Makes records of a model's steps, alone or together with other ranks.
+
+    Args:
+        subscriptions: All subscriptions.
+        compiled: The instrumented model.
+        modules: The model's modules, by name.
+        queue: Takes what was collected, and makes records of it.
+        groups: The ranks to join.
+        first: The step of the first forward.
+        strict: Raise what goes wrong.
+
+    Attributes:
+        steps: Counts the steps, and knows what is due at them.
+        is_begun: True if a step was tracked, or is being tracked.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Sequence[Subscription],
+        compiled: Instrumented,
+        modules: Mapping[str, nn.Module],
+        queue: StepQueue,
+        groups: Groups,
+        *,
+        first: int,
+        strict: bool,
+    ) -> None:
+        self._subscriptions = subscriptions
+        self._modules = modules
+        self._root, self._table = compiled.root, compiled.table
+        self._installation, self._session = compiled.installation, compiled.session
+        self._queue = queue
+        self._groups = groups
+        self._strict = strict
+        self._warn = WarnOnce()
+        modes: tuple[Mode, ...] = ("train",)
+        if self._installation.run.record_eval:
+            modes = ("train", "eval")
+        self._collector = Collector(modules, self._table, modes, strict=strict)
+        self.is_begun = False
+        if groups[0] is not None:
+            self._table.join()
+        self._session.on_many_untracked = _warn_of_untracked
+        self.steps = Steps(DueTable(subscriptions, modules), self._installation, first)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if no other rank is joined with this one."""
+        return self._collector.join is None
+
+    @property
+    def writer(self) -> int | None:
+        """The rank that records, if it is not this one."""
+        join = self._collector.join
+        return None if join is None or join.ranks.is_writer else join.ranks.members[0]
+
+    @property
+    def surely_records(self) -> bool:
+        """True if this rank records; false also if that is agreed on with the first step."""
+        if self.is_begun:
+            return self.writer is None
+        return self._groups[0] is None or not dist.is_initialized()
+
+    @property
+    def whole(self) -> WholeModel:
+        """The model as a whole: its optimizer, and the losses logged."""
+        return self._collector.whole
+
+    def begin(self) -> None:
+        """Agrees with other ranks, if there are any, on the ranks to join."""
+        self.is_begun = True
+        self._session.on_many_untracked = None
+        is_uneven = self._session.is_uneven
+        join = meet(self._groups, self._subscriptions, self._table, self._root, is_uneven=is_uneven)
+        if join is not None:
+            join.ranks.cadence.wish(self.steps.cadence.wished)
+            self.steps.cadence = join.ranks.cadence
+        self._collector.join = join
+
+    def track(self, step: int, scale: Scale, *, waits: bool) -> bool:
+        """Records what is due at a step and prepares the next one; false if the step is dropped.
+
+        Args:
+            step: The step.
+            scale: The factor of its gradients.
+            waits: True to wait for the step's values.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
+        """
+        due = self.steps.due_at(step)
+        self.steps.warn_of_order(step)
+        try:
+            self._track(due, step, scale, waits)
+        except Exception as error:  # whatever it was, training goes on, and so does monitoring
+            if self._strict:
+                raise
+            self._drop(due, step, error)
+            is_tracked = False
+        else:
+            is_tracked = True
+        self._warn_of_threads()
+        return is_tracked
+
+    def log(self, name: str, value: float | Tensor, step: int | None, mode: Mode | None) -> None:
+        """Takes a number of the user's own: see `Monitor.log`."""
+        check_name_and_mode(name, mode)
+        if any(s.label == name and s.is_of_model for s in self._subscriptions):
+            raise ValueError(f"{name!r} is a quantity of the model itself: log under another name")
+        mode = mode or ("train" if self._root.training else "eval")
+        if step is None:
+            step = self.steps.next if mode == "train" else max(self.steps.next - 1, 0)
+        column = logged(name, value, whole("step", step), mode)
+        self._queue.log(column)
+        self.whole.log(column)
+
+    def explain(self, module: str, quantity: str) -> str:
+        """The reason why a series has no value, and when it is next due: see `Monitor.explain`."""
+        records = self.finish()  # first: what is still being computed may be missing
+        steps, missing = self.steps, self._queue.missing
+        known = Known(
+            self._modules, self._subscriptions, records, missing, steps.next, steps.raised
+        )
+        text = explain(module, quantity, known)
+        if self.writer is not None:
+            text += f" (records are kept by rank {self.writer})"
+        return f"{text} (the monitor is paused)" if steps.is_paused else text
+
+    def raise_cadence(self, steps: int) -> None:
+        """Wishes that adaptive schedules are due at each of so many steps.
+
+        Raises:
+            TypeError: It is not a whole number.
+            ValueError: It is below 1.
+        """
+        steps = whole("steps", steps)
+        if steps < 1:
+            raise ValueError(f"steps is a whole number of at least 1, not {steps}")
+        self.steps.cadence.wish(steps)
+
+    def wish(self, step: int, *, reads_densely: bool, ends: bool) -> None:
+        """Wishes, after a step, to read densely for a while, and that training ends."""
+        if reads_densely:
+            self.steps.cadence.wish(DENSE_STEPS)
+        self.steps.cadence.wishes_end |= ends
+        if self.is_alone and (reads_densely or ends):
+            self.steps.raise_cadence(step, is_alone=True)
+            self.steps.prepare(step + 1)
+
+    def finish(self) -> Records:
+        """All records; waits for what is still being computed."""
+        logged = [*self._queue.logged]
+        if logged:
+            transfer = Transfer(Outcome(), self._recorded_here(logged))
+            self._queue.put(TrackedStep(self.steps.next, transfer), len(logged))
+        self._queue.take(all_of_it=True)
+        return self._queue.records
+
+    def start_at(self, step: int) -> None:
+        """Makes this the next step, as after a checkpoint was loaded."""
+        if step != self.steps.next:
+            self._collector.clear()
+        self.steps.start_at(step)
+
+    def pause(self) -> None:
+        """Reads and records nothing until `resume`."""
+        self._session.on_many_untracked = None
+        self.steps.pause()
+        self._table.clear()
+
+    def resume(self) -> None:
+        """Reads and records again after `pause`."""
+        self._table.clear()
+        self.steps.resume()
+
+    def clear(self) -> None:
+        """Drops all that was read, and all values kept for quantities that span steps."""
+        self._collector.clear()
+        self._table.clear()
+
+    def close(self) -> None:
+        """Ends all reading, for good."""
+        self._installation.close()
+
+    def warn_if_never_tracked(self) -> None:
+        """Warns if forwards were read in vain."""
+        is_told = self._session.untracked >= MANY_UNTRACKED
+        if not (self.is_begun or is_told) and self._table.states():
+            warn("forwards were read, but track was never called: nothing was recorded of them")
+
+    def _track(self, due: DueWork, step: int, scale: Scale, waits: bool) -> None:
+        failures: dict[Series, str] = {}
+        with self._session.ending_step() as unread:
+            try:
+                if due.asked or self._queue.logged:
+                    failures = self._collect(due, step, scale, unread)
+            finally:  # whatever a quantity raised, the next step is a new one
+                self.steps.end(step, is_alone=self._grants_itself)
+        if not self.steps.count(step):
+            self._queue.report(step, failures)
+        self._queue.take(all_of_it=self._strict or waits)
+        if self._queue.is_written:
+            self._queue.write_pending()
+
+    @property
+    def _grants_itself(self) -> bool:
+        """True if no exchange with other ranks will bring what is wished of the cadence."""
+        join = self._collector.join
+        return join is None or join.ranks.gate.ended is not None
+
+    def _collect(
+        self, due: DueWork, step: int, scale: Scale, unread: str | None
+    ) -> dict[Series, str]:
+        if not self.steps.is_prepared(step):
+            unread = unread or _NOT_ANNOUNCED
+        join = self._collector.join
+        if join is not None and self._session.is_uneven:
+            join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
+        logged = [*self._queue.logged]
+        here = self._recorded_here(logged)
+        with torch.no_grad():
+            collected = self._collector.collect(due, step, scale, here, unread=unread)
+        self._queue.put(collected, len(logged))
+        self._queue.keep_reasons(step, collected.reasons)
+        if join is not None and join.ranks.gate.ended is not None:
+            self._warn_of_ranks(step, join.ranks.gate.ended)
+        return collected.failures
+
+    def _recorded_here(self, logged: list[Column]) -> list[Column]:
+        return logged if self.writer is None else []
+
+    def _drop(self, due: DueWork, step: int, error: Exception) -> None:
+        self._queue.drop(step)
+        text = f"step {step} is dropped: {type(error).__name__}: {error}"
+        emitted = (s for s, is_emitted in due.asked if is_emitted)
+        self._queue.report(step, {(s.module, s.label): text for s in emitted})
+
+    def _warn_of_ranks(self, step: int, why: str) -> None:
+        text = (
+            f"from step {step} on the ranks no longer exchange statistics, so numbers of the "
+            f"whole batch are missing: {why}"
+        )
+        if self._strict:
+            raise RuntimeError(text)
+        self._warn.of("ranks", text)
+
+    def _warn_of_threads(self) -> None:
+        if self._session.threads.has_beside:
+            self._warn.of(
+                "threads",
+                "forwards of the instrumented model ran in another thread than the one that calls "
+                "track: they are not read, only those of the tracking thread are. For inference "
+                "beside training call the model that instrument was given, or the instrumented one "
+                "under torch.no_grad()",
+            )
+        if self._session.has_unread:
+            self._warn.of(
+                "evaluation in threads",
+                "a call of the instrumented model was not read, as one in another thread was under "
+                "way: call it in one thread at a time, as by a lock",
+            )
+
+
+def _warn_of_untracked() -> None:
+    warn(
+        f"the model ran {MANY_UNTRACKED} forwards in training, but track was never called: nothing "
+        "is recorded until it is. Call monitor.track(step) once for each optimizer step, after "
+        "backward and before optimizer.step()"
+    )

@@ -1,0 +1,60 @@
+"""The diagnosis of a training: the rules applied to its numbers, with what else is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from taiyi_fx.findings import Evidence, Finding, find, squashed_by
+from taiyi_fx.outline import Outline
+from taiyi_fx.outline.between import functions_before
+from taiyi_fx.records.record import Records, Series
+from taiyi_fx.watch.window import Facts
+from taiyi_fx.writers.protocol import SeriesInfo
+
+
+class Diagnosis:
+    """Finds faults in the numbers of a training.
+
+    Args:
+        describe: Gives the facts about a series.
+        missing: The reason for each value that was missing when last due.
+        outline: Makes the model's outline.
+    """
+
+    def __init__(
+        self,
+        describe: Callable[[Series], SeriesInfo],
+        missing: Mapping[Series, str],
+        outline: Callable[[], Outline],
+    ) -> None:
+        self._describe = describe
+        self._missing = missing
+        self._outline = outline
+        self._squashed: dict[str, str] = {}
+
+    def facts(self, series: Series) -> Facts:
+        """The facts about a series that rules look at."""
+        info = self._describe(series)
+        return info.direction, info.health, info.unit
+
+    def look_at_loss(self, name: str, value: Any) -> None:
+        """Notes how a number is made, if it is called a loss, the first time it is logged."""
+        if "loss" in name.lower() and name not in self._squashed:
+            self._squashed[name] = squashed_by(value)
+
+    def of_records(self, records: Records) -> list[Finding]:
+        """All findings in what was recorded."""
+        return self.find(Evidence.of_records(records, self.facts))
+
+    def find(self, evidence: Evidence) -> list[Finding]:
+        """All findings in some evidence, most urgent first."""
+        return find(
+            replace(
+                evidence,
+                reasons=self._missing,
+                squashed=self._squashed,
+                before_module=lambda module: functions_before(self._outline(), module),
+            )
+        )

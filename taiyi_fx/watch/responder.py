@@ -1,0 +1,114 @@
+"""The response to what is found in tracked steps: denser reading, an end, events for writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from taiyi_fx.outline import Outline
+from taiyi_fx.records.record import Series
+from taiyi_fx.step.queue import StepQueue
+from taiyi_fx.step.statistics import Scale
+from taiyi_fx.step.tracker import Tracker
+from taiyi_fx.warning import WarnOnce
+from taiyi_fx.watch.actions import WatchOptions
+from taiyi_fx.watch.diagnosis import Diagnosis
+from taiyi_fx.watch.watch import Watch
+from taiyi_fx.writers.protocol import SeriesInfo
+
+
+class Responder:
+    """Has tracked steps watched, and does what is asked for then.
+
+    Args:
+        options: The user's wishes of the watch.
+        describe: Gives the facts about a series.
+        outline: Makes the model's outline.
+        tracker: Is told to read more densely, or to end.
+        queue: Has the records, and takes events for writers.
+        strict: Raise what goes wrong.
+
+    Attributes:
+        watch: Looks at the numbers of steps.
+        diagnosis: Finds faults in them.
+    """
+
+    def __init__(
+        self,
+        options: WatchOptions,
+        describe: Callable[[Series], SeriesInfo],
+        outline: Callable[[], Outline],
+        tracker: Tracker,
+        queue: StepQueue,
+        *,
+        strict: bool = False,
+    ) -> None:
+        self.diagnosis = Diagnosis(describe, queue.missing, outline)
+        self.watch = Watch(self.diagnosis.facts, options, strict=strict)
+        self._tracker, self._queue = tracker, queue
+        self._strict = strict
+        self._warn = WarnOnce()
+
+    @property
+    def can_skip(self) -> bool:
+        """True if steps can be left out, and that was asked for."""
+        return self.watch.skips and self._tracker.is_alone
+
+    def after(self, step: int, scale: Scale) -> None:
+        """Looks for findings after a step; whatever fails, training goes on.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
+        """
+        with self._boundary():
+            self._respond(step, scale)
+
+    def at_end(self) -> None:
+        """Looks for findings a last time, as training is over.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
+        """
+        with self._boundary():
+            records, find = self._queue.records, self.diagnosis.find
+            events = self.watch.at_end(records, find, warned_of=self._warned_of)
+            self._queue.add_events(events)
+
+    def warn_if_none_skips(self) -> None:
+        """Warns where steps cannot be left out, although that was asked for."""
+        if self.watch.skips and not self.can_skip:
+            self._warn.of(
+                "skips",
+                'on_finding="skip" leaves out no step where several ranks are joined: only one of '
+                "them knows what is found, and all would have to leave it out",
+            )
+
+    def _respond(self, step: int, scale: Scale) -> None:
+        found = self.watch.after(
+            step,
+            self._queue.records,
+            self.diagnosis.find,
+            may_overflow=scale.may_overflow,
+            warned_of=self._warned_of,
+        )
+        self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
+        self._queue.add_events(found.events)
+        if found.events and self._queue.is_written:
+            self._queue.write_pending()
+
+    @property
+    def _warned_of(self) -> tuple[str, ...]:
+        """The kinds of findings that were warned of as their numbers came."""
+        is_warned = any(not site.is_overflow for site in self._queue.non_finite)
+        return ("non_finite",) if is_warned else ()
+
+    @contextmanager
+    def _boundary(self) -> Iterator[None]:
+        """Reports what fails in the body, once, unless strict."""
+        try:
+            yield
+        except Exception as error:
+            if self._strict:
+                raise
+            text = f"looking for findings failed: {type(error).__name__}: {error}"
+            self._warn.of("findings", text)

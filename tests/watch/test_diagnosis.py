@@ -1,0 +1,39 @@
+"""The diagnosis applies the rules to what was recorded, with what else is known of the model."""
+
+import torch
+import torch.nn.functional as F
+
+from taiyi_fx.watch.diagnosis import Diagnosis
+from taiyi_fx.writers.protocol import SeriesInfo
+from tests.findings.given import FACTS
+from tests.watch.given import training
+
+
+def described(series):
+    direction, health, unit = FACTS[series[1]]
+    return SeriesInfo(series[0], 0, series[1], direction, unit, health)
+
+
+def diagnosis(missing=None):
+    return Diagnosis(described, missing or {}, lambda: None)
+
+
+def test_the_facts_are_those_that_rules_look_at():
+    assert diagnosis().facts(("fc", "OutputRMS")) == FACTS["OutputRMS"]
+
+
+def test_a_fault_in_the_records_is_found_and_healthy_ones_have_none():
+    assert diagnosis().of_records(training([1.0] * 20)) == []
+    grown = training([1.0] * 20, [(4, 0, 5e4)])
+    first, *_ = diagnosis().of_records(grown)
+    assert first.module == "layer.4"
+
+
+def test_a_loss_of_what_was_squashed_already_is_known_from_its_first_value():
+    known = diagnosis()
+    logits = torch.randn(4, 3, requires_grad=True)
+    y = torch.tensor([0, 1, 2, 0])
+    known.look_at_loss("my loss", F.cross_entropy(logits.softmax(1), y))
+    known.look_at_loss("my loss", F.cross_entropy(logits, y))
+    known.look_at_loss("accuracy", F.cross_entropy(logits.softmax(1), y))
+    assert known._squashed == {"my loss": "softmax"}
