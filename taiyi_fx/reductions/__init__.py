@@ -32,6 +32,7 @@ from taiyi_fx.reductions.maps import Maps
 from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
 from taiyi_fx.reductions.raw import Raw, Sign
+from taiyi_fx.reductions.routing import Routing, RoutingValue
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
 from taiyi_fx.reductions.spectra import (
     MatrixSingular,
@@ -75,6 +76,8 @@ __all__ = [
     "Quantiles",
     "QuantilesValue",
     "Raw",
+    "Routing",
+    "RoutingValue",
     "SampleNorms",
     "SampleNormsValue",
     "Scalar",
