@@ -18,7 +18,13 @@ from taiyi_fx.reductions.elements import (
     ScalarValue,
     SquareSum,
 )
-from taiyi_fx.reductions.features import Activity, ActivityValue, FeatureMax
+from taiyi_fx.reductions.features import (
+    Activity,
+    ActivityValue,
+    FeatureMax,
+    FeatureNorms,
+    FeatureNormsValue,
+)
 from taiyi_fx.reductions.magnitudes import (
     Format,
     Histogram,
@@ -53,6 +59,8 @@ __all__ = [
     "Count",
     "FeatureAxis",
     "FeatureMax",
+    "FeatureNorms",
+    "FeatureNormsValue",
     "Format",
     "FourthMoment",
     "HeadSquares",
