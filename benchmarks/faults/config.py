@@ -48,6 +48,16 @@ def is_batch_norm(name: str, module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and module.track_running_stats
 
 
+def attends(name: str, module: nn.Module) -> bool:
+    """Whether a module's forward is an attention."""
+    return "Attention" in type(module).__name__
+
+
+def routes(name: str, module: nn.Module) -> bool:
+    """Whether a module chooses experts."""
+    return type(module).__name__ == "Router"
+
+
 CFG: Cfg = {
     is_leaf: ["NonFinite", "OutputGradNonFinite", "OutputRMS", "OutputAbsMax", "OutputGradRMS"],
     has_parameters: [
@@ -65,5 +75,7 @@ CFG: Cfg = {
         ["WeightGradExcess", every(10)],
     ],
     is_relu: ["DeadNeuronRatio"],
+    attends: ["AttentionLogitMax", ["AttentionEntropy", every(1), {"normalized": True}]],
+    routes: ["RouterLoad", "RouterEntropy", ["DeadExperts", every(1), {"window": "due"}]],
     is_batch_norm: ["WeightNorm", "WeightGradNorm", "MeanTID", "VarTID"],
 }

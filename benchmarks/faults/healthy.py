@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from benchmarks.faults import data
 from benchmarks.faults.fault import healthy
 from benchmarks.faults.models import GPT
-from benchmarks.faults.training import Training, cross_entropy
+from benchmarks.faults.training import Training, balanced, cross_entropy
 
 
-@healthy("mlp mlp-tanh cnn gpt gpt-tied lstm gan")
+@healthy("mlp mlp-tanh cnn gpt gpt-tied moe lstm gan")
 def as_it_is(t: Training) -> None:
     """The task's own training."""
 
@@ -176,6 +176,23 @@ def fine_tuning(t: Training) -> None:
     """All of a trained model, at a tenth of the learning rate."""
     _train_before(t)
     t.optimizer.param_groups[0]["lr"] /= 10
+
+
+@healthy("gpt")
+def the_token_before(t: Training) -> None:
+    """A task that attention solves by looking at a single key, on purpose."""
+
+    def shifted(step: int, ids: Tensor, targets: Tensor) -> data.Batch:
+        return ids, ids.roll(1, dims=1)
+
+    t.change_batch(shifted)
+    t.steps = 200
+
+
+@healthy("moe")
+def experts_that_specialise(t: Training) -> None:
+    """A balance of half the weight, for longer."""
+    t.backward, t.steps = partial(balanced, weight=0.005), 200
 
 
 @healthy("gpt")

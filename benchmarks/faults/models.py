@@ -1,4 +1,4 @@
-"""The models that are trained: an MLP, a CNN, a GPT, an LSTM and a GAN, all of them tiny.
+"""The models that are trained: an MLP, a CNN, two GPTs, an LSTM and a GAN, all of them tiny.
 
 Where a model is a chain of stages, `between` is called with the number of each stage and its
 output: a place for a fault in a function, which no module holds.
@@ -182,6 +182,72 @@ class GPT(nn.Module):
         for i, layer in enumerate(self.layers):
             x = self.between(i, layer(x))
         return self.head(self.norm(x))
+
+
+class Router(nn.Module):
+    """Chooses experts for each token, and keeps the loss that balances them.
+
+    Args:
+        width: Of its rows.
+        experts: How many there are.
+        k: How many each token gets.
+    """
+
+    def __init__(self, width: int, experts: int = 8, k: int = 2) -> None:
+        super().__init__()
+        self.num_experts, self.top_k = experts, k
+        self.linear = nn.Linear(width, experts, bias=False)
+        self.balance = torch.zeros(())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits, weights and indices of the experts that are chosen."""
+        logits = self.linear(x)
+        shares = logits.softmax(-1)
+        weights, chosen = shares.topk(self.top_k, dim=-1)
+        load = F.one_hot(chosen, self.num_experts).float().sum(-2).flatten(0, -2).mean(0)
+        self.balance = self.num_experts * (load * shares.flatten(0, -2).mean(0)).sum()
+        return logits, weights / weights.sum(-1, keepdim=True), chosen
+
+
+class Mixture(nn.Module):
+    """Feeds of which each token gets two.
+
+    Args:
+        width: Of its rows.
+        experts: How many there are.
+    """
+
+    def __init__(self, width: int, experts: int = 8) -> None:
+        super().__init__()
+        self.router = Router(width, experts)
+        self.experts = nn.ModuleList(Feed(width) for _ in range(experts))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rows of the same shape."""
+        _, weights, chosen = self.router(x)
+        mixed = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            share = (weights * (chosen == i)).sum(-1, keepdim=True)
+            mixed = mixed + share * expert(x)
+        return mixed
+
+
+class MoE(GPT):
+    """The GPT with a mixture of experts in every other block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        for i in (1, 3):
+            mixture = Mixture(32)
+            for parameter in mixture.parameters():
+                if parameter.dim() > 1:
+                    nn.init.normal_(parameter, std=0.08)
+            self.layers[i].add_module("mlp", mixture)
+
+    def balance(self) -> Tensor:
+        """The loss of the last forward that balances the experts."""
+        routers = [part for part in self.modules() if isinstance(part, Router)]
+        return torch.stack([router.balance for router in routers]).mean()
 
 
 class LSTM(nn.Module):

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from benchmarks.faults import data
-from benchmarks.faults.models import CNN, GAN, GPT, LSTM, MLP
-from benchmarks.faults.training import Training, adversarial, cross_entropy
+from benchmarks.faults.models import CNN, GAN, GPT, LSTM, MLP, MoE
+from benchmarks.faults.training import Training, adversarial, balanced, cross_entropy
 
 
 def build(task: str, seed: int = 0) -> Training:
@@ -54,6 +54,14 @@ def gpt(*, is_tied: bool = False) -> Training:
     return Training(model, data.text, optimizer, names, cross_entropy)
 
 
+def moe() -> Training:
+    """A GPT of which two blocks are mixtures of experts, balanced by a loss, by AdamW."""
+    model = MoE()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    names = {"first": "words", "last": "head", "router": "layers.1.mlp.router"}
+    return Training(model, data.text, optimizer, names, balanced)
+
+
 def lstm() -> Training:
     """An LSTM that has to remember the first token, by Adam."""
     model = LSTM()
@@ -77,6 +85,7 @@ TASKS: dict[str, Callable[[], Training]] = {
     "cnn": cnn,
     "gpt": gpt,
     "gpt-tied": lambda: gpt(is_tied=True),
+    "moe": moe,
     "lstm": lstm,
     "gan": gan,
 }

@@ -117,6 +117,13 @@ def cross_entropy(model: nn.Module, x: Tensor, y: Tensor, **options: Any) -> Ten
     return loss
 
 
+def balanced(model: nn.Module, x: Tensor, y: Tensor, *, weight: float = 0.01) -> Tensor:
+    """The same with a share of the loss that balances experts."""
+    loss = F.cross_entropy(model(x).flatten(0, -2).float(), y.flatten())
+    (loss + weight * model.get_submodule("").balance()).backward()
+    return loss
+
+
 def adversarial(model: nn.Module, noise: Tensor, real: Tensor) -> Tensor:
     """Forward and backward of both losses of a GAN, and their sum."""
     judged, fooled = model(noise, real)

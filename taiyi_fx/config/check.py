@@ -51,7 +51,11 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
         listed = tuple(requests(ask.path, ask.entries, asked.problems))
         key = resolved(model, ask.key)
         if ask.is_optional:
-            asked.add_optional(_fitting(model, ask), listed)
+            modules = {}
+            for name, module, own in _fitting(model, ask):
+                modules[name] = module
+                asked.add_optional({name: module}, _with_options(listed, own))
+            of_functions += _at_functions(ask.path, listed, modules, is_optional=True)
         elif is_function(key):
             of_functions.append(FunctionRequests(ask.path, key, listed))
         else:
@@ -63,8 +67,22 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
     return Config(subscriptions, tuple(of_functions), asked.passed_over, tuple(asked.edits))
 
 
-def _fitting(model: nn.Module, ask: Ask) -> dict[str, nn.Module]:
-    return {name: module for name, module in model.named_modules() if ask.key(name, module)}
+def _fitting(model: nn.Module, ask: Ask) -> Iterator[tuple[str, nn.Module, Mapping[str, Any]]]:
+    """The modules of an optional key, each with options of its own."""
+    modules = dict(model.named_modules())
+    for name, module in modules.items():
+        options = ask.options(name, modules) if ask.options else {}
+        if ask.key(name, module) and options is not None:
+            yield name, module, options
+
+
+def _with_options(
+    listed: Iterable[tuple[str, Request | Edit]], own: Mapping[str, Any]
+) -> Iterator[tuple[str, Request | Edit]]:
+    for path, request in listed:
+        if own and isinstance(request, Request):
+            request = dataclasses.replace(request, options={**request.options, **own})
+        yield path, request
 
 
 def _functions(request: Request | Edit) -> FunctionGroup | None:
@@ -73,7 +91,11 @@ def _functions(request: Request | Edit) -> FunctionGroup | None:
 
 
 def _at_functions(
-    path: str, listed: Iterable[tuple[str, Request | Edit]], modules: Mapping[str, nn.Module]
+    path: str,
+    listed: Iterable[tuple[str, Request | Edit]],
+    modules: Mapping[str, nn.Module],
+    *,
+    is_optional: bool = False,
 ) -> Iterator[FunctionRequests]:
     """The requests for calls that the forwards of some modules make."""
     found: dict[FunctionGroup, list[tuple[str, Request | Edit]]] = {}
@@ -82,7 +104,7 @@ def _at_functions(
         if functions is not None:
             found.setdefault(functions, []).append(request)
     for functions, of in found.items():
-        yield FunctionRequests(path, functions, tuple(of), frozenset(modules))
+        yield FunctionRequests(path, functions, tuple(of), frozenset(modules), is_optional)
 
 
 def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config:
@@ -107,6 +129,9 @@ def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config
             for site, call in calls.items()
             if call.function is of.function and (of.within is None or callers[site] in of.within)
         }
+        if of.is_optional:
+            asked.add_optional(found, of.requests)
+            continue
         if not found:
             asked.problems.append(f"{of.path}: {not_shown(of.function, model, capture, of.within)}")
         asked.add(found, of.requests, named=True)
@@ -125,7 +150,9 @@ def rescheduled(model: nn.Module, cfg: Cfg, schedule: Schedule) -> Cfg:
     found: list[Any] = []
     for ask in asks(model, cfg, problems):
         entries = [_on(schedule, of) for _, of in requests(ask.path, ask.entries, problems)]
-        part = Part(ask.path, ask.key, tuple(entries)) if ask.is_optional else {ask.key: entries}
+        part = {ask.key: entries}
+        if ask.is_optional:
+            part = Part(ask.path, ask.key, tuple(entries), ask.options)
         found.append(part)
     if problems:
         raise ConfigError(problems)

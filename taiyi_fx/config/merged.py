@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from torch import nn
 
 from taiyi_fx.config.entries import place
-from taiyi_fx.config.presets import PRESETS, Part, Preset, fitting
+from taiyi_fx.config.presets import PRESETS, OptionsOf, Part, Preset, fitting
 from taiyi_fx.quantities.declare import find_quantity
 from taiyi_fx.suggestion import suggestion
 
@@ -24,12 +24,14 @@ class Ask(NamedTuple):
         key: The key.
         entries: What is listed there.
         is_optional: True if it is asked of modules that can have it, and may match none.
+        options: Gives options of each module's own, where it has such.
     """
 
     path: str
     key: Any
     entries: Any
     is_optional: bool
+    options: OptionsOf | None = None
 
 
 def asks(model: nn.Module, cfg: Cfg, problems: list[str]) -> Iterator[Ask]:
@@ -49,7 +51,7 @@ def _asks(path: str, cfg: Any, problems: list[str]) -> Iterator[Ask]:
         else:
             problems.append(f"{path}: {_unknown(cfg)}")
     elif isinstance(cfg, Part):
-        yield Ask(f"{path}[{cfg.of}]", cfg.fits, cfg.entries, is_optional=True)
+        yield Ask(f"{path}[{cfg.of}]", cfg.fits, cfg.entries, is_optional=True, options=cfg.options)
     elif isinstance(cfg, Mapping):
         for key, entries in cfg.items():
             yield Ask(place(key, path), key, entries, is_optional=False)

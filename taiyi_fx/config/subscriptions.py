@@ -97,12 +97,14 @@ class FunctionRequests:
         function: The function, or the group.
         requests: Quantities and edits, each with its path.
         within: Names of the modules whose forwards make the calls; None for all.
+        is_optional: True if there may be none.
     """
 
     path: str
     function: Function | FunctionGroup
     requests: tuple[tuple[str, Request | Edit], ...]
     within: frozenset[str] | None = None
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)

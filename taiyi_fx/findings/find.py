@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from taiyi_fx.findings.attention import attention_collapses, attention_logit_growths
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.experts import dead_experts, router_collapses
 from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
@@ -45,6 +47,10 @@ RULES: tuple[Rule, ...] = (
     outliers,
     jumps,
     step_sizes,
+    router_collapses,
+    dead_experts,
+    attention_collapses,
+    attention_logit_growths,
     zero_outputs,
     shares_of_trouble,
     saturated,
@@ -74,6 +80,8 @@ _LEADS_TO_NON_FINITE = (
     "gradient_jump",
     "wild_output",
     "growth",
+    "attention_collapse",
+    "attention_logit_growth",
     "divergence",
 )
 """Kinds of findings whose numbers grow to Inf."""

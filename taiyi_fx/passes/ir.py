@@ -202,6 +202,8 @@ class Capabilities:
         takes_whole: True if it needs all of a tensor, however that is held.
         needs_layer: True if it has a field ``layer``, the rule of the module at its site.
         needs_heads: True if it has a field ``heads``, the number of heads that the module says.
+        needs_experts: True if it has fields ``experts`` and ``k``, the numbers of experts, and of
+            those for each token, that the module says.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -212,6 +214,7 @@ class Capabilities:
     takes_whole: bool = False
     needs_layer: bool = False
     needs_heads: bool = False
+    needs_experts: bool = False
     feature_axis: int | Literal["auto"] | None = None
 
 

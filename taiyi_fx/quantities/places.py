@@ -30,6 +30,7 @@ from taiyi_fx.quantities.feature_axis import feature_axis_of
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import heads_of
 from taiyi_fx.quantities.layer_rules import weight_gradient_of
+from taiyi_fx.quantities.routers import choices_of, experts_of
 from taiyi_fx.quantities.views import asks_of_views
 
 
@@ -76,6 +77,7 @@ class Source:
         parameters = inspect.signature(self.reduction, eval_str=True).parameters
         can = capabilities(self.reduction)
         of_module = ("layer",) * can.needs_layer + ("heads",) * can.needs_heads
+        of_module += ("experts",) * can.needs_experts
         found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
         kind = inspect.Parameter.KEYWORD_ONLY
         if self.port == "call":
@@ -157,6 +159,9 @@ def _resolved(reduction: Any, module: nn.Module) -> Any:  # a frozen dataclass o
     if can.needs_heads:
         caller = module.caller if isinstance(module, FunctionCall) else module
         return dataclasses.replace(reduction, heads=None if caller is None else heads_of(caller))
+    if can.needs_experts:
+        k = reduction.k or choices_of(module)
+        return dataclasses.replace(reduction, experts=experts_of(module), k=k)
     if can.needs_layer:
         rule = weight_gradient_of(module)
         if isinstance(rule, str):

@@ -18,7 +18,13 @@ from taiyi_fx.reductions.elements import (
     ScalarValue,
     SquareSum,
 )
-from taiyi_fx.reductions.features import Activity, ActivityValue, FeatureMax
+from taiyi_fx.reductions.features import (
+    Activity,
+    ActivityValue,
+    FeatureMax,
+    FeatureNorms,
+    FeatureNormsValue,
+)
 from taiyi_fx.reductions.magnitudes import (
     Format,
     Histogram,
@@ -32,6 +38,7 @@ from taiyi_fx.reductions.maps import Maps
 from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
 from taiyi_fx.reductions.raw import Raw, Sign
+from taiyi_fx.reductions.routing import Routing, RoutingValue
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
 from taiyi_fx.reductions.spectra import (
     MatrixSingular,
@@ -52,6 +59,8 @@ __all__ = [
     "Count",
     "FeatureAxis",
     "FeatureMax",
+    "FeatureNorms",
+    "FeatureNormsValue",
     "Format",
     "FourthMoment",
     "HeadSquares",
@@ -75,6 +84,8 @@ __all__ = [
     "Quantiles",
     "QuantilesValue",
     "Raw",
+    "Routing",
+    "RoutingValue",
     "SampleNorms",
     "SampleNormsValue",
     "Scalar",

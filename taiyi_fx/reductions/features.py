@@ -11,7 +11,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, count, row_axes
-from taiyi_fx.reductions.sums import is_fast, ratio
+from taiyi_fx.reductions.sums import is_fast, ratio, square_sums
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,42 @@ class Activity:
     def finish(self, state: State) -> ActivityValue:
         n, active, broken = state
         return ActivityValue(torch.where(broken > 0, torch.nan, ratio(active, n)))
+
+
+class FeatureNormsValue(NamedTuple):
+    """Finished `FeatureNorms`: the number of rows, and the Euclidean norm of each feature."""
+
+    n: Tensor
+    norms: Tensor
+
+
+@dataclass(frozen=True)
+class FeatureNorms:
+    """Number of rows, and the Euclidean norm of each feature over them.
+
+    Cost: two passes
+
+    Attributes:
+        feature_axis: The axis of the features.
+    """
+
+    feature_axis: FeatureAxis = "auto"
+
+    def measure(self, x: Tensor) -> State:
+        x, axes = _with_rows(x, self.feature_axis)
+        n = 1
+        for axis in axes:
+            n *= x.shape[axis]
+        return count(n, x), square_sums(x, axes).sqrt()
+
+    def merge(self, a: State, b: State) -> State:
+        return a[0] + b[0], torch.hypot(a[1], b[1])
+
+    def scale(self, state: State, factor: float) -> State:
+        return state[0], state[1] * abs(factor)
+
+    def finish(self, state: State) -> FeatureNormsValue:
+        return FeatureNormsValue(*state)
 
 
 def _with_rows(x: Tensor, feature_axis: FeatureAxis) -> tuple[Tensor, tuple[int, ...]]:

@@ -204,9 +204,13 @@ class Collector:
                     if work.asked.is_optional and not unread:
                         quiet.add(work.series)
             except Exception as error:  # Monitoring never ends a run: reported by name.
-                if self._strict:
+                # A reduction refuses by a ValueError what it cannot read.
+                is_refused = work.asked.is_optional and isinstance(error, ValueError)
+                if self._strict and not is_refused:
                     raise
                 failures[work.series] = f"{type(error).__name__}: {error}"
+                if is_refused:
+                    quiet.add(work.series)
 
     def _submit(self, step: int, works: list[Work], failures: dict[Series, str]) -> Job | None:
         try:

@@ -25,6 +25,10 @@ FACTS = {
     "ParameterRMS.bias": ("parameter", "lasting", ""),
     "WeightGradAgreement": ("backward", "", "cosine"),
     "WeightGradExcess": ("backward", "", "ratio"),
+    "RouterEntropy": ("forward", "lasting", "nats"),
+    "DeadExperts": ("forward", "share_of_trouble", "share"),
+    "AttentionLogitMax": ("forward", "", ""),
+    "AttentionEntropy": ("forward", "lasting", "nats"),
     "loss": ("", "", ""),
 }
 

@@ -43,11 +43,14 @@ from tests.quantities.references.elements import (
     mean,
     mean_floor,
     norm,
+    outliers,
+    outliers_floor,
     raw,
     rms,
     sample_norms,
     std,
 )
+from tests.quantities.references.experts import EXPERTS, Router, dead, load, load_entropy
 from tests.quantities.references.health import (
     LIMITS,
     histogram,
@@ -160,6 +163,16 @@ ATTENTIONS = st.builds(
 )
 OUTPUTS = ATTENTIONS.filter(lambda recipe: recipe.kind is SelfAttention)
 OF_ATTENTION = {"modules": ATTENTIONS, "tensors": MODEST, "not_compiled": NO_CALLS}
+ROUTERS = st.builds(
+    lambda returns, length, dtype: ModuleRecipe(
+        Router, (returns,), shape=(length, EXPERTS), dtype=dtype
+    ),
+    st.sampled_from(["logits", "choices", "choices alone", "mask", "dispatch"]),
+    st.integers(1, 7),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+# Of equal logits anyone may be chosen.
+OF_ROUTERS = {"modules": ROUTERS, "tensors": tensors(kinds=("full",), scales=(1.0, 1e3))}
 BY_HEAD = some(reduce=["all", "head"])
 IMAGES = tensors(st.tuples(*[st.integers(1, n) for n in (3, 5, 4, 3)]))
 MAPS = st.builds(
@@ -183,6 +196,7 @@ PROOFS = {
     "OutputRMS": Proof(lambda s: rms(s.y)),
     "OutputNorm": Proof(sample_norms, options=some(normalize=[True, False])),
     "OutputAbsMax": Proof(lambda s: largest(s.y)),
+    "OutlierFeatures": Proof(outliers, floor=outliers_floor, options=some(factor=[1.5], feature_axis=[1, -1])),
     "OutputActivationRate": Proof(activation_rate, options=some(reduce=["all", "feature"], eps=[0.0, 0.5])),
     "OutputDeathRate": Proof(death_rate, options=some(eps=[0.0, 0.5])),
     "LinearDeadNeuronNum": Proof(dead_share(-2.0), options=some(threshold=[-0.5, 0.5])),
@@ -227,6 +241,9 @@ PROOFS = {
     "AttentionSink": Proof(of(sink), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
     "AttentionDistance": Proof(of(distance), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
     "HeadNorm": Proof(head_norm, modules=OUTPUTS, tensors=ORDINARY, options=BY_HEAD, not_compiled=NO_CALLS),
+    "RouterLoad": Proof(load, **OF_ROUTERS),
+    "RouterEntropy": Proof(load_entropy, **OF_ROUTERS, options=some(normalized=[True, False])),
+    "DeadExperts": Proof(dead, **OF_ROUTERS),
     "WeightGradAgreement": Proof(agreement, floor=agreement_floor, modules=LAYERS, tensors=ORDINARY),
     "WeightGradExcess": Proof(excess, floor=agreement_floor, modules=LAYERS, tensors=ORDINARY),
     "FisherCondition": Proof(fisher, floor=fisher_floor),

@@ -11,6 +11,7 @@ from taiyi_fx.reductions import (
     Activity,
     Count,
     FeatureMax,
+    FeatureNorms,
     FourthMoment,
     Histogram,
     MatrixSingular,
@@ -30,7 +31,7 @@ from taiyi_fx.reductions import (
 
 STOCK = [
     Norm(), SquareSum(), Count(), Moments(), Moments(reduce="feature"), Spectrum(),
-    Spectrum(centered=False), Singular(), FeatureMax(), Raw(), Raw(max_elements=7), Sign(),
+    Spectrum(centered=False), Singular(), FeatureMax(), FeatureNorms(), Raw(), Raw(max_elements=7), Sign(),
     AbsMax(), SampleNorms(), SampleNorms(normalize=True), Activity(eps=0.0), FourthMoment(),
     NonFinites(), Histogram(), OutOfRange(), OutOfRange(format="bfloat16"), Quantiles(q=(0.1, 0.5)),
     Quantiles(q=(0.1, 0.5), exact=True), MatrixSingular(),

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from taiyi_fx.quantities.routers import choices_of, experts_of
 
 _UNCHANGING = (nn.Identity, nn.Flatten, nn.Unflatten)
 _OF_INDICES = (nn.Embedding, nn.EmbeddingBag)
 _RECTIFIERS = (nn.ReLU, nn.ReLU6)
 _PARAMETRIZATIONS = "parametrizations"
+_ROUTES = re.compile(r"rout(er|ing)|gat(e|ing)", re.IGNORECASE)
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:
@@ -50,6 +57,35 @@ def is_rectifier(name: str, module: nn.Module) -> bool:
 def is_batch_norm(name: str, module: nn.Module) -> bool:
     """True for a BatchNorm with running statistics."""
     return isinstance(module, _BatchNorm) and module.running_mean is not None
+
+
+def is_router(name: str, module: nn.Module) -> bool:
+    """True for a module of a class named after a router or a gate that says its experts."""
+    return bool(_ROUTES.search(type(module).__name__)) and experts_of(module) is not None
+
+
+def is_linear(name: str, module: nn.Module) -> bool:
+    """True for a linear layer of torch's own class, whose output says nothing but its numbers."""
+    return type(module) is nn.Linear
+
+
+def routing_of(name: str, modules: Mapping[str, nn.Module]) -> Mapping[str, Any] | None:
+    """The number of experts for each token, of a linear layer that routes; else None.
+
+    It is one of as many outputs as the module around it has experts, which says that number, too.
+    """
+    around, linear = modules[name.rpartition(".")[0]], modules[name]
+    k = choices_of(around)
+    listed = [len(part) for part in around.children() if isinstance(part, nn.ModuleList)]
+    many = [n for n in (experts_of(around), *listed) if n is not None and n > 1]
+    if k is None or not name or getattr(linear, "out_features", 0) not in many:
+        return None
+    return {"k": k}
+
+
+def is_any(name: str, module: nn.Module) -> bool:
+    """True: where something is asked of the functions that a forward calls, for all modules."""
+    return True
 
 
 def is_model(name: str, module: nn.Module) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,9 @@ from torch import nn
 
 Fits = Callable[[str, nn.Module], bool]
 """A predicate of a module's name and the module."""
+
+OptionsOf = Callable[[str, Mapping[str, nn.Module]], "Mapping[str, Any] | None"]
+"""Takes a module's name and all modules to options of its own; None leaves the module out."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,13 @@ class Part:
         of: The modules, in words.
         fits: True for these modules.
         entries: The quantities, as in a configuration.
+        options: Options that differ from module to module, by its place in the model.
     """
 
     of: str
     fits: Fits = field(repr=False)
     entries: tuple[Any, ...]
+    options: OptionsOf | None = field(default=None, repr=False)
 
     @property
     def quantities(self) -> list[str]:

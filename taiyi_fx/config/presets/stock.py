@@ -51,16 +51,41 @@ _BATCH_NORMS = Part(
     (["MeanTID", SCHEDULE, {"window": "due"}], ["VarTID", SCHEDULE, {"window": "due"}]),
 )
 
+_ATTENTION = Part(
+    "modules whose forward attends",
+    kinds.is_any,
+    tuple(
+        # Of a few queries, by one reading: all would take as long as the attention itself.
+        [name, SCHEDULE, {"queries": 16, **options}]
+        for name, options in (("AttentionLogitMax", {}), ("AttentionEntropy", {"normalized": True}))
+    ),
+)
+_OF_ROUTERS = (
+    ["RouterEntropy", SCHEDULE, {"normalized": True}],
+    ["DeadExperts", SCHEDULE, {"window": "due"}],
+)
+_ROUTERS = Part("routers that say how many experts they have", kinds.is_router, _OF_ROUTERS)
+_GATES = Part(
+    "linear layers that route, beside their experts",
+    kinds.is_linear,
+    _OF_ROUTERS,
+    kinds.routing_of,
+)
+
 _COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
 _OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _PARAMETERS)
 
 PRESETS = {
     of.name: of
     for of in (
-        Preset("transformer", "models with attention, or of linear and norm layers", _COMMON),
+        Preset(
+            "transformer",
+            "models with attention, or of linear and norm layers",
+            (*_COMMON, _ATTENTION),
+        ),
         Preset("convolutional", "models of convolutions", (*_COMMON, _BATCH_NORMS)),
         Preset("recurrent", "models with LSTM, GRU and the like", _COMMON),
-        Preset("experts", "mixtures of experts", _COMMON),
+        Preset("experts", "mixtures of experts", (*_COMMON, _ATTENTION, _ROUTERS, _GATES)),
         Preset("adapters", "large models trained by adapters, such as LoRA", _OF_ADAPTERS),
         Preset("gan", "a generator and a discriminator", (*_COMMON, _BATCH_NORMS)),
         Preset("mlp", "all other models", (*_COMMON, _BATCH_NORMS)),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from taiyi_fx.quantities.declare import Elsewhere, also_at, quantity
+from taiyi_fx.quantities.declare import Elsewhere, NoValue, also_at, quantity
 from taiyi_fx.quantities.places import input, output
-from taiyi_fx.reductions import MomentsValue, SampleNormsValue
+from taiyi_fx.reductions import FeatureNorms, FeatureNormsValue, MomentsValue, SampleNormsValue
 
 
 @quantity("InputSndNorm", accuracy="1e-5", health="lasting", batched=True, norm=input.norm)
@@ -73,6 +74,29 @@ def output_abs_max(largest: Tensor) -> Tensor:
     Formula: max |y|
     """
     return largest
+
+
+@quantity("OutlierFeatures", unit="features", accuracy="1e-5", found=output.reduce(FeatureNorms))
+def outlier_features(found: FeatureNormsValue, *, factor: float = 6.0) -> dict[str, Tensor]:
+    """Number of features of the output that are far larger than the layer's usual one.
+
+    Those whose root mean square over rows exceeds ``factor`` times the median of all features': in
+    language models the same few in all layers, which formats of few bits lose first. The largest
+    such ratio is ``OutlierFeatures.largest``; a thousand and more is called a massive activation.
+
+    Formula: count of rms(y_f) > 6 median_f rms(y_f)
+    Source: arXiv 2208.07339; arXiv 2402.17762
+    """
+    size = found.norms / found.n.to(found.norms.dtype).sqrt()
+    if not size.numel():
+        raise NoValue("the output has no features")
+    ordered, n = size.sort().values, len(size)
+    usual = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    many = (size > factor * usual).sum().to(size.dtype)
+    return {
+        "": torch.where(size.isfinite().all(), many, torch.nan),
+        "largest": size.amax() / usual,
+    }
 
 
 _INPUT = Elsewhere(input, "the input", "x")

@@ -84,3 +84,23 @@ def raw(name):
         return x[: bound // x[0].numel()] if x[0].numel() <= bound else x.reshape(-1)[:bound]
 
     return tensor
+
+
+def outliers(s):
+    """Features far beyond the usual size, and how far the largest is."""
+    rows = s.rows("y").numpy()
+    with np.errstate(all="ignore"):
+        size = np.array([np.linalg.norm(column) for column in rows.T]) / np.sqrt(len(rows))
+        usual = np.median(size)
+        many = float((size > s.options.get("factor", 6.0) * usual).sum())
+        return {"": many if np.isfinite(size).all() else np.nan, "largest": size.max() / usual}
+
+
+def outliers_floor(s):
+    """Nothing can be said of a feature that is just as large as the bound."""
+    rows = s.rows("y").numpy()
+    with np.errstate(all="ignore"):
+        size = np.array([np.linalg.norm(column) for column in rows.T])
+        bound = s.options.get("factor", 6.0) * np.median(size)
+        is_near = (np.abs(size - bound) <= 1e-5 * bound) & (size > 0)
+    return {"": np.inf if is_near.any() else 0.0, "largest": 0.0}

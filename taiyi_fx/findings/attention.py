@@ -1,0 +1,73 @@
+"""Attention that breaks down: weights that are all or nothing, and logits that grow to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.lasting import STEPS, lasting, since
+from taiyi_fx.findings.robust import median
+
+_FIRST = 5
+"""Numbers from which the usual one is known."""
+_FALL, _NONE = 0.1, 0.02
+_SHARP = 30.0
+"""Logits by which all heads of a layer look at one key; those that do so on purpose need fewer."""
+_LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
+"""A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
+_MANY = 2 * STEPS
+
+ATTENTION_COLLAPSE = Kind(
+    "attention_collapse",
+    "alert",
+    "Where weights are all or nothing, no gradient reaches queries and keys: normalize them "
+    "(QK-norm), cap the logits, warm the learning rate up, or lower it",
+)
+ATTENTION_LOGIT_GROWTH = Kind(
+    "attention_logit_growth",
+    "warning",
+    "They grow until weights are all or nothing and the loss jumps: normalize queries and keys "
+    "(QK-norm), cap the logits, lower the learning rate, or decay their weights",
+)
+
+
+def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions of which each query looks at a single key, by large logits."""
+    largest = {one.module: one for one in evidence.of_quantity("AttentionLogitMax")}
+    for one in evidence.of_quantity("AttentionEntropy"):
+        usual = median(one.values[:_FIRST])
+        is_so = one.values <= max(_FALL * usual, _NONE)
+        if not lasting(is_so) or not one.values.any():  # of a single key it is 0
+            continue
+        logits = largest.get(one.module)
+        if logits is not None and not median(logits.last_half) >= _SHARP:
+            continue
+        i = since(is_so)
+        by = "" if logits is None else f", by logits of up to {logits.values[-1]:.3g}"
+        text = (
+            f"step {one.steps[i]}: the queries of {one.module!r} look at one key each from here "
+            f"on{by}: the entropy of their weights is {one.values[-1]:.2g}"
+        )
+        expected = f"near {usual:.3g}, as in the beginning" if usual > _NONE else "well above 0"
+        yield ATTENTION_COLLAPSE.at(one, i, text, expected, value=float(one.values[-1]))
+
+
+def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions whose largest logit has become large, and still grows."""
+    collapsed = {found.module for found in attention_collapses(evidence)}
+    for one in evidence.of_quantity("AttentionLogitMax"):
+        n = len(one.values)
+        if n < _MANY or one.module in collapsed:
+            continue
+        usual, before = median(one.values[:_FIRST]), median(one.values[n // 2 : 3 * n // 4])
+        value, bound = median(one.values[3 * n // 4 :]), max(_LARGE, _TIMES * usual)
+        if not (value >= bound and value >= _STILL * before):
+            continue
+        i = int((one.values >= bound).argmax())
+        text = (
+            f"step {one.steps[i]}: the largest logit of {one.module!r} reaches {bound:.3g}, and is "
+            f"{value:.3g} by now, where it was {usual:.3g}"
+        )
+        yield ATTENTION_LOGIT_GROWTH.at(one, i, text, "tens at most, without a trend", value=value)
