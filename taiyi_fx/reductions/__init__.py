@@ -41,6 +41,7 @@ from taiyi_fx.reductions.spectra import (
     Spectrum,
     SpectrumValue,
 )
+from taiyi_fx.reductions.steps import StepOfParameter, StepValue
 from taiyi_fx.reductions.sums import ratio
 
 __all__ = [
@@ -85,6 +86,8 @@ __all__ = [
     "Spectrum",
     "SpectrumValue",
     "SquareSum",
+    "StepOfParameter",
+    "StepValue",
     "accumulated",
     "as_matrix",
     "histogram_edges",

@@ -247,6 +247,9 @@ PROOFS = {
 OF_WHOLE_MODEL = ("GradNorm", "ClippedBy", "LearningRate", "LossSpike")
 """No module has them: tests/quantities/stock/test_whole_model.py proves them."""
 
+OF_OPTIMIZERS = ("FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost")
+"""They need an optimizer: tests/quantities/stock/test_optimizer.py proves them."""
+
 for _prefix, _name in PLACES.items():
     PROOFS[f"{_prefix}UnderflowRate"] = Proof(
         or_none(_name, out_of_range(_name, "below")), options=FORMATS
