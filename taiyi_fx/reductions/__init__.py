@@ -43,6 +43,7 @@ from taiyi_fx.reductions.spectra import (
 )
 from taiyi_fx.reductions.steps import StepOfParameter, StepValue
 from taiyi_fx.reductions.sums import ratio
+from taiyi_fx.reductions.weight_matrix import MatrixValue, WeightMatrix
 
 __all__ = [
     "AbsMax",
@@ -62,6 +63,7 @@ __all__ = [
     "Maps",
     "MatrixSingular",
     "MatrixSingularValues",
+    "MatrixValue",
     "Moments",
     "MomentsValue",
     "Noise",
@@ -88,6 +90,7 @@ __all__ = [
     "SquareSum",
     "StepOfParameter",
     "StepValue",
+    "WeightMatrix",
     "accumulated",
     "as_matrix",
     "histogram_edges",

@@ -15,6 +15,7 @@ from taiyi_fx.quantities.stock import (
     parameters,
     raw,
     spectra,
+    weight_spectra,
     weights,
     whole_model,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "parameters",
     "raw",
     "spectra",
+    "weight_spectra",
     "weights",
     "whole_model",
 ]
