@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from taiyi_fx.instrument import instrument
     from taiyi_fx.instrumented import InstrumentedModule, capture_of, graph_of, monitor_of
     from taiyi_fx.monitor import Monitor
+    from taiyi_fx.optimizers import TrainedParameter, describe_optimizer
     from taiyi_fx.passes.ir import CallReduction, PairReduction, Reduction
     from taiyi_fx.pictures.diagram import Diagram, diagram
     from taiyi_fx.pictures.report import report
@@ -69,6 +70,7 @@ __all__ = [
     "Records",
     "Reduction",
     "Run",
+    "TrainedParameter",
     "Verdict",
     "Verification",
     "Visualization",
@@ -77,6 +79,7 @@ __all__ = [
     "buffer",
     "call",
     "capture_of",
+    "describe_optimizer",
     "diagram",
     "edit",
     "every",
@@ -127,6 +130,8 @@ _HOMES = {
     "instrument": "instrument",
     "Monitor": "monitor",
     "MonitorWarning": "warning",
+    "TrainedParameter": "optimizers",
+    "describe_optimizer": "optimizers",
     "CallReduction": "passes.ir",
     "PairReduction": "passes.ir",
     "Reduction": "passes.ir",

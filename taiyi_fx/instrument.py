@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import taiyi_fx.quantities.stock  # noqa: F401 - declares the quantities
-from taiyi_fx.config.check import check, with_functions
+from taiyi_fx.config.check import ConfigError, check, with_functions
 from taiyi_fx.config.merged import Cfg
 from taiyi_fx.config.subscriptions import Config
 from taiyi_fx.findings.finding import Severity
@@ -26,11 +26,13 @@ from taiyi_fx.instrumented import (
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
+from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
+from taiyi_fx.step.optimizer_states import lacking
 from taiyi_fx.step.ranks import check_groups
 from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn
@@ -146,7 +148,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        made = _instrument(model, cfg, start_step, options, writers, watched)
+        made = _instrument(model, cfg, start_step, options, writers, watched, optimizers)
     monitor_of(made).watch_optimizer(*optimizers)
     return made
 
@@ -183,8 +185,10 @@ def _instrument(
     options: Options,
     writers: Sequence[Writer],
     watched: WatchOptions,
+    optimizers: Sequence[torch.optim.Optimizer],
 ) -> InstrumentedModule:
     config = check(model, cfg)
+    _check_states(config, optimizers)
     is_rewritten = bool(options.passes)
     captured = trace(model, config.targets(evaluation=options.record_eval or is_rewritten))
     if options.capture == "whole" and not captured.is_whole:
@@ -215,6 +219,26 @@ def _instrument(
         watched=watched,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
+
+
+def _check_states(config: Config, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    """Checks that the optimizers keep what is asked for by name.
+
+    Raises:
+        ConfigError: None of them does.
+    """
+    asked = {s.quantity: s.readings for s in config.subscriptions if not s.is_optional}
+    problems = [
+        f"{quantity.name} is not available: {why}"
+        for quantity, readings in asked.items()
+        if (why := lacking(optimizers, _ports_of_optimizer(readings.values())))
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _ports_of_optimizer(readings: Iterable[Reading]) -> list[Port]:
+    return [r.site.port for r in readings if r.site.port in OPTIMIZER_PORTS]
 
 
 def _of_named(findings: Mapping[str, str], config: Config) -> dict[str, str]:

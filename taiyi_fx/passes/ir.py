@@ -22,17 +22,22 @@ Port = Literal[
     "gradients",
     "optimizer",
     "logged",
+    "first_moment",
+    "second_moment",
+    "step",
 ]
 """Sides of a module; a call is all its arguments with its result, a pair its input with its
 output's gradient.
 
-The last three are of the model as a whole: all its gradients, its optimizer, and logged losses.
+Of the model as a whole are all its gradients, its optimizer, and logged losses. The last three are
+what the optimizer's state tells of a parameter; a step goes with the parameter itself.
 """
 VALUE_PORTS: tuple[Port, ...] = ("input", "output")
 GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair")
 CALL_PORTS: tuple[Port, ...] = (*VALUE_PORTS, "call", *GRADIENT_PORTS)
 PARAMETER_PORTS: tuple[Port, ...] = ("parameter", "parameter_grad", "buffer")
 MODEL_PORTS: tuple[Port, ...] = ("gradients", "optimizer", "logged")
+OPTIMIZER_PORTS: tuple[Port, ...] = ("first_moment", "second_moment", "step")
 
 Mode = Literal["train", "eval"]
 State = tuple[Tensor, ...]

@@ -30,6 +30,9 @@ _SITES = {
     "gradients": "all gradients of parameters",
     "optimizer": "the optimizer's parameter groups",
     "logged": "the logged loss",
+    "first_moment": "the optimizer's state",
+    "second_moment": "the optimizer's state",
+    "step": "the optimizer's state, and the parameter",
 }
 
 _HEAD = """\

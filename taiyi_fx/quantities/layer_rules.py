@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.modules import conv, instancenorm
 
 from taiyi_fx.passes.structure import is_computed, tensor_named
+from taiyi_fx.quantities.known_norms import known_norm
 from taiyi_fx.reductions.weight_gradients import (
     Convolution,
     Dense,
@@ -21,6 +22,9 @@ _SUPPORTED = "Linear, Conv, Embedding and norms of single samples, with torch's 
 
 def weight_gradient_of(module: nn.Module) -> WeightGradient | str:
     """A module's rule, or the reason why there is none."""
+    known = known_norm(module)
+    if known is not None:
+        return known
     kind = next((c for c in type(module).__mro__ if c.__module__.startswith("torch.nn")), None)
     if kind is None or type(module).forward is not kind.forward:
         return f"is not a layer whose gradient is known sample by sample ({_SUPPORTED})"

@@ -15,6 +15,7 @@ from taiyi_fx import reductions
 from taiyi_fx.passes.ir import (
     CALL_PORTS,
     MODEL_PORTS,
+    OPTIMIZER_PORTS,
     CallReduction,
     FunctionGroup,
     PairReduction,
@@ -85,7 +86,7 @@ class Source:
         if self.port in CALL_PORTS:
             pick = inspect.Parameter("tensor", kind, default=None, annotation=int | str | None)
             found["tensor"] = pick
-        elif self.port in ("parameter", "parameter_grad"):
+        elif self.port in ("parameter", "parameter_grad", *OPTIMIZER_PORTS):
             param = inspect.Parameter("param", kind, default=self.name, annotation=str)
             found["param"] = param
         return found
@@ -381,6 +382,9 @@ weight = Place("parameter", "weight")
 weight_grad = Place("parameter_grad", "weight")
 parameter = Place("parameter", EACH)
 parameter_grad = Place("parameter_grad", EACH)
+first_moment = Place("first_moment", EACH)
+second_moment = Place("second_moment", EACH)
+optimizer_step = Source("step", reductions.StepOfParameter, name=EACH)
 pair = Pair()
 all_gradients = Source("gradients", reductions.Norm)
 learning_rates = Source("optimizer", reductions.Raw, {"max_elements": None})

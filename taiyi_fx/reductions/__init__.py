@@ -48,7 +48,9 @@ from taiyi_fx.reductions.spectra import (
     Spectrum,
     SpectrumValue,
 )
+from taiyi_fx.reductions.steps import StepOfParameter, StepValue
 from taiyi_fx.reductions.sums import ratio
+from taiyi_fx.reductions.weight_matrix import MatrixValue, WeightMatrix
 
 __all__ = [
     "AbsMax",
@@ -70,6 +72,7 @@ __all__ = [
     "Maps",
     "MatrixSingular",
     "MatrixSingularValues",
+    "MatrixValue",
     "Moments",
     "MomentsValue",
     "Noise",
@@ -96,6 +99,9 @@ __all__ = [
     "Spectrum",
     "SpectrumValue",
     "SquareSum",
+    "StepOfParameter",
+    "StepValue",
+    "WeightMatrix",
     "accumulated",
     "as_matrix",
     "histogram_edges",

@@ -43,8 +43,8 @@ class SpectrumValue:
     @functools.cached_property
     def eigenvalues(self) -> Tensor:
         """All C eigenvalues, ... x C, descending, in float64; NaN where the data was broken."""
-        safe, broken = _guarded(self.matrix)
-        found = _eigenvalues(safe)
+        safe, broken = guarded(self.matrix)
+        found = eigenvalues_of(safe)
         values = functional.pad(found, (0, self.features - found.shape[-1]))
         return torch.where(broken, torch.nan, values * self.unit.unsqueeze(-1))
 
@@ -53,7 +53,7 @@ class SpectrumValue:
         """lambda_1, exact up to 512 features, else by Lanczos to a relative 1e-5."""
         if self.matrix.shape[-1] <= _SMALL:
             return self.eigenvalues[..., 0]
-        safe, broken = _guarded(self.matrix)
+        safe, broken = guarded(self.matrix)
         found = torch.stack([largest_eigenvalue(m) for m in safe.reshape(-1, *safe.shape[-2:])])
         return torch.where(broken[..., 0], torch.nan, found.reshape(self.n.shape) * self.unit)
 
@@ -255,7 +255,7 @@ class Singular:
         return state[0], state[1] * factor
 
     def finish(self, state: State) -> SingularValues:
-        rows, broken = _guarded(state[1])
+        rows, broken = guarded(state[1])
         if rows.shape[-2] > rows.shape[-1]:
             rows = _factor(rows)
         values = torch.linalg.svdvals(rows)
@@ -265,7 +265,7 @@ class Singular:
         n, c = rows.shape
         if n > (c if is_compiling() else 4 * c):
             # LAPACK may return garbage, or nothing, for NaN: it goes through as NaN everywhere.
-            safe, broken = _guarded(rows)
+            safe, broken = guarded(rows)
             rows = _factor(safe).masked_fill(broken, torch.nan)
         if not is_compiling():
             return rows.clone()
@@ -305,13 +305,13 @@ class MatrixSingular:
         return (state[0] * factor,)
 
     def finish(self, state: State) -> MatrixSingularValues:
-        safe, broken = _guarded(state[0])
+        safe, broken = guarded(state[0])
         values = torch.where(broken, torch.nan, torch.linalg.svdvals(safe))
         zero = values[..., 0] * max(safe.shape[-2:]) * torch.finfo(safe.dtype).eps
         return MatrixSingularValues(values, zero)
 
 
-def _eigenvalues(matrix: Tensor) -> Tensor:
+def eigenvalues_of(matrix: Tensor) -> Tensor:
     """Those of symmetric positive semidefinite matrices, descending, in float64."""
     matrix = matrix.to(wide(matrix.device))
     try:
@@ -325,7 +325,7 @@ def _factor(rows: Tensor) -> Tensor:
     return torch.linalg.qr(rows, mode="r").R
 
 
-def _guarded(matrix: Tensor) -> tuple[Tensor, Tensor]:
+def guarded(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Matrices with NaN and Inf taken out, so that LAPACK takes them, and whether each had any.
 
     The answer has an axis of one for their rows.

@@ -191,7 +191,8 @@ class Collector:
     ) -> Iterator[Work]:
         """Work with its statistics; reasons for missing ones go to the failures.
 
-        Those of optional work that is not available are quiet, unless no forward was read.
+        Those of optional work that is not available, and usual ones, are quiet, unless no forward
+        was read.
         """
         for work in places:
             try:
@@ -201,7 +202,7 @@ class Collector:
                     yield work
                 if work.is_emitted and (work.call == 0 or why.seen) and work.mode == "train":
                     failures[work.series] = unread or str(why)
-                    if work.asked.is_optional and not unread:
+                    if (work.asked.is_optional or why.is_usual) and not unread:
                         quiet.add(work.series)
             except Exception as error:  # Monitoring never ends a run: reported by name.
                 # A reduction refuses by a ValueError what it cannot read.

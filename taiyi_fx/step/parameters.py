@@ -37,11 +37,13 @@ class ReadingUnavailable(NoValue):
 
     Attributes:
         seen: True if a forward passed the site nevertheless.
+        is_usual: True if that is so at some steps of every training, and no reason to warn.
     """
 
-    def __init__(self, why: str, *, seen: bool = False) -> None:
+    def __init__(self, why: str, *, seen: bool = False, is_usual: bool = False) -> None:
         super().__init__(why)
         self.seen = seen
+        self.is_usual = is_usual
 
 
 class ParameterReadings(NamedTuple):

@@ -9,11 +9,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.passes.ir import CALL_PORTS, GRADIENT_PORTS, MODEL_PORTS, Reading, State, capabilities
+from taiyi_fx.passes.ir import (
+    CALL_PORTS,
+    GRADIENT_PORTS,
+    MODEL_PORTS,
+    OPTIMIZER_PORTS,
+    Reading,
+    State,
+    capabilities,
+)
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.step.optimizer_states import OptimizerStates
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.step.work import Statistic, Work
@@ -107,6 +116,9 @@ class Statistics:
         self._whole = WholeModel(modules[""]) if whole is None else whole
         self._step = step
         self._of_whole: dict[Reading, State] = {}
+        optimizers = self._whole.optimizers
+        self._states = OptimizerStates(modules, optimizers, members, scale.parameters)
+        self._of_states: dict[tuple[str, Reading], State] = {}
 
     def read(self, work: Work) -> Work:
         """The work with its statistics.
@@ -138,6 +150,11 @@ class Statistics:
             if reading not in self._of_whole:
                 self._of_whole[reading] = self._whole.read(reading, self._step, self._members)
             return Statistic(reading, self._of_whole[reading], self.scale.factor(reading))
+        if reading.site.port in OPTIMIZER_PORTS:
+            key = module, reading
+            if key not in self._of_states:
+                self._of_states[key] = self._states.read(module, reading)
+            return Statistic(reading, self._of_states[key], 1.0)
         state = self.parameters.of((module, reading))
         return Statistic(reading, state, self.scale.factor(reading))
 

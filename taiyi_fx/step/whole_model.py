@@ -14,6 +14,7 @@ from taiyi_fx.passes.ir import Port, Reading, State
 from taiyi_fx.passes.probes.dtensor import each_of_parameters, is_spread
 from taiyi_fx.reductions import Norm
 from taiyi_fx.reductions.sums import wide
+from taiyi_fx.step.optimizer_states import NO_OPTIMIZER
 from taiyi_fx.step.parameters import ReadingUnavailable, dense
 from taiyi_fx.step.transfer import Column
 
@@ -94,10 +95,7 @@ class WholeModel:
     def _rates(self, step: int) -> Tensor:
         """The learning rate of each parameter group."""
         if not self.optimizers:
-            raise ReadingUnavailable(
-                "no optimizer is known: give instrument(..., optimizer=optimizer), or call "
-                "monitor.watch_optimizer(optimizer)"
-            )
+            raise ReadingUnavailable(NO_OPTIMIZER)
         rates = [float(group["lr"]) for group in self._groups() if "lr" in group]
         if not rates:
             raise ReadingUnavailable("the optimizer's parameter groups have no 'lr'")

@@ -277,6 +277,39 @@ def of_all_gradients(rank, ranks):
     return {name: of[0] for name, of in model.monitor.get_output().get("", {}).items()}
 
 
+OF_OPTIMIZERS = ["FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost"]
+
+
+def in_bfloat16_by(kind):
+    """A model in bfloat16, whose steps are partly lost, and its optimizer."""
+    model = perceptrons().bfloat16()
+    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+    return model, lambda: kind(model.parameters(), lr=3e-4, **options)
+
+
+def states_while_training(model, optimizer, rows):
+    """The records of a few steps, in which each rank has the same rows, so that bits are equal."""
+    for step in range(3):
+        model(rows.bfloat16()).square().mean().backward()
+        model.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    return model.monitor.get_output()
+
+
+def of_states(rank, ranks):
+    found = {}
+    for kind in (torch.optim.AdamW, torch.optim.SGD):
+        plain, optimizer_of = in_bfloat16_by(kind)
+        cfg = [n for n in OF_OPTIMIZERS if n != "SecondMoment" or kind is torch.optim.AdamW]
+        model = taiyi_fx.instrument(plain, {"Linear": cfg})
+        fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+        optimizer = optimizer_of()
+        model.monitor.watch_optimizer(optimizer)
+        found[kind.__name__] = states_while_training(model, optimizer, eight_rows())
+    return found
+
+
 CHECKS = {
     check.__name__: check
     for check in (
@@ -294,6 +327,7 @@ CHECKS = {
         of_wrong_groups,
         of_parts_elsewhere,
         of_all_gradients,
+        of_states,
     )
 }
 
@@ -409,3 +443,21 @@ def test_the_norm_of_all_gradients_is_that_of_all_shards(answers):
             "LearningRate.group1": 2.1,
         }
     )
+
+
+@shards_on_host
+def test_the_state_of_sharded_parameters_is_that_of_one_process(answers):
+    first, *others = answers("of_states")
+    assert others == [{"AdamW": {}, "SGD": {}}] * 3
+    for kind in (torch.optim.AdamW, torch.optim.SGD):
+        plain, optimizer_of = in_bfloat16_by(kind)
+        optimizer = optimizer_of()
+        cfg = [n for n in OF_OPTIMIZERS if n != "SecondMoment" or kind is torch.optim.AdamW]
+        model = taiyi_fx.instrument(plain, {"Linear": cfg}, optimizer=optimizer)
+        alone = states_while_training(model, optimizer, eight_rows())
+        assert alone.keys() == first[kind.__name__].keys() == {"0", "2"}
+        for module, of in alone.items():
+            assert of.keys() == first[kind.__name__][module].keys()
+            for name, values in of.items():
+                assert first[kind.__name__][module][name] == pytest.approx(values, rel=1e-6), name
+        assert 0 < alone["0"]["UpdateLost.weight"][2] < 1

@@ -100,6 +100,7 @@ from tests.quantities.references.spectra import (
     spectrum_floor,
     stable_rank,
 )
+from tests.quantities.references.weights import spectral_norm, weight_stable_rank
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,8 @@ PROOFS = {
     "RankMe": Proof(rank_me, floor=rank_me_floor),
     "MeanTID": Proof(tid("mean"), options=VARIANT),
     "VarTID": Proof(tid("var"), options=VARIANT),
+    "WeightSpectralNorm": Proof(spectral_norm),
+    "WeightStableRank": Proof(weight_stable_rank),
     "WeightNorm": Proof(weight_norm, options=some(param=["weight", "all"])),
     "WeightGradNorm": Proof(weight_grad_norm, options=some(param=["weight", "all"])),
     "WeightParamJump": Proof(sign_flips),
@@ -263,6 +266,12 @@ PROOFS = {
 
 OF_WHOLE_MODEL = ("GradNorm", "ClippedBy", "LearningRate", "LossSpike")
 """No module has them: tests/quantities/stock/test_whole_model.py proves them."""
+
+OF_LARGE_WEIGHTS = ("WeightAlpha",)
+"""Modules of the kit are too small: tests/quantities/stock/test_weight_spectra.py proves it."""
+
+OF_OPTIMIZERS = ("FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost")
+"""They need an optimizer: tests/quantities/stock/test_optimizer.py proves them."""
 
 for _prefix, _name in PLACES.items():
     PROOFS[f"{_prefix}UnderflowRate"] = Proof(

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from taiyi_fx.reductions.lanczos import largest_eigenvalue
+from taiyi_fx.reductions.lanczos import largest_eigenvalue, largest_of_gram
 
 
 @pytest.mark.parametrize("eigenvalues", [
@@ -21,3 +21,19 @@ def test_that_of_zeros_is_zero_and_no_random_number_is_drawn():
     before = torch.get_rng_state()
     assert largest_eigenvalue(torch.zeros(7, 7)) == 0
     assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("shape", [(700, 600), (300, 900), (9, 9), (1, 5)])
+@pytest.mark.parametrize("decay", [0.0, 0.5, 3.0])
+def test_that_of_a_product_is_found_without_it(shape, decay):
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(shape, generator=generator, dtype=torch.float64)
+    matrix = matrix * torch.arange(1, shape[1] + 1).double() ** -decay
+    expected = torch.linalg.svdvals(matrix)[0].square().item()
+    assert largest_of_gram(matrix).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_that_of_equal_singular_values_and_of_zeros():
+    q, _ = torch.linalg.qr(torch.randn(600, 600, dtype=torch.float64))
+    assert largest_of_gram(q).item() == pytest.approx(1, rel=1e-6)
+    assert largest_of_gram(torch.zeros(5, 600)) == 0

@@ -12,9 +12,11 @@ from taiyi_fx.quantities.stock import (
     images,
     loss,
     noise,
+    optimizer,
     parameters,
     raw,
     spectra,
+    weight_spectra,
     weights,
     whole_model,
 )
@@ -31,9 +33,11 @@ __all__ = [
     "images",
     "loss",
     "noise",
+    "optimizer",
     "parameters",
     "raw",
     "spectra",
+    "weight_spectra",
     "weights",
     "whole_model",
 ]

@@ -1,0 +1,96 @@
+"""RMS norms that models bring along, known by the code of their forwards.
+
+Transformers alone has hundreds of classes with one of these. A name would be a guess: whoever calls
+a class RMSNorm may have put a gate or an offset into it. Equal code computes the same, so that the
+gradient of the weight follows, sample by sample.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.reductions.weight_gradients import Normalization
+
+
+def known_norm(module: nn.Module) -> Normalization | None:
+    """The rule of a norm whose weight multiplies what `torch.nn.functional.rms_norm` returns."""
+    kind = type(module)
+    for form in _FORMS:
+        if all(_is_same(getattr(kind, name, None), of) for name, of in form.items()):
+            eps = next(float(getattr(module, n)) for n in _EPS if hasattr(module, n))
+            weight = tensor_named(module, "weight")
+            return Normalization("rms", eps, tuple(weight.shape))
+    return None
+
+
+_EPS = ("variance_epsilon", "eps")
+
+
+def _is_same(function: Any, form: Callable[..., Any]) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and _content(code) == _content(form.__code__)
+
+
+@functools.cache
+def _content(code: CodeType) -> tuple[Any, ...]:
+    """What a function does, whatever its documentation and annotations are."""
+    return tuple((i.opname, i.argval) for i in dis.get_instructions(code))
+
+
+# Never called: only what they compile to is looked at. Names are those of the models.
+
+
+def _llama(self: Any, hidden_states: Tensor) -> Tensor:
+    input_dtype = hidden_states.dtype
+    hidden_states = hidden_states.to(torch.float32)
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    return self.weight * hidden_states.to(input_dtype)
+
+
+def _olmo(self: Any, hidden_states: Tensor) -> Tensor:
+    input_dtype = hidden_states.dtype
+    hidden_states = hidden_states.to(torch.float32)
+    variance = hidden_states.pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    return (self.weight * hidden_states).to(input_dtype)
+
+
+def _t5(self: Any, hidden_states: Tensor) -> Tensor:
+    variance = hidden_states.to(torch.float32).pow(2).mean(-1, keepdim=True)
+    hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+    if self.weight.dtype in [torch.float16, torch.bfloat16]:
+        hidden_states = hidden_states.to(self.weight.dtype)
+    return self.weight * hidden_states
+
+
+def _norm(self: Any, x: Tensor) -> Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
+
+
+def _of_meta(self: Any, x: Tensor) -> Tensor:
+    output = self._norm(x.float()).type_as(x)
+    return output * self.weight
+
+
+def _gemma(self: Any, x: Tensor) -> Tensor:
+    output = self._norm(x.float())
+    output = output * (1.0 + self.weight.float())
+    return output.type_as(x)
+
+
+_FORMS: tuple[dict[str, Callable[..., Any]], ...] = (
+    {"forward": _llama},
+    {"forward": _olmo},
+    {"forward": _t5},
+    {"forward": _of_meta, "_norm": _norm},
+    {"forward": _gemma, "_norm": _norm},
+)

@@ -1,0 +1,58 @@
+"""The size of an optimizer's step, and what of it the parameter's format takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from taiyi_fx.passes.ir import State
+from taiyi_fx.reductions.rows import count
+from taiyi_fx.reductions.sums import norm, wide
+
+
+class StepValue(NamedTuple):
+    """Finished `StepOfParameter`.
+
+    Attributes:
+        n: The number of elements.
+        norm: The Euclidean norm of the step.
+        moving: The number of elements whose step is not zero.
+        lost: The number of those that are the same after it, rounded to the parameter's format.
+    """
+
+    n: Tensor
+    norm: Tensor
+    moving: Tensor
+    lost: Tensor
+
+
+@dataclass(frozen=True)
+class StepOfParameter:
+    """The size of a step, and how many elements of the parameter it leaves as they were.
+
+    Cost: the step is formed, in float32 or wider, and three passes over it
+    """
+
+    is_over_elements: ClassVar[bool] = True
+
+    def measure_pair(self, x: Tensor, g: Tensor) -> State:
+        """The statistic of a parameter ``x`` and the step ``g``, which is subtracted from it."""
+        if x.is_complex():
+            x = torch.view_as_real(x.resolve_conj())
+        x = x.to(g.device)
+        moving = g != 0
+        lost = ((x - g).to(x.dtype) == x).logical_and_(moving)
+        return count(g.numel(), g), norm(g), moving.sum(), lost.sum()
+
+    def merge(self, a: State, b: State) -> State:
+        of_both = torch.hypot(a[1].to(wide(a[1].device)), b[1].to(wide(b[1].device)))
+        return a[0] + b[0], of_both, a[2] + b[2], a[3] + b[3]
+
+    def scale(self, state: State, factor: float) -> State:
+        return state[0], state[1] * abs(factor), *state[2:]
+
+    def finish(self, state: State) -> StepValue:
+        return StepValue(*state)
