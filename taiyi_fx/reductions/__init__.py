@@ -19,6 +19,7 @@ from taiyi_fx.reductions.elements import (
     SquareSum,
 )
 from taiyi_fx.reductions.features import Activity, ActivityValue, FeatureMax
+from taiyi_fx.reductions.fingerprints import Fingerprint, FingerprintValue, fingerprint
 from taiyi_fx.reductions.magnitudes import (
     Format,
     Histogram,
@@ -52,6 +53,8 @@ __all__ = [
     "Count",
     "FeatureAxis",
     "FeatureMax",
+    "Fingerprint",
+    "FingerprintValue",
     "Format",
     "FourthMoment",
     "HeadSquares",
@@ -87,6 +90,7 @@ __all__ = [
     "SquareSum",
     "accumulated",
     "as_matrix",
+    "fingerprint",
     "histogram_edges",
     "ratio",
 ]
