@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from taiyi_fx.records.epochs import EpochSummary
     from taiyi_fx.records.grid import Grid
     from taiyi_fx.records.record import NonFiniteSite, Record, Records
+    from taiyi_fx.reductions import fingerprint
     from taiyi_fx.runs import Run, open_run
     from taiyi_fx.schedule import adaptive, at_steps, every, linear
     from taiyi_fx.verification import Verification, verify
@@ -83,6 +84,7 @@ __all__ = [
     "diagram",
     "edit",
     "every",
+    "fingerprint",
     "graph_of",
     "input",
     "input_grad",
@@ -153,6 +155,7 @@ _HOMES = {
     "NonFiniteSite": "records.record",
     "Record": "records.record",
     "Records": "records.record",
+    "fingerprint": "reductions",
     "report": "pictures.report",
     "Run": "runs",
     "open_run": "runs",

@@ -290,6 +290,11 @@ class Place:
         return self.reduce(reductions.Sign)
 
     @property
+    def fingerprint(self) -> Source:
+        """A hash of all bits and of their places, in two halves."""
+        return self.reduce(reductions.Fingerprint)
+
+    @property
     def raw(self) -> Source:
         """A copy of the tensor itself."""
         return self.reduce(reductions.Raw)

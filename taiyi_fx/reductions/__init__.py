@@ -25,6 +25,7 @@ from taiyi_fx.reductions.features import (
     FeatureNorms,
     FeatureNormsValue,
 )
+from taiyi_fx.reductions.fingerprints import Fingerprint, FingerprintValue, fingerprint
 from taiyi_fx.reductions.magnitudes import (
     Format,
     Histogram,
@@ -63,6 +64,8 @@ __all__ = [
     "FeatureMax",
     "FeatureNorms",
     "FeatureNormsValue",
+    "Fingerprint",
+    "FingerprintValue",
     "Format",
     "FourthMoment",
     "HeadSquares",
@@ -104,6 +107,7 @@ __all__ = [
     "WeightMatrix",
     "accumulated",
     "as_matrix",
+    "fingerprint",
     "histogram_edges",
     "ratio",
 ]

@@ -37,6 +37,7 @@ class Seen:
         gradients: Those of the parameters that have one, by name.
         buffers: By name, at the end of the step.
         dtypes: The types that ``x``, ``y``, ... and the parameters had.
+        grad_scale: The factor that gradients had when they flowed.
         step: The step's number.
         before: The previous step at which the quantity was due, or None.
         window: All steps since the quantity was last due, this one last.
@@ -52,6 +53,7 @@ class Seen:
     gradients: Mapping[str, Tensor] = field(default_factory=dict)
     buffers: Mapping[str, Tensor] = field(default_factory=dict)
     dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
+    grad_scale: float = 1.0
     step: int = 0
     before: Seen | None = None
     window: tuple[Seen, ...] = ()

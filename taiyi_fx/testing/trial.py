@@ -269,6 +269,7 @@ def _joined(
         gradients=gradients,
         buffers={k: _double(b) for k, b in module.named_buffers()},
         dtypes={**parts[0].dtypes, **{k: p.dtype for k, p in named.items()}},
+        grad_scale=scale,
         step=step,
     )
 

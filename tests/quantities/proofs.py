@@ -51,6 +51,7 @@ from tests.quantities.references.elements import (
     std,
 )
 from tests.quantities.references.experts import EXPERTS, Router, dead, load, load_entropy
+from tests.quantities.references.fingerprints import fingerprint, fingerprints
 from tests.quantities.references.health import (
     LIMITS,
     histogram,
@@ -225,6 +226,8 @@ PROOFS = {
     "ParameterRMS": Proof(of_each(lambda p, name, s: rms(p))),
     "ParameterGradNorm": Proof(of_each(lambda g, name, s: norm(g), "gradients")),
     "ParameterGradRMS": Proof(of_each(lambda g, name, s: rms(g), "gradients")),
+    "ParameterFingerprint": Proof(fingerprints("parameters"), any_order=False),
+    "ParameterGradFingerprint": Proof(fingerprints("gradients"), is_split=False),
     "ParameterGradCorrelation": Proof(of_each(gradient_correlation, "gradients"), floor=update_floor),
     "ParameterGradActivationRate": Proof(of_each(unit_rate(False), "gradients"), options=some(eps=[0.5])),
     "ParameterGradDeathRate": Proof(of_each(unit_rate(True), "gradients"), options=some(eps=[0.5])),
@@ -288,6 +291,9 @@ for _prefix, _name in PLACES.items():
         options=QUANTILES,
     )
 for _prefix, _name in {"Input": "x", "": "y", "OutputGrad": "g_y"}.items():
+    PROOFS[f"{_prefix}Fingerprint"] = Proof(
+        fingerprint(_name), any_order=False, is_split=_name != "g_y"
+    )
     PROOFS[f"{_prefix}NonFinite"] = Proof(non_finite(_name))
     PROOFS[f"{_prefix}ParticipationRatio"] = Proof(participation_ratio(_name), options=CENTERED)
 for _prefix, _name in {"Input": "x"}.items():
