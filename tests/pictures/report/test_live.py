@@ -33,6 +33,7 @@ class Running:
             outline.add("module", name, root, **told, marks={"forward": [["OutputRMS", ""]]})
         outline.join(1, 2)
         self.outline = outline
+        self.findings, self.open = [], [root]
 
     def header(self):
         series = [self._series(name, row) for row, name in enumerate(("one", "two"))]
@@ -43,10 +44,11 @@ class Running:
             "sessions": [0],
             "epochs": [],
             "events": self.events,
+            "findings": self.findings,
             "series": series,
             "chunks": [self.entry(-1)[0]],
         }
-        made = fake.header([run], self.outline, [0])
+        made = fake.header([run], self.outline, self.open)
         return {**made, "live": {"poll_ms": 100, "problem": self.problem}}
 
     def _series(self, name, row):
@@ -193,6 +195,42 @@ def test_a_first_nan_is_marked_as_it_comes(live):
         "#graph .box:has-text('first NaN/Inf, step 60') .alarm", state="attached"
     )
     assert page.inner_text("#event-rows td >> nth=0") == "60"
+
+
+def folded():
+    """A run whose second module stands in a part that is closed at first."""
+    run = Running()
+    outline = fake.Outline()
+    root = outline.add("module", "", -1, class_name="Net")
+    marks = {"forward": [["OutputRMS", ""]]}
+    leaf = {"class_name": "Linear", "family": "linear", "marks": marks}
+    first = outline.add("module", "one", root, module="one", **leaf)
+    part = outline.add("module", "part", root, class_name="Part", module="part")
+    inner = outline.add("module", "two", part, module="two", **leaf)
+    outline.join(first, inner)
+    run.outline = outline
+    return run, part, inner
+
+
+def test_a_new_finding_opens_its_fold_once(browser):
+    run, part, inner = folded()
+    with served(run) as address:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto(address)
+        wait_until_ready(page)
+        assert page.locator(f'#graph [data-item="{inner}"]').count() == 0
+        told = {"kind": "outlier", "severity": "alert", "module": "two", "quantity": "OutputRMS"}
+        told |= {"step": 60, "text": "it is large", "advice": "look", "link": "", "follow": 0}
+        run.findings, run.open, run.last = [{**told, "consequences": []}], [0, part], 60
+        page.wait_for_selector(f'#graph [data-item="{inner}"]:has-text("outlier, step 60")')
+        assert page.inner_text("#findings-title") == "Findings: 1 alert"
+        page.click(f'#graph [data-item="{part}"] .toggle')
+        page.wait_for_selector(f'#graph [data-item="{inner}"]', state="detached")
+        run.last = 70
+        wait_until(page, "document.querySelector('#live-text').textContent === 'live · step 70'")
+        page.wait_for_timeout(150)
+        assert page.locator(f'#graph [data-item="{inner}"]').count() == 0  # closed by hand
+        page.close()
 
 
 def test_gradients_that_overflow_under_a_scaler_do_not_take_the_place_of_the_first_nan(live):

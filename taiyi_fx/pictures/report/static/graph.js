@@ -12,6 +12,7 @@
   let refit = () => fitting(); // how a new layout is zoomed; null once zoomed by hand
   let turn = 0;
   let entry = 0; // the item that Tab comes to
+  let opened = new Set(); // what headers opened so far
 
   /** Sets the graph up; nothing is drawn yet. False where the run has no outline. */
   taiyi.startGraph = () => {
@@ -21,6 +22,7 @@
     if (!told) return false;
     outline = taiyi.readOutline(told);
     taiyi.outline = outline;
+    opened = new Set(open);
     taiyi.state.open = new Set([...open, ...transparent()]);
     taiyi.state.onlyProbed = taiyi.header.only_probed;
     taiyi.find("only-probed").checked = taiyi.header.only_probed;
@@ -105,8 +107,19 @@
 
   function update() {
     delete outline.sums;
-    if (hasNewAlarm()) taiyi.redrawGraph();
+    if (opensMore() || hasNewAlarm()) taiyi.redrawGraph();
     else repaint();
+  }
+
+  /** Opens what the header of a live run opens for the first time: there stands a new finding. */
+  function opensMore() {
+    const fresh = taiyi.header.open.filter((index) => !opened.has(index));
+    opened = new Set([...opened, ...fresh]);
+    const open = new Set([...taiyi.state.open, ...fresh]);
+    const count = () => taiyi.view(outline, open, taiyi.state.onlyProbed).boxes.length;
+    if (fresh.length === 0 || count() > WARN_FROM) return false;
+    taiyi.set({ open });
+    return true;
   }
 
   /** Whether a live run has come to what is to be told in the graph: its text takes room. */
