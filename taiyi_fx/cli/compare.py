@@ -1,25 +1,32 @@
-"""``taiyi-fx compare``: the first difference between two runs."""
+"""``taiyi-fx compare``: the first difference between two runs, or the largest between groups."""
 
 from __future__ import annotations
 
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, whole
+from taiyi_fx.cli.groups import GROUPS, groups_of
+from taiyi_fx.cli.like import aligned_modules, under_names_of
 from taiyi_fx.cli.opening import add_selection, opened, selected
 from taiyi_fx.cli.printing import as_json, many, printable, say, table
+from taiyi_fx.cli.refused import Refused
+from taiyi_fx.cli.sizes import compare_sizes
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
     from taiyi_fx.cli.divergence import Divergence
-    from taiyi_fx.runs import Run, SeriesName, Span
+    from taiyi_fx.runs import Run, SeriesName
 
 _EXAMPLES = """
 taiyi-fx compare runs/exp1 runs/exp2
 taiyi-fx compare runs/cpu runs/gpu --rtol 1e-5 --quantity WeightGradNorm
 taiyi-fx compare runs/exp1 runs/exp1-resumed --exclude 'Update*' --exclude MeanTID
 taiyi-fx compare runs/exp1 runs/exp2 --json > parted.json || echo different
+taiyi-fx compare 'runs/old-*' 'runs/new-*'            # what differs more than seeds do
+taiyi-fx compare runs/a runs/b --by size              # what differs most, not what does first
 """
 
 _FEW = 5
@@ -29,10 +36,23 @@ _FEW = 5
 def add(commands: Commands) -> None:
     """Adds the subcommand."""
     added = command(
-        commands, "compare", "find the first step at which two runs differ", _run, _EXAMPLES
+        commands,
+        "compare",
+        "find the first step at which two runs differ, or what differs most between groups",
+        _run,
+        _EXAMPLES,
     )
-    added.add_argument("path", metavar="RUN", help="a run's folder")
-    added.add_argument("other", metavar="RUN", help="another run's folder")
+    added.add_argument("path", metavar="RUN", help=f"the first; {GROUPS}")
+    added.add_argument(
+        "others", metavar="RUN", nargs="+", help="others, each compared with the first"
+    )
+    added.add_argument(
+        "--by",
+        choices=("step", "size"),
+        help="the first step at which values differ, which is of two runs; or the typical sizes of "
+        "series, where what differs more than runs of one group do comes first (default: step for "
+        "two runs, size for more)",
+    )
     for name, what in (("rtol", "relative to the second run's value"), ("atol", "absolute")):
         added.add_argument(
             f"--{name}", type=_tolerance, default=0.0, help=f"tolerance, {what} (default: 0)"
@@ -55,8 +75,22 @@ def _tolerance(text: str) -> float:
 
 
 def _run(given: Namespace) -> int:
-    with opened(given.path) as one, opened(given.other) as other:
-        found = _compared(one, other, given)
+    groups = groups_of([given.path, *given.others])
+    is_of_two = len(groups) == 2 and all(len(group) == 1 for group in groups)
+    if given.by == "step" and not is_of_two:
+        raise Refused("--by step is of two runs: give --by size for groups, or for more than two")
+    is_by_size = given.by == "size" or not is_of_two
+    if is_by_size and (given.rtol or given.atol):
+        raise Refused("--rtol and --atol are of --by step, which compares two runs value by value")
+    with ExitStack() as stack:
+        runs = [[stack.enter_context(opened(path)) for path in group] for group in groups]
+        if is_by_size:
+            return compare_sizes(runs, groups, given)
+        return _compare_steps(runs[0][0], runs[1][0], given)
+
+
+def _compare_steps(one: Run, other: Run, given: Namespace) -> int:
+    found = _compared(one, other, given)
     if given.json:
         say(as_json(_plain_found(found)))
     else:
@@ -72,11 +106,13 @@ class _Found(NamedTuple):
         differ: Those that differ, those whose values do before those that lack some, by their first
             divergence, then in the first run's order.
         only: Those that one run alone has: 0 for the first, 1 for the second.
+        aligned: The number of modules that have another name in the second.
     """
 
     compared: int
     differ: dict[SeriesName, Divergence]
     only: dict[SeriesName, int]
+    aligned: int
 
     @property
     def gaps(self) -> dict[SeriesName, Divergence]:
@@ -87,25 +123,19 @@ class _Found(NamedTuple):
 def _compared(one: Run, other: Run, given: Namespace) -> _Found:
     from taiyi_fx.cli.divergence import divergences
 
-    spans = one.spans(), other.spans()
-    names = selected({**spans[0], **spans[1]}, given)
-    both = [name for name in names if name in spans[0] and name in spans[1]]
+    ours = one.spans()
+    theirs = under_names_of(one, other, ours)
+    names = selected({**ours, **theirs}, given)
+    both = {name: theirs[name] for name in names if name in ours and name in theirs}
     differ = divergences(one, other, both, given.rtol, given.atol)
     ordered = dict(sorted(differ.items(), key=lambda item: item[1].order))
-    return _Found(len(both), ordered, _only(names, spans))
-
-
-def _only(names: list[SeriesName], spans: tuple[Mapping[SeriesName, Span], ...]) -> dict[Any, int]:
-    return {
-        name: 0 if name in spans[0] else 1
-        for name in names
-        if (name in spans[0]) != (name in spans[1])
-    }
+    only = {name: 0 if name in ours else 1 for name in names if name not in both}
+    return _Found(len(both), ordered, only, aligned_modules(both))
 
 
 def _show(found: _Found, given: Namespace) -> None:
-    paths = given.path, given.other
-    say(_summary(found))
+    paths = given.path, given.others[0]
+    say(_summary(found) + _aligned(found.aligned))
     gaps, listed = found.gaps, found.differ
     if len(gaps) > _FEW:
         listed = {name: first for name, first in listed.items() if name not in gaps}
@@ -151,6 +181,10 @@ def _summary(found: _Found) -> str:
     return f"{head}: {', '.join(parts)}"
 
 
+def _aligned(count: int) -> str:
+    return f" ({many(count, 'module')} aligned by structure)" if count else ""
+
+
 def _named(name: SeriesName) -> str:
     return f"{printable(repr(name.module))} {name.quantity}"
 
@@ -176,6 +210,7 @@ def _plain_found(found: _Found) -> dict[str, Any]:
     return {
         "equal": not found.differ and not found.only,
         "compared": found.compared,
+        "aligned": found.aligned,
         "differ": [
             {
                 **name._asdict(),

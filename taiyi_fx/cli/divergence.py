@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,11 @@ class Divergence(NamedTuple):
 
 
 def divergences(
-    one: Run, other: Run, names: Iterable[SeriesName], rtol: float, atol: float
+    one: Run,
+    other: Run,
+    names: Mapping[SeriesName, SeriesName],
+    rtol: float,
+    atol: float,
 ) -> dict[SeriesName, Divergence]:
     """The first difference of each series that differs between two runs.
 
@@ -56,17 +60,19 @@ def divergences(
     Args:
         one: A run.
         other: Another.
-        names: Series that both have.
+        names: Series that both have: those of the first, each with its like in the other.
         rtol: Tolerance relative to the second run's value.
         atol: Absolute tolerance.
     """
-    names, is_exact = list(names), not (rtol or atol)
-    of_runs = [(run, run.curves(names), run.spans()) for run in (one, other)]
+    is_exact = not (rtol or atol)
+    of_runs = [
+        (run, run.curves(of), run.spans()) for run, of in ((one, names), (other, names.values()))
+    ]
     found: dict[SeriesName, Divergence] = {}
-    for name in names:
+    for name, like in names.items():
         ours, theirs = (
-            _held(run, name, curves.get(name), spans[name], is_exact)
-            for run, curves, spans in of_runs
+            _held(run, own, curves.get(own), spans[own], is_exact)
+            for own, (run, curves, spans) in zip((name, like), of_runs, strict=True)
         )
         parted = _parted(ours, theirs, rtol, atol)
         if parted is not None:

@@ -7,6 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from taiyi_fx.cli.command import Commands, command
+from taiyi_fx.cli.groups import GROUPS, groups_of
 from taiyi_fx.cli.printing import say
 from taiyi_fx.cli.refused import Refused
 
@@ -14,6 +15,7 @@ _EXAMPLES = """
 taiyi-fx report runs/exp1
 taiyi-fx report runs/exp1 -o exp1.html --open
 taiyi-fx report runs/exp2 --compare runs/exp1 -o both.html --force
+taiyi-fx report 'runs/old-*' 'runs/new-*' -o seeds.html
 """
 
 
@@ -22,11 +24,15 @@ def add(commands: Commands) -> None:
     added = command(
         commands, "report", "write a page with all that a run recorded", _run, _EXAMPLES
     )
-    added.add_argument("path", metavar="RUN", help="the run's folder")
+    added.add_argument(
+        "paths", metavar="RUN", nargs="+", help=f"the run, or several, side by side; {GROUPS}"
+    )
     added.add_argument(
         "-o", "--output", metavar="FILE", help="the page (default: RUN's name and .html)"
     )
-    added.add_argument("--compare", metavar="OTHER", help="another run's folder, shown beside it")
+    added.add_argument(
+        "--compare", metavar="RUN", action="append", default=[], help="the same as one more RUN"
+    )
     added.add_argument("--force", action="store_true", help="replace FILE if it is there")
     added.add_argument("--open", action="store_true", help="open it in a browser")
 
@@ -34,12 +40,13 @@ def add(commands: Commands) -> None:
 def _run(given: Namespace) -> int:
     from taiyi_fx.pictures.report import report
 
-    name = Path(given.path).absolute().name
+    groups = groups_of([*given.paths, *given.compare])
+    name = Path(groups[0][0]).absolute().name
     output = Path(given.output if given.output is not None else f"{name}.html")
     if output.exists() and not given.force:
         raise Refused(f"{output} is there already: --force replaces it")
     try:
-        made = report(given.path, output, compare=given.compare)
+        made = report(*groups, path=output)
     except (OSError, ValueError, ImportError) as error:
         raise Refused(str(error)) from error
     say(f"{made}: {made.stat().st_size / 1e6:.1f} MB")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command
@@ -13,6 +13,7 @@ from taiyi_fx.cli.printing import as_json, headed, many, printable, say, table
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
+    from taiyi_fx.findings import Finding
     from taiyi_fx.runs import Curve, Run, SeriesName, Span
 
 _EXAMPLES = """
@@ -52,15 +53,31 @@ def _run(given: Namespace) -> int:
         else:
             zeros = set() if given.quantity else _counts_of_nothing(run, numbers)
             rows = [_row(n, span, numbers.get(n)) for n, span in chosen.items() if n not in zeros]
-            parts = [headed(_head(given.path, run, spans)), *_findings(run), table(_HEAD, rows)]
+            found = run.findings
+            here = _of_shown(found, names) if len(names) < len(spans) else found
+            head = headed(_head(given.path, run, spans, _counts(found, here)))
+            parts = [head, *(printable(str(one)) for one in here), table(_HEAD, rows)]
             parts += [_of_nothing(zeros)] if zeros else []
             shown = "\n\n".join([*parts, _events(run)] if given.events else parts)
     say(shown)
     return 0
 
 
-def _findings(run: Run) -> list[str]:
-    return [printable(f"{found}") for found in run.findings]
+def _of_shown(found: Sequence[Finding], names: Sequence[SeriesName]) -> list[Finding]:
+    """The findings in series that are shown, by themselves or by what follows from them."""
+    shown = {(name.module, name.quantity) for name in names if name.mode == "train"}
+    return [one for one in found if any((e.module, e.quantity) in shown for e in _each(one))]
+
+
+def _each(one: Finding) -> Iterator[Finding]:
+    yield one
+    for following in one.consequences:
+        yield from _each(following)
+
+
+def _counts(found: Sequence[Finding], here: Sequence[Finding]) -> str:
+    counted = ", ".join(_counted(one.severity for one in found)) or "none"
+    return counted if len(here) == len(found) else f"{counted}; {len(here)} of what is shown"
 
 
 def _counts_of_nothing(run: Run, numbers: Mapping[SeriesName, _CurveSummary]) -> set[SeriesName]:
@@ -102,7 +119,7 @@ def _numbers(curve: Curve) -> _CurveSummary:
     return _CurveSummary(first, last, low, high, nan, inf)
 
 
-def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, str]:
+def _head(path: str, run: Run, spans: Mapping[SeriesName, Span], findings: str) -> dict[str, str]:
     numbers = sum(span.numbers for span in spans.values())
     kinds = Counter(_KINDS.get(event.kind, event.kind) for event in run.events)
     resumed = [str(session.start_step) for session in run.sessions[1:]]
@@ -113,7 +130,7 @@ def _head(path: str, run: Run, spans: Mapping[SeriesName, Span]) -> dict[str, st
         "steps": _steps(list(spans.values())),
         "epochs": str(len(run.epochs)),
         "series": f"{len(spans):,} ({many(numbers, 'value')})",
-        "findings": ", ".join(_counted(found.severity for found in run.findings)) or "none",
+        "findings": findings,
         "events": ", ".join(f"{count} x {kind}" for kind, count in kinds.items()) or "none",
     }
     return {**entries, "resumed": f"at step {', '.join(resumed)}"} if resumed else entries

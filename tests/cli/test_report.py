@@ -3,7 +3,9 @@
 import pytest
 
 from tests.cli.conftest import recorded
+from tests.cli.given_runs import parted
 from tests.pictures.report.decoded import decoded
+from tests.writers.runs import FORMATS
 
 
 def test_a_page_is_written_beside_under_the_runs_name(cli, tmp_path, monkeypatch, shown):
@@ -26,6 +28,17 @@ def test_two_runs_are_written_and_shown(cli, tmp_path, shown):
     page = decoded(file)
     assert len(page.series(0)["0", "WeightNorm", "train"]) == 4
     assert len(page.series(1)["0", "WeightNorm", "train"]) == 7
+
+
+def test_groups_of_runs_are_shown_with_what_differs_more_than_seeds_do(cli, tmp_path):
+    for name, of in (("old-0", 1.0), ("old-1", 1.0), ("new-0", 3.0)):
+        parted(FORMATS[0], tmp_path / name, [[2.0, of]] * 6)
+    file = tmp_path / "all.html"
+    assert cli("report", tmp_path / "old-*", tmp_path / "new-*", "-o", file)[0] == 0
+    page = decoded(file)
+    assert [run["name"] for run in page.header["runs"]] == ["old-0", "old-1", "new-0"]
+    first, *_ = page.header["differences"]
+    assert (first["module"], first["place"]) == ("b", 2)
 
 
 def test_a_page_that_is_there_is_replaced_only_by_force(cli, tmp_path):

@@ -45,6 +45,21 @@ def test_show_tells_overflows_from_first_sites(cli, tmp_path):
     assert head["events"] == "2 x overflow under the scaler, 1 x first NaN or Inf"
 
 
+@pytest.mark.parametrize(
+    ("chosen", "counts"),
+    [
+        (["--module", "a"], "1 alert"),
+        (["--quantity", "q", "--mode", "train"], "1 alert"),
+        (["--module", "b"], "1 alert; 0 of what is shown"),
+        (["--mode", "eval"], "1 alert; 0 of what is shown"),
+    ],
+)
+def test_findings_are_those_of_the_series_that_are_chosen(cli, run, chosen, counts):
+    head, *parts = cli("show", run, *chosen)[1].split("\n\n")
+    assert dict(cells(head))["findings"] == counts
+    assert [part.startswith("alert: ") for part in parts[:-1]] == [True] * (counts == "1 alert")
+
+
 def test_show_as_json_is_strict_json(cli, run):
     code, out, _ = cli("show", run, "--json", "--mode", "train")
     found = json.loads(out, parse_constant=pytest.fail)

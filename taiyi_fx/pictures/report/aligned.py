@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from taiyi_fx.outline import Outline
 
 _WRAPPERS = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module", "module")
 """Parts of names that compilers and wrappers put before those of the model."""
@@ -21,6 +23,15 @@ class Modules(NamedTuple):
 
     names: Sequence[str]
     classes: Mapping[str, str]
+
+    @staticmethod
+    def of(names: Iterable[str], outline: Outline | None) -> Modules:
+        """Modules by name, in the order of a model's outline; without it as they come."""
+        items = outline.items if outline else ()
+        classes = {item.module: item.class_name for item in items if item.module}
+        order = {item.module: place for place, item in reversed([*enumerate(items)])}
+        named = sorted(dict.fromkeys(names), key=lambda name: order.get(name, len(items)))
+        return Modules(named, {name: of for name, of in classes.items() if of})
 
     def token(self, name: str) -> str:
         """A module's class; where it is not known, its role: its name without numbers."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taiyi_fx.pictures.report.chunks import Chunk
 
@@ -38,28 +39,42 @@ class Difference(NamedTuple):
     factor: float
     spread: float | None
 
+    @property
+    def is_beyond_spread(self) -> bool:
+        """True if it is larger than that of runs of one group; also where no group has several."""
+        least = 10**_LEAST_SPREAD if self.spread is None else max(self.spread, 10**_LEAST_SPREAD)
+        return max(self.factor, 1 / self.factor) > least
+
+
+def size(values: NDArray[Any]) -> float | None:
+    """The typical size of a series of numbers, as a power of ten.
+
+    It is the median of the second half, of all numbers that are finite and not 0; None without any.
+    """
+    row = np.abs(values.astype(np.float64))
+    half = row[np.isfinite(row) & (row > 0)]
+    half = half[len(half) // 2 :]
+    return float(np.log10(np.median(half))) if len(half) else None
+
 
 def sizes(series: Sequence[Mapping[str, Any]], chunks: Sequence[Chunk]) -> dict[Key, float]:
-    """The typical size of each series of numbers, as a power of ten.
-
-    It is the median of the second half, of all numbers that are finite and not 0.
-    """
+    """The `size` of each series of a page."""
     found: dict[Key, float] = {}
     for one in series:
         chunk = chunks[one["chunk"]]
         if chunk.entry["kind"] != "numbers":
             continue
         names = [array["name"] for array in chunk.entry["arrays"]]
-        row = np.abs(chunk.arrays[names.index("mean")][one["row"]].astype(np.float64))
-        half = row[np.isfinite(row) & (row > 0)]
-        half = half[len(half) // 2 :]
-        if len(half):
+        typical = size(chunk.arrays[names.index("mean")][one["row"]])
+        if typical is not None:
             key = (one.get("aligned", one["module"]), one["quantity"], one["mode"])
-            found[key] = float(np.log10(np.median(half)))
+            found[key] = typical
     return found
 
 
-def differences(groups: Sequence[Sequence[Mapping[Key, float]]]) -> list[Difference]:
+def differences(
+    groups: Sequence[Sequence[Mapping[Key, float]]], most: int | None = MOST
+) -> list[Difference]:
     """The largest differences between the first group of runs and each other one.
 
     Where a group has several runs, as of one training with several seeds, their spread is the
@@ -67,6 +82,7 @@ def differences(groups: Sequence[Sequence[Mapping[Key, float]]]) -> list[Differe
 
     Args:
         groups: Sizes of series, run by run and group by group.
+        most: The largest number of them; None for all.
     """
     first, *others = groups
     ranked: list[tuple[float, Difference]] = []
@@ -76,7 +92,7 @@ def differences(groups: Sequence[Sequence[Mapping[Key, float]]]) -> list[Differe
         ranked += [_difference(key, first, other, place) for key in sorted(shared)]
         place += len(other)
     ranked.sort(key=lambda pair: -pair[0])
-    return [found for _, found in ranked[:MOST]]
+    return [found for _, found in ranked[:most]]
 
 
 def _difference(

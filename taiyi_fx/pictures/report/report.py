@@ -134,11 +134,8 @@ def _beside(first: Contents, other: Contents) -> Contents:
 
 def _modules(found: Contents) -> Modules:
     """The modules of a run that have records, in the order of execution where it is known."""
-    items = found.outline.items if found.outline else ()
-    classes = {item.module: item.class_name for item in items if item.module and item.class_name}
-    names = {one["module"]: None for one in found.entry["series"] if one["module"]}
-    order = {item.module: place for place, item in reversed([*enumerate(items)])}
-    return Modules(sorted(names, key=lambda name: order.get(name, len(items))), classes)
+    names = (one["module"] for one in found.entry["series"] if one["module"])
+    return Modules.of(names, found.outline)
 
 
 @contextmanager

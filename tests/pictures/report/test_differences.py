@@ -45,6 +45,14 @@ def test_a_page_has_the_first_of_very_many():
     assert len(differences([[one], [other]])) == MOST
 
 
+def test_a_difference_is_beyond_the_spread_of_a_group_or_of_what_is_believed():
+    seeds = [run(a=0.0, b=0.0, c=0.0), run(a=0.5, b=0.0, c=0.0)]
+    found = {one.module: one for one in differences([seeds, [run(a=0.4, b=0.1, c=0.001)]])}
+    assert {name for name, one in found.items() if one.is_beyond_spread} == {"b"}
+    alone = differences([[run(a=0.0, b=0.0)], [run(a=-0.1, b=0.001)]])
+    assert [one.module for one in alone if one.is_beyond_spread] == ["a"]
+
+
 def test_a_size_is_the_median_of_the_second_half():
     class Numbers:
         entry = {"kind": "numbers", "arrays": [{"name": "start"}, {"name": "mean"}]}
