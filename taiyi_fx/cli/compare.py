@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from taiyi_fx.cli.command import Commands, command, whole
+from taiyi_fx.cli.command import Commands, command, tolerance, whole
 from taiyi_fx.cli.groups import GROUPS, groups_of
 from taiyi_fx.cli.like import aligned_modules, under_names_of
 from taiyi_fx.cli.opening import add_selection, opened, selected
@@ -55,23 +55,13 @@ def add(commands: Commands) -> None:
     )
     for name, what in (("rtol", "relative to the second run's value"), ("atol", "absolute")):
         added.add_argument(
-            f"--{name}", type=_tolerance, default=0.0, help=f"tolerance, {what} (default: 0)"
+            f"--{name}", type=tolerance, default=0.0, help=f"tolerance, {what} (default: 0)"
         )
     add_selection(added)
     added.add_argument(
         "--limit", type=whole, default=20, help="show at most this many series (default: 20)"
     )
     added.add_argument("--json", action="store_true", help="all of it as JSON")
-
-
-def _tolerance(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is not a number of at least 0")
-    return value
 
 
 def _run(given: Namespace) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from taiyi_fx.cli import (
     check,
     compare,
+    diff,
     doctor,
     export,
     graph,
@@ -22,7 +23,20 @@ from taiyi_fx.cli import (
 from taiyi_fx.suggestion import suggestion
 from taiyi_fx.version import __version__
 
-_SUBJECTS = (quantities, targets, check, graph, show, plot, report, watch, compare, export, doctor)
+_SUBJECTS = (
+    quantities,
+    targets,
+    check,
+    graph,
+    show,
+    plot,
+    report,
+    watch,
+    compare,
+    diff,
+    export,
+    doctor,
+)
 
 _NO_COMMAND = 2
 

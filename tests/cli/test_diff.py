@@ -1,0 +1,144 @@
+"""`taiyi-fx diff`: where two trainings part."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+
+CFG = {
+    "Linear": [
+        "Fingerprint",
+        "OutputGradFingerprint",
+        "ParameterFingerprint",
+        "OutputNorm",
+        "WeightNorm",
+    ]
+}
+
+
+class Net(nn.Module):
+    def __init__(self, names=("up", "down", "head")):
+        super().__init__()
+        self.order = names
+        for name, (n, m) in zip(names, ((8, 16), (16, 8), (8, 2)), strict=True):
+            self.add_module(name, nn.Linear(n, m))
+
+    def forward(self, x):
+        for name in self.order[:-1]:
+            x = torch.tanh(getattr(self, name)(x))
+        return getattr(self, self.order[-1])(x)
+
+
+def train(run, model=None, *, before=lambda step, model: None, compiler=None):
+    model = model or Net()
+    torch.manual_seed(0)
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.1)
+    probed = taiyi_fx.instrument(model, CFG, run=run, strict=True)
+    call = torch.compile(probed, backend=compiler) if compiler else probed
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(6):
+        before(step, model)
+        x = torch.randn(5, 8, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        call(x).square().sum().backward()
+        probed.monitor.track(step)
+        optimizer.step()
+    probed.monitor.close()
+    return run
+
+
+def test_trainings_that_are_equal_have_no_difference(cli, tmp_path):
+    one, other = (train(tmp_path / name) for name in ("one", "other"))
+    code, out, _ = cli("diff", one, other)
+    assert code == 0
+    assert out.splitlines() == [
+        "all bits are the same: 12 fingerprints",
+        "numbers agree up to rounding: 6 series",
+    ]
+
+
+def test_the_first_bit_that_differs_is_found_where_it_was_changed(cli, tmp_path):
+    def flip(step, model):
+        if step == 3:
+            with torch.no_grad():
+                model.down.weight.view(torch.int32)[2, 5] ^= 1 << 3
+
+    one, other = train(tmp_path / "one"), train(tmp_path / "other", before=flip)
+    code, out, _ = cli("diff", one, other)
+    assert code == 1
+    assert out.startswith("bits part at step 3 in 'down' ParameterFingerprint.weight\n")
+    assert "numbers agree up to rounding: 6 series" in out
+    there = out.partition("in this order:\n\n")[2].splitlines()[2:]
+    assert [line.split()[0] for line in there[:2]] == ["down", "down"]
+    assert cli("diff", one, other, "--ignore-bits")[0] == 0
+    found = json.loads(cli("diff", one, other, "--json")[1])
+    assert found["bits"][0] == {
+        "step": 3,
+        "module": "down",
+        "quantity": "ParameterFingerprint.weight",
+        "mode": "train",
+    }
+
+
+def test_values_come_before_the_gradients_that_return_from_the_end(cli, tmp_path):
+    def nudge(step, model):
+        if step == 2:
+            model.up.register_forward_hook(lambda module, args, y: y * (1 + 1e-6))
+
+    one, other = train(tmp_path / "one"), train(tmp_path / "other", before=nudge)
+    found = json.loads(cli("diff", one, other, "--json")[1])["bits"]
+    at_first = [(b["module"], b["quantity"]) for b in found if b["step"] == 2]
+    values = [m for m, q in at_first if q == "Fingerprint"]
+    gradients = [m for m, q in at_first if q == "OutputGradFingerprint"]
+    assert values == ["down", "head"]  # that of `up` itself is read before the hook
+    assert gradients == ["head", "down", "up"]
+    assert at_first[: len(values)] == [(m, "Fingerprint") for m in values]
+
+
+def test_numbers_part_where_they_are_apart_by_more_than_rounding(cli, tmp_path):
+    def grow(step, model):
+        if step == 4:
+            with torch.no_grad():
+                model.head.weight *= 1.01
+
+    one, other = train(tmp_path / "one"), train(tmp_path / "other", before=grow)
+    code, out, _ = cli("diff", one, other, "--ignore-bits")
+    assert code == 1
+    assert "numbers part by more than rounding at step 4 in 'head' WeightNorm" in out
+    assert cli("diff", one, other, "--ignore-bits", "--rtol", "0.1")[0] == 0
+
+
+def test_compiled_code_differs_in_bits_and_agrees_in_numbers(cli, tmp_path):
+    one, other = train(tmp_path / "one"), train(tmp_path / "other", compiler="inductor")
+    code, out, _ = cli("diff", one, other, "--ignore-bits")
+    assert code == 0
+    assert "numbers agree up to rounding: 6 series" in out
+
+
+def test_models_of_other_names_are_aligned_and_what_one_lacks_is_named(cli, tmp_path):
+    one = train(tmp_path / "one")
+    other = train(tmp_path / "other", Net(("fc1", "fc2", "proj")))
+    code, out, _ = cli("diff", one, other)
+    assert code == 0
+    assert out.splitlines()[-1] == "3 modules aligned by structure"
+    fewer = tmp_path / "fewer"
+    probed = taiyi_fx.instrument(Net(), {"up": ["OutputNorm"], "down": ["OutputNorm"]}, run=fewer)
+    probed(torch.ones(2, 8)).sum().backward()
+    probed.monitor.track(0)
+    probed.monitor.close()
+    code, out, _ = cli("diff", one, fewer, "--quantity", "OutputNorm", "--rtol", "1e9")
+    assert code == 1
+    assert "1 module in one run only" in out
+    assert f"head    {one}" in out
+    assert "no fingerprints to compare: record Fingerprint to see where bits part" in out
+
+
+@pytest.mark.parametrize("given", ["-1", "nan", "x"])
+def test_a_tolerance_is_a_number(cli, given, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli("diff", tmp_path, tmp_path, "--rtol", given)
+    assert "is not a number of at least 0" in capsys.readouterr().err
