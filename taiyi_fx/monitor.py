@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
-from taiyi_fx.findings import Evidence, Finding, find, squashed_by
+from taiyi_fx.findings import Evidence, Finding, find, groups_of, hooks_of, squashed_by
 from taiyi_fx.findings.finding import Severity
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.outline import Outline
@@ -526,14 +526,19 @@ class Monitor:
 
     def _find(self, evidence: Evidence) -> list[Finding]:
         """All findings in some evidence, of all records or of those that the watch keeps."""
-        return find(
-            replace(
-                evidence,
-                reasons=self.missing,
-                squashed=self._squashed,
-                before_module=lambda module: functions_before(self.outline, module),
-            )
+        known = replace(
+            evidence,
+            reasons=self.missing,
+            squashed=self._squashed,
+            before_module=lambda module: functions_before(self.outline, module),
+            groups=groups_of(self._modules, self._collector.whole.optimizers),
+            hooks=hooks_of(self._modules),
         )
+        found = find(known, strict=self._strict)
+        for one in found:
+            if one.kind == "rule_failed" and not one.module:
+                self._warn_once(one.text, f"looking for findings: {one.text}")
+        return found
 
     def _raise_cadence(self, step: int) -> None:
         """Makes adaptive schedules due after a step, if that was wished and all ranks know."""
