@@ -84,7 +84,13 @@ class Monitor:
         )
         describe = describer(self._modules, config.subscriptions)
         self._responder = Responder(
-            watched, describe, self._outline, self._tracker, self._queue, strict=strict
+            watched,
+            describe,
+            self._outline,
+            self._modules,
+            self._tracker,
+            self._queue,
+            strict=strict,
         )
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 import benchmarks.faults
-from benchmarks.faults import healthy, planted
+from benchmarks.faults import healthy, planted, reported
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
 from benchmarks.faults.score import score, shares, table
 from benchmarks.faults.visible import gap, line
@@ -22,7 +22,7 @@ from taiyi_fx import Monitor
 
 PARTS = ("tuning", "held_out", "healthy", "all")
 
-__all__ = ["healthy", "main", "planted"]
+__all__ = ["healthy", "main", "planted", "reported"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     begin, outcomes = time.monotonic(), []
     for case in cases:
         print(case.label, file=sys.stderr, flush=True)
-        outcomes.append(score(case))
+        outcomes.append(score(case, is_preset=asked.preset))
     print(f"{table(outcomes)}\n\n{shares(outcomes)}")
     print(f"{len(cases)} trainings in {time.monotonic() - begin:.0f} s")
     if asked.json:
@@ -56,6 +56,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=summary)
     parser.add_argument("--part", choices=PARTS, default="tuning", help="default: tuning")
     parser.add_argument("--only", help="a name, a name/task, or a pattern of these")
+    parser.add_argument("--preset", action="store_true", help="watch by the preset that fits")
     parser.add_argument("--json", type=Path, help="a file for all outcomes")
     parser.add_argument("--verify", action="store_true", help="check that the faults show")
     return parser.parse_args(argv)

@@ -27,6 +27,7 @@ class Fault:
             which `{middle}` is the module that plays this part in the task.
         kinds: A regular expression of kinds that are as right, whichever module they name.
         notes: Whether a finding of the severity note will do, since the fault harms nothing.
+        is_open: Whether those who set thresholds wrote it, so that it cannot be held out.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Fault:
     culprits: tuple[str, ...]
     kinds: str | None = None
     notes: bool = False
+    is_open: bool = False
 
     @property
     def label(self) -> str:
@@ -44,6 +46,8 @@ class Fault:
     @property
     def part(self) -> str:
         """Whether rules may be tuned on it: a fault is in one part with all its tasks."""
+        if self.is_open:
+            return "tuning"
         return "held_out" if zlib.crc32(self.name.encode()) % 2 else "tuning"
 
     def training(self) -> Training:
@@ -89,7 +93,11 @@ HEALTHY: list[Healthy] = []
 
 
 def fault(
-    tasks: str, *culprits: str, kinds: str | None = None, notes: bool = False
+    tasks: str,
+    *culprits: str,
+    kinds: str | None = None,
+    notes: bool = False,
+    is_open: bool = False,
 ) -> Callable[[Change], Change]:
     """Registers a function that plants a fault, for each of the tasks.
 
@@ -98,11 +106,13 @@ def fault(
         culprits: See `Fault`.
         kinds: See `Fault`.
         notes: See `Fault`.
+        is_open: See `Fault`.
     """
 
     def register(plant: Change) -> Change:
         name = plant.__name__
-        FAULTS.extend(Fault(name, task, plant, culprits, kinds, notes) for task in tasks.split())
+        facts = (plant, culprits, kinds, notes, is_open)
+        FAULTS.extend(Fault(name, task, *facts) for task in tasks.split())
         return plant
 
     return register

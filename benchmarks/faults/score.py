@@ -38,9 +38,15 @@ class Outcome:
     is_named: bool
 
 
-def score(case: Fault | Healthy) -> Outcome:
-    """Trains, and judges what was found."""
+def score(case: Fault | Healthy, *, is_preset: bool = False) -> Outcome:
+    """Trains, and judges what was found.
+
+    Args:
+        case: The training.
+        is_preset: Whether it is watched as `taiyi_fx.instrument` does without a configuration.
+    """
     training = case.training()
+    training.is_preset = is_preset
     watched: Any = run(training)  # the monitor may be one without findings
     findings = watched.monitor.findings
     if isinstance(case, Healthy):

@@ -38,6 +38,7 @@ class Training:
         autocast: Whether the forward runs in bfloat16, or with a scaler in float16.
         scaler: Scales the loss, which is for `backward` to do.
         zero_grad: Whether gradients are cleared between steps.
+        is_preset: Whether the monitor gets no configuration of the bench's, but takes a preset.
     """
 
     model: nn.Module
@@ -53,6 +54,7 @@ class Training:
     autocast: bool = False
     scaler: torch.amp.GradScaler | None = None
     zero_grad: bool = True
+    is_preset: bool = False
 
     def module(self, part: str) -> Any:
         """The module that plays a part. Its class is the model's business, hence `Any`."""
@@ -83,7 +85,11 @@ def run(training: Training) -> taiyi_fx.InstrumentedModule:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
         torch.manual_seed(1)
-        watched = taiyi_fx.instrument(training.model, configuration(training.model))
+        watched = taiyi_fx.instrument(
+            training.model,
+            None if training.is_preset else configuration(training.model),
+            optimizer=training.optimizer,
+        )
         _train(training, watched)
         watched.monitor.flush()
     return watched

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,10 +13,16 @@ InRole = tuple[Watched, str]
 """A series, and the role in which it is compared."""
 
 
-def made(outputs: Sequence[Watched]) -> Iterator[InRole]:
-    """Each output's size over that of the output before it."""
+def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[InRole]:
+    """Each output's size over that of the output before it, or likewise of inputs.
+
+    Args:
+        outputs: The sizes.
+        norms: Modules that return the same size of anything: the factor behind one says nothing.
+    """
     for before, one in pairwise(outputs):
-        yield _over(one, before, one.module)
+        if before.module not in norms:
+            yield _over(one, before, one.module)
 
 
 def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:

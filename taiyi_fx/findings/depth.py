@@ -40,13 +40,16 @@ JUMP = Kind(
 def jumps(evidence: Evidence) -> Iterator[Finding]:
     """Modules that pass a gradient back hundreds of times as large as the one they were given."""
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
+    sizes = {s.module: _beginning(s) for s in evidence.of_quantity("OutputRMS")}
     largest = 0.0
-    for given, (one, _) in zip(gradients, evidence.gains, strict=False):
+    for given, before, (one, _) in zip(gradients, gradients[1:], evidence.gains, strict=False):
         largest = max(largest, _beginning(given))
         first = one.values[:_STEPS]
         # Beside a branch, a residual stream brings gradients from elsewhere: not so large ones.
         is_new = len(first) >= _FEW and _beginning(given) * median(first) > _ABOVE * largest
-        if is_new and median(first) >= _FACTOR:
+        # Of small values, gradients are as much larger: what a change by a percent does counts.
+        scale = sizes.get(before.module, 1.0) / sizes.get(given.module, 1.0)
+        if is_new and median(first) * min(scale, 1.0) >= _FACTOR:
             text = f"from step {one.steps[0]} on {one.title} is {first[0]:.3g}"
             yield JUMP.at(one, 0, text, "between 0.01 and 100")
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.chain import InRole, passed_back
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Steps, Watched
 
 if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
@@ -34,12 +35,17 @@ class Evidence:
         before_module: Takes a module to the functions that make what it is given from what other
             modules return; it is asked of a module that is to be named alone.
         squashed: The function whose values a loss squashes again, by the loss's name.
+        groups: The number of the optimizer's group that each module's parameters are in, and its
+            learning rate; of modules in one group alone.
+        hooks: The names of the forward hooks of each module that has any.
     """
 
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
     before_module: Callable[[str], Sequence[str]] = _unknown
     squashed: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
@@ -147,6 +153,26 @@ class Evidence:
             found.setdefault(one.module, one)
         return dict(sorted(found.items(), key=lambda item: self.modules[item[0]]))
 
+    @functools.cached_property
+    def norms_of_parameters(self) -> dict[tuple[str, str], Watched]:
+        """The norm of each parameter, by module and the parameter's name."""
+        of_weights = {(s.module, "weight"): s for s in self.of_quantity("WeightNorm")}
+        every = self.of_each("ParameterNorm")
+        return of_weights | {(s.module, s.quantity.partition(".")[2]): s for s in every}
+
+    @functools.cached_property
+    def norms(self) -> frozenset[str]:
+        """The modules that return the size of their gain, whatever they are given."""
+        gains = {s.module: s for s in self.of_quantity("ParameterRMS.weight")}
+        inputs = {s.module: s for s in self.of_quantity("InputRMS")}
+        return frozenset(
+            s.module
+            for s in self.of_quantity("OutputRMS")
+            if s.module in gains
+            and s.module in inputs
+            and is_near(median(s.values), median(gains[s.module].values))
+        )
+
     @property
     def losses(self) -> list[Watched]:
         """Numbers of the user's own that are called a loss."""
@@ -161,6 +187,11 @@ class Evidence:
     def last_step(self) -> int:
         """The latest step."""
         return max((int(s.steps[-1]) for s in self.series), default=0)
+
+
+def is_near(size: float, gain: float) -> bool:
+    """True if an output is of the size of a parameter, as that of a norm or an embedding is."""
+    return 0.8 * gain < size < 1.25 * gain
 
 
 def _without(one: Watched, skipped: Steps) -> Watched:

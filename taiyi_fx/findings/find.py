@@ -9,6 +9,7 @@ import numpy as np
 
 from taiyi_fx.findings.attention import attention_collapses, attention_logit_growths
 from taiyi_fx.findings.batch_norm import stale_statistics
+from taiyi_fx.findings.causes import by_severity, causes_first
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
@@ -16,6 +17,7 @@ from taiyi_fx.findings.experts import dead_experts, router_collapses
 from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
+from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.inputs import wild_inputs
 from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.listed import Findings
@@ -25,6 +27,7 @@ from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
+from taiyi_fx.findings.rates import odd_rates
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
@@ -41,6 +44,8 @@ RULES: tuple[Rule, ...] = (
     wild_parameters,
     no_update,
     changed_gradients,
+    changed_by_hooks,
+    odd_rates,
     weight_jumps,
     drift,
     rank_collapses,
@@ -86,31 +91,56 @@ _LEADS_TO_NON_FINITE = (
 )
 """Kinds of findings whose numbers grow to Inf."""
 _OWN = ("own_rule", "rule_failed")
+_REPORT = "The other rules were applied; please report this one, with the text"
 
 
-def find(evidence: Evidence) -> list[Finding]:
-    """All findings, most urgent first; those that follow from one are its consequences."""
+def find(evidence: Evidence, *, strict: bool = False) -> list[Finding]:
+    """All findings, most urgent first; those that follow from one are its consequences.
+
+    A rule that raises an error is a note, and the others go on.
+
+    Args:
+        evidence: The numbers.
+        strict: Whether the error goes on instead.
+
+    Raises:
+        Exception: Any that a rule raises, if strict.
+    """
     with np.errstate(all="ignore"):  # numbers may be of any size: too large a factor is Inf
-        return Findings(_found(evidence))
+        return Findings(_found(evidence, strict=strict))
 
 
-def _found(evidence: Evidence) -> list[Finding]:
+def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     skipped = skipped_steps(evidence)
     of_scaler = [*overflow(evidence, skipped)]
     evidence = evidence.without_skipped(skipped)
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
-    every = _of_each_kind([found for rule in RULES for found in rule(known)])
+    found = [one for rule in RULES for one in _applied(rule, known, strict=strict)]
+    every = causes_first(_of_each_kind([name_hooks(one, known) for one in found]))
     ends = [*non_finite(evidence)]
     origins = [found for found in every if found.kind in _LEADS_TO_NON_FINITE]
     if ends and origins:
         # It may be what these grew to: the origin comes first, and then what nobody should miss.
-        first = min(origins, key=lambda found: SEVERITIES.index(found.severity))
+        first = origins[0]
         every.remove(first)
         every = [replace(first, severity="alert"), *ends, *every]
     else:
         every = [*ends, *every]
-    return sorted([*every, *of_scaler], key=lambda found: SEVERITIES.index(found.severity))
+    return by_severity([*every, *of_scaler])
+
+
+def _applied(rule: Rule, evidence: Evidence, *, strict: bool) -> list[Finding]:
+    """The findings of a rule; if it fails, that it did."""
+    try:
+        return [*rule(evidence)]
+    except Exception as error:  # one rule that fails must not void what others find
+        if strict:
+            raise
+        name = rule.__name__
+        text = f"the rule {name!r} failed: {type(error).__name__}: {error}"
+        step = evidence.last_step
+        return [Finding("rule_failed", "note", "", name, step, np.nan, "", text, _REPORT)]
 
 
 def _of_each_kind(every: list[Finding]) -> list[Finding]:

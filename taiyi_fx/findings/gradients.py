@@ -20,6 +20,7 @@ _APART = 0.9
 _FACTOR = 2.5
 _MOST = 0.7
 _GROWN = 1.5
+_ALONE = 0.99
 
 CHANGED = Kind(
     "changed_gradient",
@@ -43,7 +44,8 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
     excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
-    if len(cosines) >= _FEW and len(summed) >= _MOST * len(cosines):
+    is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)
+    if is_known and len(summed) >= _MOST * len(cosines):
         text = "the gradients of most weights are not those of the last backward alone"
         yield NOT_CLEARED.at(summed[0], 0, text, "a cosine of 1", module="")
         return
@@ -77,6 +79,11 @@ def _is_summed(cosine: Watched, size: Watched | None) -> bool:
         return False
     is_mixed = _usual(cosine) < _APART and _usual(size) > 1
     return is_mixed or bool(size.values[0] < _GROWN < median(size.last_half))
+
+
+def _begins_alone(cosine: Watched, size: Watched) -> bool:
+    """True if the first gradient is the layer's own, as nothing came before it."""
+    return bool(min(cosine.values[0], size.values[0], 1 / max(size.values[0], 1e-30)) > _ALONE)
 
 
 def _usual(one: Watched) -> float:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS, mostly, since
+from taiyi_fx.findings.rates import in_group
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched, names_of
 
@@ -61,9 +63,10 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         text = "no parameter changes, though all have gradients"
         yield NO_UPDATE_OF_ALL.at(still[0], 0, text, expected, module="")
         return
-    for site in still:
-        text = f"{site.module!r} never changes, though it has a gradient and others change"
-        yield NO_UPDATE.at(site, 0, text, expected)
+    for site, name in in_blocks(still, evidence.weights):
+        text = f"{named(site, name)} never changes, though it has a gradient and others change"
+        text += in_group(name, evidence)
+        yield NO_UPDATE.at(site, 0, text, expected, module=name)
 
 
 def _is_still(s: Watched) -> bool:

@@ -11,6 +11,7 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.movers import moved_first
 from taiyi_fx.findings.robust import Numbers, median, smooth, spread, trailing_scores
+from taiyi_fx.findings.squashed import RAW
 from taiyi_fx.findings.watched import Watched
 
 _FEW = 8
@@ -46,6 +47,11 @@ SQUASHED = Kind(
     "warning",
     "Give the loss what comes before the softmax or sigmoid: cross_entropy and "
     "binary_cross_entropy_with_logits apply one themselves",
+)
+UNSQUASHED = Kind(
+    "unsquashed_loss",
+    "alert",
+    "Give nll_loss what log_softmax returns, or take cross_entropy, which applies it to logits",
 )
 PLATEAU = Kind(
     "plateau",
@@ -100,7 +106,11 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
 def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
     """Losses that squash what the model has squashed already."""
     for loss in evidence.losses:
-        if name := evidence.squashed.get(loss.quantity):
+        name = evidence.squashed.get(loss.quantity)
+        if name == RAW:
+            text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
+            yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="")
+        elif name:
             text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
             yield SQUASHED.at(loss, 0, text, "logits", module="")
 

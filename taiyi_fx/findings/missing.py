@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -78,17 +79,22 @@ def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Findin
 
 def _odd_ones(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
     """Those among siblings that have one; not where all before them lack one."""
+    roles = dict.fromkeys(s.role for s in lacking)
+    odd = [s for role in roles for s in _of_role(role, lacking, evidence)]
+    odd.sort(key=lambda s: evidence.modules[s.module])
+    for site, name in in_blocks(odd, evidence.weights):
+        text = f"{named(site, name)} has no gradient, where siblings of it have one"
+        why = _reason(site.module, evidence)
+        text += f" ({why})" if why else ""
+        yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as its siblings have", module=name)
+
+
+def _of_role(role: str, lacking: list[Watched], evidence: Evidence) -> list[Watched]:
+    """The modules of a role that lack a gradient, where most of the others have one."""
     without = {s.module for s in lacking}
-    for role in dict.fromkeys(s.role for s in lacking):
-        siblings = [
-            s for s in evidence.weights.values() if s.role == role and len(s.values) >= STEPS
-        ]
-        has = [s.module not in without for s in siblings]
-        # A frozen beginning is deliberate, and so is all of a role, as the base of an adapter.
-        first = has.index(True) if True in has else len(has)
-        odd = [s for s, so in zip(siblings[first:], has[first:], strict=True) if not so]
-        for site in odd if len(odd) < 0.4 * len(siblings) else ():
-            text = f"{site.module!r} has no gradient, where {sum(has)} siblings of it have one"
-            why = _reason(site.module, evidence)
-            text += f" ({why})" if why else ""
-            yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as its siblings have")
+    siblings = [s for s in evidence.weights.values() if s.role == role and len(s.values) >= STEPS]
+    has = [s.module not in without for s in siblings]
+    # A frozen beginning is deliberate, and so is all of a role, as the base of an adapter.
+    first = has.index(True) if True in has else len(has)
+    odd = [s for s, so in zip(siblings[first:], has[first:], strict=True) if not so]
+    return odd if len(odd) < 0.4 * len(siblings) else []

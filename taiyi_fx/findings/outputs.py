@@ -49,6 +49,10 @@ def wild_outputs(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _begins_at_zero(module: str, evidence: Evidence) -> bool:
-    """True for a module whose weights are zero, as of a branch that is to begin as nothing."""
+    """True for a module whose weights are zero, as of a branch that is to begin as nothing.
+
+    Without a gradient it stays nothing.
+    """
     own = evidence.weights.get(module)
-    return own is not None and float(own.values[-1]) == 0
+    is_zero = own is not None and float(own.values[-1]) == 0
+    return is_zero and module in evidence.weight_gradients

@@ -61,11 +61,14 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
     of_weights = [*evidence.of_quantity("WeightGradNorm")][::-1]
     inputs = [*evidence.of_quantity("InputRMS")]
+    # Between norms a residual stream grows; what they return does not show it.
+    stream = [one for one in inputs if one.module in evidence.norms]
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (made(outputs), _Bounds(few=_FEW - 1)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
-        (made(inputs), _Bounds(few=_FEW - 1)),
+        (made(stream), _Bounds(few=_FEW - 1)),
+        (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
         (evidence.gains, _Bounds(few=_FEW - 1)),
         (_in_roles(gradients), _Bounds()),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.evidence import Evidence, is_near
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.robust import median
@@ -13,6 +13,8 @@ from taiyi_fx.findings.watched import Watched
 _LARGE = 5.0
 _GAIN = 20.0
 """Of a gain or an embedding, whose own size is that of what it gives: trained ones are larger."""
+_WILD_GAIN = 12.0
+"""Of a matrix; usual initialisations give 0.5 to 2."""
 _SMALL = 4e-4
 _GROWN = 3.0
 """What grows from nothing leaves it by this factor: that is how a branch begins."""
@@ -29,15 +31,42 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     """Parameters whose elements began far too large or too small."""
     outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
     for one in evidence.of_each("ParameterRMS"):
+        if _is_large_matrix(one, outputs, evidence):
+            gain = float(one.values[0]) * _elements(one, evidence) ** 0.25
+            text = (
+                f"the weight of {one.module!r} begins so large that it makes what passes it about "
+                f"{gain:.3g} times larger"
+            )
+            yield WILD_PARAMETER.at(one, 0, text, "about 1")
+            continue
         size, name = float(one.values[0]), one.quantity.partition(".")[2]
-        may_be_gain = size > 0 and "bias" not in name
-        is_gain = may_be_gain and 0.8 < outputs.get(one.module, 0.0) / size < 1.25
+        is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
         if size < (_GAIN if is_gain else _LARGE) and not ("weight" in name and _is_small(one)):
             continue
         text = (
             f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
         )
         yield WILD_PARAMETER.at(one, 0, text, "between 0.001 and 1")
+
+
+def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evidence) -> bool:
+    """True for a weight that makes what passes it far larger, as its elements and size tell.
+
+    Of a matrix, the size of its elements times the root of its inputs is the factor on the way
+    forward, and of its outputs on the way back; the fourth root of all elements is their mean.
+    """
+    size, name = float(one.values[0]), one.quantity.partition(".")[2]
+    n = _elements(one, evidence)
+    is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
+    return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN
+
+
+def _elements(one: Watched, evidence: Evidence) -> float:
+    """The number of a parameter's elements; 0 if it is not known."""
+    name = one.quantity.partition(".")[2]
+    norms = evidence.norms_of_parameters
+    norm = norms.get((one.module, name))
+    return 0.0 if norm is None else (float(norm.values[0]) / max(float(one.values[0]), 1e-30)) ** 2
 
 
 def _is_small(one: Watched) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _LOSSES = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
 _SQUASHES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
+_OF_LOGARITHMS = ("NllLoss", "NllLoss2D", "NllLossNd")
+_RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")
+"""Functions that return no logarithms of probabilities."""
+RAW = "raw"
 _REARRANGES = (
     "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
     "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat",
@@ -18,23 +22,32 @@ _FAR = 8
 def squashed_by(loss: Any) -> str:
     """The function whose values a loss squashes again, by the notes of autograd; else empty.
 
+    `RAW` of a loss that squashes nothing, and is given what a layer returns.
+
     Args:
         loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
     """
-    for node in _losses(getattr(loss, "grad_fn", None)):
-        given = _next(node)[:1]
-        while given and _name(given[0]) in _REARRANGES:
-            given = _next(given[0])[:1]
-        if given and (name := _SQUASHES.get(_name(given[0]))):
-            return name
-    return ""
+    start = getattr(loss, "grad_fn", None)
+    for node in _nodes(start, _LOSSES):
+        given = _given(node)
+        if given in _SQUASHES:
+            return _SQUASHES[given]
+    return RAW if any(_given(node) in _RAW for node in _nodes(start, _OF_LOGARITHMS)) else ""
 
 
-def _losses(node: Any) -> Iterator[Any]:
-    level = [node] if node is not None else []
+def _given(node: Any) -> str:
+    """The name of the function that made what a loss takes."""
+    given = _next(node)[:1]
+    while given and _name(given[0]) in _REARRANGES:
+        given = _next(given[0])[:1]
+    return _name(given[0]) if given else ""
+
+
+def _nodes(start: Any, names: Collection[str]) -> Iterator[Any]:
+    level = [start] if start is not None else []
     for _ in range(_FAR):
-        yield from (x for x in level if _name(x) in _LOSSES)
-        level = [y for x in level if _name(x) not in _LOSSES for y in _next(x)]
+        yield from (x for x in level if _name(x) in names)
+        level = [y for x in level if _name(x) not in names for y in _next(x)]
 
 
 def _next(node: Any) -> list[Any]:

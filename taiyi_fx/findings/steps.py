@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from taiyi_fx.findings.blocks import common_block, in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rates import in_group
 from taiyi_fx.findings.robust import log10, median
 from taiyi_fx.findings.watched import Values, Watched
 
@@ -19,11 +21,13 @@ _SMALL = 3e-5
 """So small are steps that change nothing in a training's time, in the median of all weights."""
 _LARGEST = 1e-4
 """And so small the largest of any weight: some need few steps."""
+_LOUD = 5.0
 _FEW = 3
 _TWICE = 2
 _POWERS = 2.3
 """Powers of ten between a weight's steps and those of half of all weights."""
 _JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
+_ANEW, _ANEW_TIMES = 1.0, 15.0
 _SHARE = 0.34
 """Of the weights: where more jump, it is the optimizer."""
 
@@ -68,14 +72,14 @@ def odd_steps(evidence: Evidence) -> Iterator[Finding]:
     ]
     sizes = log10(np.array([median(_finite(s)) for s in series]))
     middle = median(sizes) if len(sizes) >= _FEW else np.nan
-    for one, size in zip(series, sizes, strict=True):
-        if abs(size - middle) >= _POWERS:
-            value, usual = np.power(10.0, size), np.power(10.0, middle)
-            text = (
-                f"the optimizer changes the weight of {one.module!r} by {value:.1e} of its size at "
-                f"each step, and half of all weights by {usual:.1e}"
-            )
-            yield ODD_STEPS.at(one, 0, text, f"near {usual:.1e}", value=float(value))
+    odd = [s for s, size in zip(series, sizes, strict=True) if abs(size - middle) >= _POWERS]
+    for one, name in in_blocks(odd, evidence.weights):
+        value, usual = median(_finite(one)), np.power(10.0, middle)
+        text = (
+            f"the optimizer changes the weight of {named(one, name)} by {value:.1e} of its size at "
+            f"each step, and half of all weights by {usual:.1e}{in_group(name, evidence)}"
+        )
+        yield ODD_STEPS.at(one, 0, text, f"near {usual:.1e}", value=value, module=name)
 
 
 def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
@@ -96,7 +100,9 @@ def _jump(s: Watched) -> int | None:
     later[:_STEPS] = 0.0  # steps that begin from zero, or without the notes of the optimizer
     i = int(later.argmax())
     usual = median(s.values)
-    return i if usual < _QUIET and later[i] >= max(_JUMP, _JUMPS * usual) else None
+    is_jump = usual < _QUIET and later[i] >= max(_JUMP, _JUMPS * usual)
+    # Another weight altogether is the root of two away, where the steps are of any usual size.
+    return i if is_jump or later[i] >= max(_ANEW, _ANEW_TIMES * usual) else None
 
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
@@ -143,9 +149,19 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
         f"{value:.2g} of their size at once, and those of {len(large) - 1} more of {len(series)}"
     )
     # One that has large steps from the start has them of its own; else it is the optimizer.
-    is_own = len(large) == 1 and len(series) > _FEW and _begins_large(first)
-    module = first.module if is_own else ""
+    modules = {s.module for s in large}
+    others = [s for s in series if s.module not in modules]
+    is_few = len(others) >= max(len(modules), _TWICE)
+    is_alone = len(modules) == 1 and _begins_large(first)
+    is_own = is_few and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+    module = common_block([*modules]) if is_own else ""
     return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
+
+
+def _are_quiet(series: list[Watched], step: int, value: float) -> bool:
+    """True if no step of these is near that value at the time."""
+    known = [x for s in series for x in s.values[(s.steps >= step - 1) & (s.steps <= step + 1)]]
+    return bool(known) and max(known) <= value / _LOUD
 
 
 def _begins_large(s: Watched) -> bool:

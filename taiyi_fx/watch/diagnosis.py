@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from taiyi_fx.findings import Evidence, Finding, find, squashed_by
+from torch import nn
+
+from taiyi_fx.findings import Evidence, Finding, find, groups_of, hooks_of, squashed_by
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.between import functions_before
 from taiyi_fx.records.record import Records, Series
+from taiyi_fx.step.whole_model import WholeModel
+from taiyi_fx.warning import WarnOnce
 from taiyi_fx.watch.window import Facts
 from taiyi_fx.writers.protocol import SeriesInfo
 
@@ -21,6 +25,9 @@ class Diagnosis:
         describe: Gives the facts about a series.
         missing: The reason for each value that was missing when last due.
         outline: Makes the model's outline.
+        modules: The modules by name.
+        whole: Knows the optimizers that train the model.
+        strict: Raise what a rule raises.
     """
 
     def __init__(
@@ -28,11 +35,18 @@ class Diagnosis:
         describe: Callable[[Series], SeriesInfo],
         missing: Mapping[Series, str],
         outline: Callable[[], Outline],
+        modules: Mapping[str, nn.Module],
+        whole: WholeModel,
+        *,
+        strict: bool = False,
     ) -> None:
         self._describe = describe
         self._missing = missing
         self._outline = outline
+        self._modules, self._whole = modules, whole
+        self._strict = strict
         self._squashed: dict[str, str] = {}
+        self._warn = WarnOnce()
 
     def facts(self, series: Series) -> Facts:
         """The facts about a series that rules look at."""
@@ -49,12 +63,17 @@ class Diagnosis:
         return self.find(Evidence.of_records(records, self.facts))
 
     def find(self, evidence: Evidence) -> list[Finding]:
-        """All findings in some evidence, most urgent first."""
-        return find(
-            replace(
-                evidence,
-                reasons=self._missing,
-                squashed=self._squashed,
-                before_module=lambda module: functions_before(self._outline(), module),
-            )
+        """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
+        known = replace(
+            evidence,
+            reasons=self._missing,
+            squashed=self._squashed,
+            before_module=lambda module: functions_before(self._outline(), module),
+            groups=groups_of(self._modules, self._whole.optimizers),
+            hooks=hooks_of(self._modules),
         )
+        found = find(known, strict=self._strict)
+        for one in found:
+            if one.kind == "rule_failed" and not one.module:
+                self._warn.of(one.text, f"looking for findings: {one.text}")
+        return found

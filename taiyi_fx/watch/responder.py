@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+
+from torch import nn
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Series
@@ -24,6 +26,7 @@ class Responder:
         options: The user's wishes of the watch.
         describe: Gives the facts about a series.
         outline: Makes the model's outline.
+        modules: The modules by name.
         tracker: Is told to read more densely, or to end.
         queue: Has the records, and takes events for writers.
         strict: Raise what goes wrong.
@@ -38,12 +41,15 @@ class Responder:
         options: WatchOptions,
         describe: Callable[[Series], SeriesInfo],
         outline: Callable[[], Outline],
+        modules: Mapping[str, nn.Module],
         tracker: Tracker,
         queue: StepQueue,
         *,
         strict: bool = False,
     ) -> None:
-        self.diagnosis = Diagnosis(describe, queue.missing, outline)
+        self.diagnosis = Diagnosis(
+            describe, queue.missing, outline, modules, tracker.whole, strict=strict
+        )
         self.watch = Watch(self.diagnosis.facts, options, strict=strict)
         self._tracker, self._queue = tracker, queue
         self._strict = strict

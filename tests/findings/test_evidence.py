@@ -37,7 +37,7 @@ def test_a_monitor_and_its_run_have_the_same_evidence(tmp_path):
         model.monitor.track(step)
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(taiyi_fx.watch.diagnosis, "find", lambda found: seen.append(found) or [])
+        patch.setattr(taiyi_fx.watch.diagnosis, "find", lambda found, **_: seen.append(found) or [])
         patch.setattr(taiyi_fx.runs.run, "find", lambda found: seen.append(found) or [])
         assert model.monitor.findings == []
         model.monitor.close()

@@ -13,9 +13,14 @@ def test_an_output_that_is_zero_is_an_alert_from_the_step_on():
 
 
 def test_a_branch_that_begins_at_zero_and_one_that_comes_back_are_none():
-    numbers = {("a", "OutputRMS"): 0.0, ("a", "WeightNorm"): 0.0}
+    numbers = {("a", "OutputRMS"): 0.0, ("a", "WeightNorm"): 0.0, ("a", "WeightGradNorm"): 1.0}
     numbers["b", "OutputRMS"] = np.where(np.arange(40) < 30, 0.0, 1.0)
     assert [*zero_outputs(evidence(numbers))] == []
+
+
+def test_a_weight_of_zero_without_a_gradient_begins_nothing():
+    numbers = {("a", "OutputRMS"): 0.0, ("a", "WeightNorm"): 0.0}
+    assert [found.module for found in zero_outputs(evidence(numbers))] == ["a"]
 
 
 def test_the_first_output_of_a_wild_size_comes_first():

@@ -1,0 +1,55 @@
+"""The order of findings: the urgent first, and what was there before what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from taiyi_fx.findings.finding import SEVERITIES, Finding
+
+_ORIGINS = (
+    "wild_input",
+    "changed_gradient",
+    "changed_by_hook",
+    "odd_rate",
+    "weight_jump",
+    "rank_collapse",
+    "outlier",
+    "gradient_jump",
+)
+"""Kinds that make the steps of an optimizer too large."""
+_EFFECTS = (
+    "weight_jump",
+    "drift",
+    "rank_collapse",
+    "outlier",
+    "gradient_jump",
+    "share_of_trouble",
+    "zero_output",
+    "saturated",
+    "zero_gradient",
+)
+"""Kinds that too large steps of all weights leave behind."""
+
+
+def by_severity(every: Sequence[Finding]) -> list[Finding]:
+    """The findings, most urgent first; those that are as urgent in their order."""
+    return sorted(every, key=lambda found: SEVERITIES.index(found.severity))
+
+
+def causes_first(every: Sequence[Finding]) -> list[Finding]:
+    """The findings by severity, but for large steps of the optimizer: by time.
+
+    What was odd before the first large step led to it, and is as urgent; what came later is left
+    behind by it.
+    """
+    ordered = by_severity(every)
+    steps = next((one for one in ordered if one.kind == "large_steps" and not one.module), None)
+    if steps is None:
+        return ordered
+    origins = [one for one in ordered if one.kind in _ORIGINS and one.step < steps.step]
+    effects = [one for one in ordered if one.kind in _EFFECTS and one.step >= steps.step]
+    rest = [one for one in ordered if one not in (*origins, *effects, steps)]
+    urgent = [one for one in rest if one.severity == "alert"]
+    first = [replace(one, severity="alert") for one in origins[:1]]
+    return by_severity([*first, *urgent, steps, *origins[1:], *rest[len(urgent) :], *effects])

@@ -1,0 +1,39 @@
+"""Facts about a model that no number tells: the optimizer's groups, and forward hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def groups_of(
+    modules: Mapping[str, Any], optimizers: Sequence[Any]
+) -> dict[str, tuple[int, float]]:
+    """The group of the optimizers that each module's own parameters are in, and its learning rate.
+
+    Modules without parameters are left out, and those with parameters in several groups.
+
+    Args:
+        modules: The modules by name. A run is read without torch, hence `Any`.
+        optimizers: Those that train the model, whose groups are counted through.
+    """
+    every = [group for optimizer in optimizers for group in optimizer.param_groups]
+    place = {id(p): i for i, group in enumerate(every) if "lr" in group for p in group["params"]}
+    found: dict[str, tuple[int, float]] = {}
+    for name, module in modules.items():
+        own = {place.get(id(parameter)) for parameter in module.parameters(recurse=False)}
+        i = own.pop() if len(own) == 1 else None
+        if i is not None:
+            found[name] = i, float(every[i]["lr"])
+    return found
+
+
+def hooks_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The names of the forward hooks of each module that has any, and of those before forward."""
+    found: dict[str, list[str]] = {}
+    for name, module in modules.items():
+        # As torch has no other way to see them.
+        hooks = [*module._forward_pre_hooks.values(), *module._forward_hooks.values()]
+        if hooks:
+            found[name] = [getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks]
+    return found
