@@ -25,6 +25,7 @@ from taiyi_fx.reductions.features import (
     FeatureNorms,
     FeatureNormsValue,
 )
+from taiyi_fx.reductions.lens import Lens, LensValue
 from taiyi_fx.reductions.magnitudes import (
     Format,
     Histogram,
@@ -67,6 +68,8 @@ __all__ = [
     "HeadSquaresValue",
     "Histogram",
     "KurtosisValue",
+    "Lens",
+    "LensValue",
     "Maps",
     "MatrixSingular",
     "MatrixSingularValues",
