@@ -75,7 +75,8 @@ class Cost(NamedTuple):
 
 def stock() -> list[QuantityInfo]:
     """The quantities that come with taiyi_fx."""
-    return [q for q in taiyi_fx.quantities() if q.declared_in.startswith("taiyi_fx.")]
+    own = (q for q in taiyi_fx.quantities() if q.declared_in.startswith("taiyi_fx."))
+    return [q for q in own if q.name != "LogitLens"]  # its costs are those of the model's head
 
 
 def cost_of(name: str, seconds: float = _SECONDS) -> Cost:

@@ -157,6 +157,22 @@ def test_the_run_of_an_exploding_layer_is_reported(tmp_path):
         assert run.series("", "loss").steps.tolist() == [0, 1]
 
 
+def test_an_attention_that_collapses_is_found(capsys):
+    train = runpy.run_path(str(ROOT / "examples" / "attention_collapse.py"))["main"]
+    (first, *_) = train(steps=40)
+    assert (first.kind, first.module) == ("attention_collapse", "h.2.attn.attention()")
+    assert "by logits of up to" in capsys.readouterr().out
+    assert train(steps=40, is_right=True) == []
+
+
+def test_a_router_that_dies_is_found():
+    train = runpy.run_path(str(ROOT / "examples" / "dying_router.py"))["main"]
+    (first, *_) = train(steps=80)
+    assert first.kind == "router_collapse"
+    assert first.module in ("1.router", "3.router")
+    assert train(steps=80, balance=0.1) == []
+
+
 def test_ones_own_quantity_is_right_under_accumulation(capsys):
     found = runpy.run_path(str(ROOT / "examples" / "own_quantity.py"))["main"]()
     records = capsys.readouterr().out

@@ -18,7 +18,7 @@ from taiyi_fx.config.merged import Ask, Cfg, asks
 from taiyi_fx.config.presets import Part
 from taiyi_fx.config.subscriptions import Config, FunctionRequests, Subscription
 from taiyi_fx.passes.capture.captured import Capture
-from taiyi_fx.passes.ir import Change, FunctionGroup
+from taiyi_fx.passes.ir import Change, FunctionGroup, Reading
 from taiyi_fx.quantities.declare import Quantity, Request
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.places import NotApplicable, Unobservable
@@ -258,12 +258,15 @@ class _Collected:
         """
         if self.problems:
             raise ConfigError(self.problems)
+        readings = {asked: self._readings(modules, *asked) for asked in self.schedules}
+        if self.problems:
+            raise ConfigError(self.problems)
         order = {name: i for i, name in enumerate(modules)}
         bare = Counter((asked[0], _bare_label(*asked[1:])) for asked in self.schedules)
         entries = sorted(self.schedules.items(), key=lambda entry: order[entry[0][0]])
         return tuple(
             _subscription(
-                modules[asked[0]],
+                readings[asked],
                 *asked,
                 tuple(schedules),
                 is_alone=bare[asked[0], _bare_label(*asked[1:])] == 1,
@@ -271,6 +274,29 @@ class _Collected:
             )
             for asked, schedules in entries
         )
+
+    def _readings(
+        self,
+        modules: Mapping[str, nn.Module],
+        name: str,
+        quantity: Quantity,
+        options: tuple[tuple[str, Any], ...],
+    ) -> dict[str, Reading]:
+        """The readings at a module, with what they need of the model; adds a problem without."""
+        made = quantity.readings(modules[name], dict(options))
+        if not quantity.needs_model:
+            return made
+        try:
+            return {key: _of_model(reading, modules) for key, reading in made.items()}
+        except (LookupError, ValueError) as lacking:
+            text = f"{quantity.name} is not available: the model {lacking.args[0]}"
+            self.problems += [] if text in self.problems else [text]
+            return made
+
+
+def _of_model(reading: Reading, modules: Mapping[str, nn.Module]) -> Reading:
+    reduction: Any = reading.reduction  # with what `Capabilities` says
+    return dataclasses.replace(reading, reduction=reduction.of_model(modules))
 
 
 def _every(request: Request, name: str, module: nn.Module) -> list[dict[str, Any]]:
@@ -293,7 +319,7 @@ def _who(modules: Mapping[str, nn.Module], lacking: Mapping[str, NotApplicable])
 
 
 def _subscription(
-    holder: nn.Module,
+    readings: Mapping[str, Reading],
     module: str,
     quantity: Quantity,
     options: tuple[tuple[str, Any], ...],
@@ -306,7 +332,6 @@ def _subscription(
     shown = [(k, v) for k, v in options if k != "param" or not quantity.is_of_each_parameter]
     if shown and not is_alone:
         label += f"({', '.join(f'{k}={v!r}' for k, v in shown)})"
-    readings = quantity.readings(holder, dict(options))
     arguments = quantity.compute_options(dict(options))
     return Subscription(
         module, quantity, options, schedules, readings, arguments, label, is_optional

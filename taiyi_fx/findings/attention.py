@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS, lasting, since
+from taiyi_fx.findings.lasting import STEPS, mostly, since
 from taiyi_fx.findings.robust import median
+from taiyi_fx.findings.watched import Watched
 
 _FIRST = 5
 """Numbers from which the usual one is known."""
-_FALL, _NONE = 0.1, 0.02
+_FALL, _NONE = 0.15, 0.02
+"""Of the entropy in the beginning, or of what half of the others have; and what is nothing."""
 _SHARP = 30.0
 """Logits by which all heads of a layer look at one key; those that do so on purpose need fewer."""
 _LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
@@ -22,8 +24,8 @@ _MANY = 2 * STEPS
 ATTENTION_COLLAPSE = Kind(
     "attention_collapse",
     "alert",
-    "Where weights are all or nothing, no gradient reaches queries and keys: normalize them "
-    "(QK-norm), cap the logits, warm the learning rate up, or lower it",
+    "Where weights are all or nothing, no gradient reaches queries and keys: look at the scale of "
+    "the logits, normalize queries and keys (QK-norm), cap the logits, or lower the learning rate",
 )
 ATTENTION_LOGIT_GROWTH = Kind(
     "attention_logit_growth",
@@ -36,10 +38,11 @@ ATTENTION_LOGIT_GROWTH = Kind(
 def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
     """Attentions of which each query looks at a single key, by large logits."""
     largest = {one.module: one for one in evidence.of_quantity("AttentionLogitMax")}
-    for one in evidence.of_quantity("AttentionEntropy"):
-        usual = median(one.values[:_FIRST])
+    every = [*evidence.of_quantity("AttentionEntropy")]
+    for one in every:
+        usual = max(median(one.values[:_FIRST]), _of_others(one, every))
         is_so = one.values <= max(_FALL * usual, _NONE)
-        if not lasting(is_so) or not one.values.any():  # of a single key it is 0
+        if not mostly(is_so) or not one.values.any():  # of a single key it is 0
             continue
         logits = largest.get(one.module)
         if logits is not None and not median(logits.last_half) >= _SHARP:
@@ -50,7 +53,7 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
             f"step {one.steps[i]}: the queries of {one.module!r} look at one key each from here "
             f"on{by}: the entropy of their weights is {one.values[-1]:.2g}"
         )
-        expected = f"near {usual:.3g}, as in the beginning" if usual > _NONE else "well above 0"
+        expected = f"near {usual:.3g}" if usual > _NONE else "well above 0"
         yield ATTENTION_COLLAPSE.at(one, i, text, expected, value=float(one.values[-1]))
 
 
@@ -71,3 +74,9 @@ def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
             f"{value:.3g} by now, where it was {usual:.3g}"
         )
         yield ATTENTION_LOGIT_GROWTH.at(one, i, text, "tens at most, without a trend", value=value)
+
+
+def _of_others(one: Watched, every: Sequence[Watched]) -> float:
+    """The median of the others' entropies; 0 of fewer than two others."""
+    others = [median(other.values) for other in every if other.module != one.module]
+    return median(others) if len(others) > 1 else 0.0

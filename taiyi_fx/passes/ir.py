@@ -209,6 +209,8 @@ class Capabilities:
         needs_heads: True if it has a field ``heads``, the number of heads that the module says.
         needs_experts: True if it has fields ``experts`` and ``k``, the numbers of experts, and of
             those for each token, that the module says.
+        needs_model: True if it has a field ``modules`` and a method ``of_model``, which takes all
+            modules of the model and returns it with those that it needs.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -220,6 +222,7 @@ class Capabilities:
     needs_layer: bool = False
     needs_heads: bool = False
     needs_experts: bool = False
+    needs_model: bool = False
     feature_axis: int | Literal["auto"] | None = None
 
 

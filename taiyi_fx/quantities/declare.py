@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading
+from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading, capabilities
 from taiyi_fx.quantities.health import RULES, Health, OwnRule, keep_own_rule
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, NotApplicable, Place, Source
@@ -141,6 +141,11 @@ class Quantity:
     def is_of_whole_model(self) -> bool:
         """True if it is of the model as a whole, and of none of its parts."""
         return any(source.port in MODEL_PORTS for source in self.sources.values())
+
+    @property
+    def needs_model(self) -> bool:
+        """True if it is of a module and of others that it finds in the model."""
+        return any(capabilities(source.reduction).needs_model for source in self.sources.values())
 
     @property
     def is_of_each_parameter(self) -> bool:

@@ -78,7 +78,7 @@ class Source:
         parameters = inspect.signature(self.reduction, eval_str=True).parameters
         can = capabilities(self.reduction)
         of_module = ("layer",) * can.needs_layer + ("heads",) * can.needs_heads
-        of_module += ("experts",) * can.needs_experts
+        of_module += ("experts",) * can.needs_experts + ("modules",) * can.needs_model
         found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
         kind = inspect.Parameter.KEYWORD_ONLY
         if self.port == "call":

@@ -26,6 +26,7 @@ from taiyi_fx.reductions.features import (
     FeatureNormsValue,
 )
 from taiyi_fx.reductions.fingerprints import Fingerprint, FingerprintValue, fingerprint
+from taiyi_fx.reductions.lens import Lens, LensValue
 from taiyi_fx.reductions.magnitudes import (
     Format,
     Histogram,
@@ -72,6 +73,8 @@ __all__ = [
     "HeadSquaresValue",
     "Histogram",
     "KurtosisValue",
+    "Lens",
+    "LensValue",
     "Maps",
     "MatrixSingular",
     "MatrixSingularValues",

@@ -209,7 +209,7 @@ def _over_all(works: Sequence[Work]) -> dict[Series, list[Work]]:
 def _computed_over_all(step: int, works: list[Work], finished: Finished) -> Iterator[Column]:
     over_all = works[0].asked.quantity.over_all
     assert over_all is not None
-    weights = [work.weight for work in works]
+    weights = [work.weight for work in works if work.weight is not None]
     if len(set(weights)) < len(weights):
         raise NoValue("a weight is used several times, so that its gradients add up")
     every = [work.statistics for work in works if work.statistics is not None]

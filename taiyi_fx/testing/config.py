@@ -82,7 +82,7 @@ def _keys(model: nn.Module) -> list[Any]:
 
 def _offered(modules: Mapping[str, nn.Module], declared: Sequence[Quantity]) -> list[Quantity]:
     """The quantities that all of the modules can have."""
-    of_parts = [q for q in declared if not q.is_of_whole_model]
+    of_parts = [q for q in declared if not (q.is_of_whole_model or q.needs_model)]
     return [q for q in of_parts if all(_has(module, q) for module in modules.values())]
 
 

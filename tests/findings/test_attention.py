@@ -19,7 +19,7 @@ def test_weights_that_become_all_or_nothing_are_named_from_the_step_on():
     (found,) = attention_collapses(of(entropy, np.where(STEPS < 10, 4.0, 90.0)))
     assert (found.module, found.step, found.severity) == ("h.1.attn.attention()", 10, "alert")
     assert "by logits of up to 90" in found.text
-    assert found.expected == "near 0.8, as in the beginning"
+    assert found.expected == "near 0.8"
     alone = evidence({("a", "AttentionEntropy"): entropy})
     assert [one.module for one in attention_collapses(alone)] == ["a"]
 
@@ -27,6 +27,13 @@ def test_weights_that_become_all_or_nothing_are_named_from_the_step_on():
 def test_one_that_begins_so_is_named_too():
     (found,) = attention_collapses(of(0.004, 300.0))
     assert (found.step, found.expected) == (0, "well above 0")
+
+
+def test_one_that_begins_so_among_others_that_do_not_is_named():
+    numbers = {(f"h.{i}", "AttentionEntropy"): 0.9 for i in range(4)}
+    numbers |= {(f"h.{i}", "AttentionLogitMax"): 3.0 for i in range(4)}
+    numbers |= {("h.2", "AttentionEntropy"): 0.08, ("h.2", "AttentionLogitMax"): 95.0}
+    assert [found.module for found in attention_collapses(evidence(numbers))] == ["h.2"]
 
 
 def test_logits_that_grow_are_told_before_the_collapse():

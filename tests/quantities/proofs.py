@@ -267,8 +267,8 @@ PROOFS = {
     "BackwardOutput": Proof(raw("g_y"), options=BOUND, any_order=False, not_compiled=RAW_GRADIENT),
 }  # fmt: skip
 
-OF_WHOLE_MODEL = ("GradNorm", "ClippedBy", "LearningRate", "LossSpike")
-"""No module has them: tests/quantities/stock/test_whole_model.py proves them."""
+OF_WHOLE_MODEL = ("GradNorm", "ClippedBy", "LearningRate", "LossSpike", "LogitLens")
+"""No module alone has them: test_whole_model.py and test_lens.py in tests/quantities/stock do."""
 
 OF_LARGE_WEIGHTS = ("WeightAlpha",)
 """Modules of the kit are too small: tests/quantities/stock/test_weight_spectra.py proves it."""

@@ -15,7 +15,7 @@ def described(series):
 
 
 def diagnosis(missing=None):
-    return Diagnosis(described, missing or {}, lambda: None)
+    return Diagnosis(described, missing or {}, lambda: None, {}, WholeModel({}))
 
 
 def test_the_facts_are_those_that_rules_look_at():
