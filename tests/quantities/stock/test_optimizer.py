@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.optimizers import trained
 from tests.quantities.references.optimizer import adam_step, lost, moment, root_mean_square
 
 ALL = ["FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost"]
@@ -189,6 +190,24 @@ def test_a_gradient_is_that_of_the_true_loss_under_a_scaler():
     scaler.unscale_(optimizer)
     expected = 0.1 * root_mean_square(model[0].weight.grad)
     assert last(watched)["0", "EffectiveStep.weight"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adafactor])
+def test_a_large_parameter_has_the_values_of_its_pieces(kind, monkeypatch):
+    def recorded(piece):
+        monkeypatch.setattr(trained, "_ON_HOST", piece)
+        torch.manual_seed(0)
+        model = nn.Linear(30, 20).to(torch.bfloat16)
+        optimizer = kind(model.parameters(), lr=1e-3)
+        cfg = {"": ["SecondMoment", "EffectiveStep", "UpdateLost"]}
+        watched = taiyi_fx.instrument(model, cfg, optimizer=optimizer)
+        for step in range(2):
+            watched(torch.randn(8, 30, dtype=torch.bfloat16)).square().mean().backward()
+            watched.monitor.track(step)
+            optimizer.step()
+        return {name: of[1] for name, of in watched.monitor.get_output()[""].items()}
+
+    assert recorded(7) == pytest.approx(recorded(10_000), rel=1e-6)
 
 
 def test_each_parameter_is_looked_up_in_its_group_and_its_optimizer():
