@@ -23,6 +23,7 @@ from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
+from taiyi_fx.findings.rounding import updates_lost
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
@@ -37,6 +38,7 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     wild_inputs,
     wild_parameters,
+    updates_lost,
     no_update,
     changed_gradients,
     weight_jumps,

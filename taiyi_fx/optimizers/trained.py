@@ -81,11 +81,17 @@ class TrainedParameter:
         return wide if self._factor == 1 else wide * self._factor
 
 
-def in_pieces(of: TrainedParameter) -> Iterator[tuple[Tensor, TrainedParameter]]:
+def in_pieces(
+    of: TrainedParameter, at_most: int | None = None
+) -> Iterator[tuple[Tensor, TrainedParameter]]:
     """A parameter in pieces, each with its tensor in the type that it is kept in.
 
     Tensors of the state with as many elements as the parameter are cut as it is. What is small, or
     not in one piece of memory, comes whole.
+
+    Args:
+        of: The parameter.
+        at_most: The number of leading elements that are wanted; by default all.
     """
     tensor, n = of._tensor, of._tensor.numel()
     size = _ON_HOST if tensor.is_cpu else _ON_DEVICE
@@ -95,10 +101,11 @@ def in_pieces(of: TrainedParameter) -> Iterator[tuple[Tensor, TrainedParameter]]
     if n <= size or any(is_spread(x) or not x.is_contiguous() for x in every):
         yield tensor, of
         return
-    for at in range(0, n, size):
+    end = n if at_most is None else min(n, at_most)
+    for at in range(0, end, size):
 
         def cut(x: Tensor, at: int = at) -> Tensor:
-            return x.detach().view(-1)[at : at + size]
+            return x.detach().view(-1)[at : min(at + size, end)]
 
         state = {**of._raw, **{k: cut(v) for k, v in like.items()}}
         piece = None if gradient is None else cut(gradient)

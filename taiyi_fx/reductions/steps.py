@@ -34,14 +34,26 @@ class StepOfParameter:
     """The size of a step, and how many elements of the parameter it leaves as they were.
 
     Cost: the step is formed, in float32 or wider, and four passes over it
+
+    Attributes:
+        max_elements: Look at so many leading elements alone; of a parameter that several ranks
+            hold, at so many of each rank's part. ``None``: all.
     """
 
+    max_elements: int | None = None
     is_over_elements: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        bound = self.max_elements
+        if bound is not None and (not isinstance(bound, int) or bound < 1):
+            raise ValueError(f"max_elements must be a positive whole number, not {bound!r}")
 
     def measure_pair(self, x: Tensor, g: Tensor) -> State:
         """The statistic of a parameter ``x`` and the step ``g``, which is subtracted from it."""
         if x.is_complex():
             x = torch.view_as_real(x.resolve_conj())
+        if self.max_elements is not None:
+            x, g = (t.reshape(-1)[: self.max_elements] for t in (x, g))
         x = x.to(g.device)
         # Differences, as a comparison takes longer than counting what is not zero.
         moving = torch.count_nonzero(g)

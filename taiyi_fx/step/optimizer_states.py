@@ -84,7 +84,9 @@ class OptimizerStates:
             raise ReadingUnavailable(_unknown(optimizer, port))
         state = optimizer.state.get(tensor, {})  # not by [], which would make one
         of = TrainedParameter(tensor, tensor.grad, state, group, self._factor)
-        parts = in_pieces(of) if description.is_elementwise else [(tensor.detach(), of)]
+        parts: Iterable[tuple[Tensor, TrainedParameter]] = [(tensor.detach(), of)]
+        if description.is_elementwise:
+            parts = in_pieces(of, getattr(reading.reduction, "max_elements", None))
         try:
             return functools.reduce(
                 merge, (self._measured(x, tells(of), reading) for x, of in parts)

@@ -25,6 +25,10 @@ FACTS = {
     "ParameterRMS.bias": ("parameter", "lasting", ""),
     "WeightGradAgreement": ("backward", "", "cosine"),
     "WeightGradExcess": ("backward", "", "ratio"),
+    "UpdateLost.weight": ("backward", "", "share"),
+    "UpdateLost.bias": ("backward", "", "share"),
+    "LearningRate": ("parameter", "", "rate"),
+    "LearningRate.group1": ("parameter", "", "rate"),
     "loss": ("", "", ""),
 }
 

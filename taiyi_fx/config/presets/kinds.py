@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -9,6 +10,7 @@ _UNCHANGING = (nn.Identity, nn.Flatten, nn.Unflatten)
 _OF_INDICES = (nn.Embedding, nn.EmbeddingBag)
 _RECTIFIERS = (nn.ReLU, nn.ReLU6)
 _PARAMETRIZATIONS = "parametrizations"
+_HALF = (torch.bfloat16, torch.float16)
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:
@@ -28,6 +30,13 @@ def trains_weight(name: str, module: nn.Module) -> bool:
     """True for a module with a weight of its own that is not frozen."""
     own = dict(module.named_parameters(recurse=False))
     return "weight" in own and own["weight"].requires_grad
+
+
+def trains_half(name: str, module: nn.Module) -> bool:
+    """True for a module with a weight of its own in half precision that is not frozen."""
+    if not trains_weight(name, module):
+        return False
+    return dict(module.named_parameters(recurse=False))["weight"].dtype in _HALF
 
 
 def has_other_parameters(name: str, module: nn.Module) -> bool:

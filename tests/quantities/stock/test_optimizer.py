@@ -210,6 +210,24 @@ def test_a_large_parameter_has_the_values_of_its_pieces(kind, monkeypatch):
     assert recorded(7) == pytest.approx(recorded(10_000), rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adafactor])
+@pytest.mark.parametrize("piece", [3, 7, 10_000])
+def test_leading_elements_alone_may_be_asked_for(kind, piece, monkeypatch):
+    monkeypatch.setattr(trained, "_ON_HOST", piece)
+    model = nn.Linear(5, 4)
+    optimizer = kind(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(
+        model, {"": [["EffectiveStep", "every(1)", {"max_elements": 7}]]}, optimizer=optimizer
+    )
+    watched(torch.randn(8, 5)).square().mean().backward()
+    watched.monitor.track(0)
+    before = model.weight.detach().clone()
+    optimizer.step()
+    u = (before - model.weight.detach()).reshape(-1)[:7]
+    found = watched.monitor.get_output()[""]["EffectiveStep.weight"][0]
+    assert found == pytest.approx(root_mean_square(u), rel=1e-4)
+
+
 def test_each_parameter_is_looked_up_in_its_group_and_its_optimizer():
     model = net(torch.float64)
     of_first = torch.optim.AdamW(
