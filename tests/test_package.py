@@ -157,6 +157,14 @@ def test_the_run_of_an_exploding_layer_is_reported(tmp_path):
         assert run.series("", "loss").steps.tolist() == [0, 1]
 
 
+def test_a_training_whose_steps_are_rounded_away_is_found(capsys):
+    found = runpy.run_path(str(ROOT / "examples" / "rounded_away.py"))["main"](steps=60)
+    (lost,) = found["in bfloat16"]
+    assert (lost.kind, lost.module) == ("updates_lost", "")
+    assert found["under autocast"] == []
+    assert "which rounds them away" in capsys.readouterr().out
+
+
 def test_ones_own_quantity_is_right_under_accumulation(capsys):
     found = runpy.run_path(str(ROOT / "examples" / "own_quantity.py"))["main"]()
     records = capsys.readouterr().out

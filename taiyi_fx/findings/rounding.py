@@ -15,7 +15,7 @@ from taiyi_fx.findings.watched import Values, Watched, names_of
 
 _NUMBERS = 2 * STEPS
 """Numbers of a series that it takes."""
-_MANY, _NEARLY_ALL = 0.95, 0.99
+_MANY, _NEARLY_ALL = 0.95, 0.97
 """Shares of a weight's elements that stay as they are; in healthy trainings half of them may."""
 _OF_WEIGHTS = 0.5
 """The share of all weights beyond which it is the training's fault, and not a module's."""

@@ -20,6 +20,7 @@ SHOWN = {
     "how-to/lora": 2,
     "how-to/learning-rate": 1,
     "how-to/mixed-precision": 2,
+    "how-to/optimizer": 3,
     "reference/configuration": 6,
 }
 """Pages, and how many blocks of code each has."""
