@@ -19,6 +19,7 @@ from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
+from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
@@ -55,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     squashed_twice,
     wild_outputs,
     out_of_range,
+    keep_wider,
     stale_statistics,
     growth,
     chains,

@@ -21,6 +21,7 @@ SHOWN = {
     "how-to/learning-rate": 1,
     "how-to/mixed-precision": 2,
     "how-to/optimizer": 3,
+    "how-to/low-precision": 2,
     "reference/configuration": 6,
 }
 """Pages, and how many blocks of code each has."""

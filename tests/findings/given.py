@@ -25,6 +25,7 @@ FACTS = {
     "ParameterRMS.bias": ("parameter", "lasting", ""),
     "WeightGradAgreement": ("backward", "", "cosine"),
     "WeightGradExcess": ("backward", "", "ratio"),
+    "InputSQNR.typical": ("forward", "", ""),
     "UpdateLost.weight": ("backward", "", "share"),
     "UpdateLost.bias": ("backward", "", "share"),
     "LearningRate": ("parameter", "", "rate"),
