@@ -28,7 +28,7 @@ class NoiseOfFormat:
     Each tensor is rounded by itself, with scales of its own, as it would be in training: those of
     several micro-batches are not one.
 
-    Cost: about ten passes
+    Cost: 35 passes for bfloat16, to 240 for nvfp4
 
     Attributes:
         format: The format.

@@ -33,7 +33,7 @@ class StepValue(NamedTuple):
 class StepOfParameter:
     """The size of a step, and how many elements of the parameter it leaves as they were.
 
-    Cost: the step is formed, in float32 or wider, and four passes over it
+    Cost: about 28 passes, most of which form the step in float32 or wider
 
     Attributes:
         max_elements: Look at so many leading elements alone; of a parameter that several ranks
