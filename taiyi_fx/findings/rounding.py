@@ -19,6 +19,9 @@ _MANY, _NEARLY_ALL = 0.95, 0.97
 """Shares of a weight's elements that stay as they are; in healthy trainings half of them may."""
 _OF_WEIGHTS = 0.5
 """The share of all weights beyond which it is the training's fault, and not a module's."""
+_GAIN = 0.3
+"""The size of weights that are factors near one, or of embeddings drawn so: to lose their steps is
+usual in bfloat16, and trainings bear it."""
 _FULL_RATE = 0.3
 """The share of the largest learning rate below which steps are lost on purpose, at either end."""
 
@@ -29,34 +32,56 @@ _ADVICE = (
 )
 UPDATES_LOST = Kind("updates_lost", "warning", _ADVICE)
 NO_UPDATES_LEFT = Kind("updates_lost", "alert", _ADVICE)
+GAINS_LOST = Kind("updates_lost", "note", _ADVICE)
 
 
 def updates_lost(evidence: Evidence) -> Iterator[Finding]:
     """Weights that stay nearly as they are, at the full learning rate, by rounding alone."""
-    every = [
-        _at_full_rate(s, evidence) for s in evidence.of_each("UpdateLost") if "weight" in s.quantity
-    ]
-    every = [s for s in every if len(s.values) >= _NUMBERS]
-    lost = [s for s in every if median(s.last_half) >= _MANY]
-    if not lost:
-        return
-    if len(lost) > _OF_WEIGHTS * len(every):
+    every = [s for s in _judged(evidence) if not _is_of_size_one(s, evidence)]
+    lost = [s for s in every if _is_lost(s)]
+    if lost and len(lost) > _OF_WEIGHTS * len(every):
         yield _of_model(lost)
-        return
-    for site in lost:
-        yield _found(site, f"of the weight of {site.module!r}")
+    else:
+        yield from (_found(s, UPDATES_LOST, f"of the weight of {s.module!r}") for s in lost)
+    gains = [s for s in _judged(evidence) if _is_of_size_one(s, evidence) and _is_lost(s)]
+    if gains and not lost:
+        yield _found(gains[0], GAINS_LOST, f"of the weights of {names_of(gains)}")
+
+
+def rounded_away(evidence: Evidence) -> frozenset[str]:
+    """The modules whose weights do not change because rounding takes their steps away."""
+    every = evidence.of_each("UpdateLost")
+    return frozenset(s.module for s in every if "weight" in s.quantity and _is_lost(s))
+
+
+def _judged(evidence: Evidence) -> list[Watched]:
+    every = (s for s in evidence.of_each("UpdateLost") if "weight" in s.quantity)
+    at_full_rate = (_at_full_rate(s, evidence) for s in every)
+    return [s for s in at_full_rate if len(s.values) >= _NUMBERS]
+
+
+def _is_lost(s: Watched) -> bool:
+    return median(s.last_half) >= _MANY
+
+
+def _is_of_size_one(s: Watched, evidence: Evidence) -> bool:
+    """True of gains, as norms have them: in bfloat16 the steps to either side of 1 are 0.4 %."""
+    size = next(
+        (p for p in evidence.of_quantity("ParameterRMS.weight") if p.module == s.module), None
+    )
+    return size is not None and median(size.values) >= _GAIN
 
 
 def _of_model(lost: list[Watched]) -> Finding:
     typical = sorted(lost, key=lambda s: median(s.last_half))[len(lost) // 2]
     of = "of all weights" if len(lost) > 1 else f"of the weight of {typical.module!r}"
     by = f" ({names_of(lost)})" if len(lost) > 1 else ""
-    return _found(typical, f"{of}{by}", module="")
+    kind = NO_UPDATES_LEFT if median(typical.last_half) >= _NEARLY_ALL else UPDATES_LOST
+    return _found(typical, kind, f"{of}{by}", module="")
 
 
-def _found(site: Watched, of: str, **others: str) -> Finding:
+def _found(site: Watched, kind: Kind, of: str, **others: str) -> Finding:
     share = median(site.last_half)
-    kind = NO_UPDATES_LEFT if share >= _NEARLY_ALL else UPDATES_LOST
     i = int(np.argmax(site.values >= _MANY))
     text = (
         f"since step {site.steps[i]}, {_percent(share)} of the elements {of} stay exactly as they "

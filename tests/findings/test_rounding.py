@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from taiyi_fx.findings.learning import no_update
 from taiyi_fx.findings.rounding import updates_lost
 from tests.findings.given import evidence
 
@@ -61,3 +62,27 @@ def test_few_numbers_say_nothing_nor_do_they_without_a_rate():
 
 def test_other_parameters_are_not_judged():
     assert found({("norm", "UpdateLost.bias"): 1.0}) == []
+
+
+SIZE = "ParameterRMS.weight"
+
+
+def test_gains_near_one_lose_their_steps_in_many_a_healthy_training():
+    gains = {(f"norm{i}", LOST): 1.0 for i in range(5)} | {
+        (f"norm{i}", SIZE): 1.0 for i in range(5)
+    }
+    others = {(f"fc{i}", LOST): 0.5 for i in range(3)} | {(f"fc{i}", SIZE): 0.02 for i in range(3)}
+    (one,) = found({**gains, **others})
+    assert (one.severity, one.module) == ("note", "norm0")
+    assert "of the weights of 'norm0', 'norm1', 'norm2' and 2 more" in one.text
+    (one,) = found({**gains, **{key: 0.99 if key[1] == LOST else x for key, x in others.items()}})
+    assert (one.severity, one.module) == ("alert", "")
+    assert "('fc0', 'fc1' and 'fc2')" in one.text
+
+
+def test_what_rounding_explains_is_not_left_out_of_the_optimizer():
+    still = {("norm", "WeightNorm"): 4.0, ("norm", "WeightGradNorm"): 4.0}
+    moving = {("fc", "WeightNorm"): np.linspace(1, 2, 40), ("fc", "WeightGradNorm"): 1.0}
+    (one,) = no_update(evidence({**still, **moving}))
+    assert one.module == "norm"
+    assert [*no_update(evidence({**still, **moving, ("norm", LOST): 1.0}))] == []
