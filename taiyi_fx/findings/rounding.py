@@ -42,7 +42,8 @@ def updates_lost(evidence: Evidence) -> Iterator[Finding]:
     if lost and len(lost) > _OF_WEIGHTS * len(every):
         yield _of_model(lost)
     else:
-        yield from (_found(s, UPDATES_LOST, f"of the weight of {s.module!r}") for s in lost)
+        alone = (s for s in lost if median(s.last_half) >= _NEARLY_ALL)
+        yield from (_found(s, UPDATES_LOST, f"of the weight of {s.module!r}") for s in alone)
     gains = [s for s in _judged(evidence) if _is_of_size_one(s, evidence) and _is_lost(s)]
     if gains and not lost:
         yield _found(gains[0], GAINS_LOST, f"of the weights of {names_of(gains)}")

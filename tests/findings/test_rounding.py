@@ -25,9 +25,14 @@ def test_a_model_whose_steps_are_all_lost_is_named_as_a_whole():
 
 def test_fewer_are_a_warning_and_a_module_alone_is_named():
     others = {(f"layer{i}", LOST): 0.5 for i in range(4)}
-    (one,) = found({**others, ("head", LOST): 0.96})
+    (one,) = found({**others, ("head", LOST): 0.98})
     assert (one.severity, one.module) == ("warning", "head")
-    assert "96 % of the elements of the weight of 'head'" in one.text
+    assert "98 % of the elements of the weight of 'head'" in one.text
+
+
+def test_a_single_one_at_the_edge_is_usual():
+    others = {(f"layer{i}", LOST): 0.5 for i in range(4)}
+    assert found({**others, ("head", LOST): 0.96}) == []
 
 
 def test_what_begins_later_says_since_when():
