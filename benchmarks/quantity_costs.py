@@ -8,6 +8,7 @@ same tensor, process time, one thread; the numbers are medians.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import math
 import platform
@@ -21,13 +22,14 @@ import torch
 from torch import Tensor, nn
 
 import taiyi_fx
-from taiyi_fx.passes.ir import CALL_PORTS, MODEL_PORTS, Reading
+from taiyi_fx.passes.ir import CALL_PORTS, MODEL_PORTS, OPTIMIZER_PORTS, Port, Reading, State
 from taiyi_fx.passes.structure import Call
 from taiyi_fx.quantities.catalogue import QuantityInfo
-from taiyi_fx.quantities.declare import Quantity, find_quantity
+from taiyi_fx.quantities.declare import NoValue, Quantity, find_quantity
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import ATTENTION
 from taiyi_fx.quantities.places import NotApplicable
+from taiyi_fx.step.optimizer_states import OptimizerStates
 from taiyi_fx.step.transfer import Column
 from taiyi_fx.step.whole_model import WholeModel
 
@@ -37,6 +39,7 @@ _TINY_CALLS = 20
 _LOSSES = 129
 _OPTIONS: dict[str, dict[str, Any]] = {"ClippedBy": {"max_norm": 1.0}}
 """Options that have to be given."""
+_OWN_PORTS: tuple[Port, ...] = (*MODEL_PORTS, *OPTIMIZER_PORTS)
 
 
 class Layer(NamedTuple):
@@ -46,13 +49,16 @@ class Layer(NamedTuple):
         module: The module.
         now: The tensors that a reading is made of, at the second step.
         before: The same at the first.
-        whole: The model as a whole, which makes readings of its own; None for a layer.
+        read: Makes readings of its own, of the model as a whole or of its optimizer; None for
+            a layer.
+        ports: The ports of these.
     """
 
     module: nn.Module
     now: Callable[[Reading], tuple[Tensor, ...]]
     before: Callable[[Reading], tuple[Tensor, ...]]
-    whole: WholeModel | None = None
+    read: Callable[[Reading], State] | None = None
+    ports: tuple[Port, ...] = ()
 
 
 class Cost(NamedTuple):
@@ -85,13 +91,13 @@ def cost_of(name: str, seconds: float = _SECONDS) -> Cost:
     assert quantity is not None
     layer, readings = _fitting(quantity, is_tiny=False)
     tensors = layer.now(next(iter(readings.values())))
-    states = _measured(readings, layer.now, layer.whole)
-    before = _measured(readings, layer.before, layer.whole)
+    states = _measured(readings, layer.now, layer.read)
+    before = _measured(readings, layer.before, layer.read)
     compute = _computing(quantity, readings, before)
     base, reading, rest = _timed(
         [
             lambda: [x.sum() for x in tensors],
-            lambda: _measured(readings, layer.now, layer.whole),
+            lambda: _measured(readings, layer.now, layer.read),
             lambda: compute(states),
         ],
         seconds,
@@ -104,12 +110,12 @@ def cost_of(name: str, seconds: float = _SECONDS) -> Cost:
 
 def _tiny(quantity: Quantity, seconds: float) -> float:
     layer, readings = _fitting(quantity, is_tiny=True)
-    before = _measured(readings, layer.before, layer.whole)
+    before = _measured(readings, layer.before, layer.read)
     compute = _computing(quantity, readings, before)
 
     def calls() -> None:
         for _ in range(_TINY_CALLS):
-            compute(_measured(readings, layer.now, layer.whole))
+            compute(_measured(readings, layer.now, layer.read))
 
     return _timed([calls], seconds / 4)[0] / _TINY_CALLS / 1e3
 
@@ -119,9 +125,10 @@ def _fitting(quantity: Quantity, *, is_tiny: bool) -> tuple[Layer, dict[str, Rea
     for layer in _layers(is_tiny):
         try:
             readings = quantity.readings(layer.module, quantity.for_each(layer.module, {})[0])
-            if any(r.site.port in MODEL_PORTS for r in readings.values()) and not layer.whole:
+            own = {r.site.port for r in readings.values()}.intersection(_OWN_PORTS)
+            if not own.issubset(layer.ports):
                 continue
-            _measured(readings, layer.now, layer.whole)
+            _measured(readings, layer.now, layer.read)
         except (NotApplicable, ValueError):  # of tensors of other shapes
             continue
         return layer, readings
@@ -139,6 +146,7 @@ def _layers(is_tiny: bool) -> Iterator[Layer]:
     heads, length, size = (2, 8, 16) if is_tiny else (16, 1024, 64)
     yield _layer(FunctionCall(ATTENTION), (1, heads, length, size))
     yield _model(features)
+    yield _trained(features)
 
 
 def _model(features: int) -> Layer:
@@ -155,7 +163,21 @@ def _model(features: int) -> Layer:
             return (module.weight.grad,)
         return whole.read(reading, _LOSSES - 1, None)
 
-    return Layer(module, tensors, tensors, whole)
+    return Layer(module, tensors, tensors, lambda r: whole.read(r, _LOSSES - 1, None), MODEL_PORTS)
+
+
+def _trained(features: int) -> Layer:
+    """A linear layer in bfloat16, and AdamW after a step."""
+    module = nn.Linear(features, features, bias=False, dtype=torch.bfloat16)
+    module.weight.grad = torch.randn_like(module.weight)
+    optimizer = torch.optim.AdamW(module.parameters())
+    optimizer.step()
+    states = OptimizerStates({"": module}, [optimizer], None, 1.0)
+
+    def tensors(reading: Reading) -> tuple[Tensor, ...]:
+        return (module.weight.detach(),)
+
+    return Layer(module, tensors, tensors, lambda r: states.read("", r), OPTIMIZER_PORTS)
 
 
 def _layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
@@ -183,15 +205,17 @@ def _layer(module: nn.Module, shape: tuple[int, ...]) -> Layer:
 
 
 def _measured(
-    readings: dict[str, Reading], tensors: Callable[..., Any], whole: WholeModel | None
+    readings: dict[str, Reading],
+    tensors: Callable[..., Any],
+    read: Callable[[Reading], State] | None,
 ) -> dict[Reading, Any]:
     """The states of all readings, equal ones once."""
     states: dict[Reading, Any] = {}
     for reading in readings.values():
         if reading not in states:
             reduction: Any = reading.reduction
-            if whole is not None:
-                states[reading] = whole.read(reading, _LOSSES - 1, None)
+            if read is not None and reading.site.port in _OWN_PORTS:
+                states[reading] = read(reading)
                 continue
             if reading.site.port == "call":
                 (q,) = tensors(reading)
@@ -220,7 +244,8 @@ def _computing(
                 k: type(v)(*(part.unsqueeze(0) for part in v)) if isinstance(v, tuple) else v
                 for k, v in inputs.items()
             }
-        return quantity.compute(**inputs, **_OPTIONS.get(quantity.name, {}))
+        with contextlib.suppress(NoValue):  # of a tail, in what is tiny
+            return quantity.compute(**inputs, **_OPTIONS.get(quantity.name, {}))
 
     return compute
 

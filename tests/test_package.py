@@ -173,6 +173,14 @@ def test_a_router_that_dies_is_found():
     assert train(steps=80, balance=0.1) == []
 
 
+def test_a_training_whose_steps_are_rounded_away_is_found(capsys):
+    found = runpy.run_path(str(ROOT / "examples" / "rounded_away.py"))["main"](steps=60)
+    (lost,) = found["in bfloat16"]
+    assert (lost.kind, lost.module) == ("updates_lost", "")
+    assert found["under autocast"] == []
+    assert "which rounds them away" in capsys.readouterr().out
+
+
 def test_ones_own_quantity_is_right_under_accumulation(capsys):
     found = runpy.run_path(str(ROOT / "examples" / "own_quantity.py"))["main"]()
     records = capsys.readouterr().out

@@ -23,11 +23,13 @@ from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
+from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
 from taiyi_fx.findings.rates import odd_rates
+from taiyi_fx.findings.rounding import updates_lost
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shares import shares_of_trouble
@@ -42,6 +44,7 @@ Rule = Callable[[Evidence], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     wild_inputs,
     wild_parameters,
+    updates_lost,
     no_update,
     changed_gradients,
     changed_by_hooks,
@@ -64,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     squashed_twice,
     wild_outputs,
     out_of_range,
+    keep_wider,
     stale_statistics,
     growth,
     chains,

@@ -11,6 +11,7 @@ from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS, mostly, since
 from taiyi_fx.findings.rates import in_group
 from taiyi_fx.findings.robust import median
+from taiyi_fx.findings.rounding import rounded_away
 from taiyi_fx.findings.watched import Watched, names_of
 
 _MANY = 2 * STEPS
@@ -52,8 +53,9 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
 
 def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
-    gradients = evidence.weight_gradients
-    every = [s for s in evidence.weights.values() if len(s.values) >= _MANY]
+    gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
+    weights = (s for s in evidence.weights.values() if s.module not in rounded)
+    every = [s for s in weights if len(s.values) >= _MANY]
     pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)

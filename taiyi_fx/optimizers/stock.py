@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, optim
 
-from taiyi_fx.optimizers.describe import TrainedParameter, describe_optimizer
+from taiyi_fx.optimizers.describe import describe_optimizer
+from taiyi_fx.optimizers.trained import TrainedParameter
 
 
 def adam_first_moment(of: TrainedParameter) -> Tensor:
@@ -137,13 +138,19 @@ for _kind in (optim.Adam, optim.AdamW):
         first_moment=adam_first_moment,
         second_moment=adam_second_moment,
         step=adam_step,
+        elementwise=True,
     )
 for _kind in (optim.NAdam, optim.RAdam):
-    describe_optimizer(_kind, first_moment=adam_first_moment, second_moment=adam_second_moment)
-describe_optimizer(optim.Adamax, first_moment=adam_first_moment)
-describe_optimizer(optim.SGD, first_moment="momentum_buffer", step=sgd_step)
-describe_optimizer(optim.RMSprop, second_moment="square_avg", step=rmsprop_step)
-describe_optimizer(optim.Adagrad, second_moment="sum", step=adagrad_step)
+    describe_optimizer(
+        _kind,
+        first_moment=adam_first_moment,
+        second_moment=adam_second_moment,
+        elementwise=True,
+    )
+describe_optimizer(optim.Adamax, first_moment=adam_first_moment, elementwise=True)
+describe_optimizer(optim.SGD, first_moment="momentum_buffer", step=sgd_step, elementwise=True)
+describe_optimizer(optim.RMSprop, second_moment="square_avg", step=rmsprop_step, elementwise=True)
+describe_optimizer(optim.Adagrad, second_moment="sum", step=adagrad_step, elementwise=True)
 describe_optimizer(optim.Adafactor, second_moment=adafactor_second_moment, step=adafactor_step)
 if hasattr(optim, "Muon"):  # from torch 2.9 on
-    describe_optimizer(optim.Muon, first_moment="momentum_buffer")
+    describe_optimizer(optim.Muon, first_moment="momentum_buffer", elementwise=True)

@@ -41,7 +41,7 @@ def _is_same(function: Any, form: Callable[..., Any]) -> bool:
 
 @functools.cache
 def _content(code: CodeType) -> tuple[Any, ...]:
-    """The instructions of a function, whatever its documentation and annotations are."""
+    """The instructions of a function, without its documentation and annotations."""
     return tuple((i.opname, i.argval) for i in dis.get_instructions(code))
 
 

@@ -38,7 +38,9 @@ from taiyi_fx.reductions.magnitudes import (
 )
 from taiyi_fx.reductions.maps import Maps
 from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
+from taiyi_fx.reductions.number_formats import NumberFormat
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
+from taiyi_fx.reductions.quantization import NoiseOfFormat, NoiseOfFormatValue
 from taiyi_fx.reductions.raw import Raw, Sign
 from taiyi_fx.reductions.routing import Routing, RoutingValue
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
@@ -82,10 +84,13 @@ __all__ = [
     "Moments",
     "MomentsValue",
     "Noise",
+    "NoiseOfFormat",
+    "NoiseOfFormatValue",
     "NoiseValue",
     "NonFinites",
     "NonFinitesValue",
     "Norm",
+    "NumberFormat",
     "OutOfRange",
     "OutOfRangeValue",
     "PerSample",

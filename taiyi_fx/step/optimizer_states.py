@@ -9,8 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from taiyi_fx.optimizers import Description, TrainedParameter, description_of
-from taiyi_fx.optimizers.describe import NoGradient, Tells
+from taiyi_fx.optimizers import Description, TrainedParameter, description_of, in_pieces
+from taiyi_fx.optimizers.describe import Tells
+from taiyi_fx.optimizers.trained import NoGradient
 from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading, State
 from taiyi_fx.passes.probes.dtensor import each_of_parameters
 from taiyi_fx.step.parameters import ReadingUnavailable, tensors_named
@@ -76,33 +77,34 @@ class OptimizerStates:
 
     def _of(self, tensor: Tensor, reading: Reading) -> State:
         """The statistic of one parameter."""
-        port, reduction = reading.site.port, reading.reduction
-        told = self._told(tensor, port, str(reading.site.pick))
-        tensors = [tensor.detach(), told] if port == "step" else [told]
-        held = [x for x in each_of_parameters(tensors, reduction, self._members) if x is not None]
-        if not held:
-            raise ReadingUnavailable("other ranks hold the tensor")
-        measure: Any = getattr(reduction, "measure_pair" if port == "step" else "measure")
-        return measure(*held)
-
-    def _told(self, tensor: Tensor, port: Port, name: str) -> Tensor:
-        """A moment or a step, as the optimizer's state tells it."""
-        optimizer, group = self._owner(tensor, name)
-        tells = _tells(optimizer, port)
-        if tells is None:
+        port, merge = reading.site.port, reading.reduction.merge
+        optimizer, group = self._owner(tensor, str(reading.site.pick))
+        description, tells = description_of(optimizer), _tells(optimizer, port)
+        if description is None or tells is None:
             raise ReadingUnavailable(_unknown(optimizer, port))
         state = optimizer.state.get(tensor, {})  # not by [], which would make one
-        of = TrainedParameter(tensor, state, group, self._factor)
+        of = TrainedParameter(tensor, tensor.grad, state, group, self._factor)
+        parts: Iterable[tuple[Tensor, TrainedParameter]] = [(tensor.detach(), of)]
+        if description.is_elementwise:
+            parts = in_pieces(of, getattr(reading.reduction, "max_elements", None))
         try:
-            return tells(of)
+            return functools.reduce(
+                merge, (self._measured(x, tells(of), reading) for x, of in parts)
+            )
         except NoGradient as why:
             raise ReadingUnavailable(f"the step is made of the gradient, and {why}") from None
         except KeyError as key:
-            if not state:
-                why = "the optimizer has not updated it yet"
-                raise ReadingUnavailable(why, is_usual=True) from None
-            kind = type(optimizer).__name__
-            raise ReadingUnavailable(f"{kind} keeps no {key} of it") from None
+            raise _not_kept(optimizer, state, key) from None
+
+    def _measured(self, tensor: Tensor, told: Tensor, reading: Reading) -> State:
+        """The statistic of a parameter, or a piece of one, whose moment or step is known."""
+        is_step, reduction = reading.site.port == "step", reading.reduction
+        tensors = [tensor, told] if is_step else [told]
+        held = [x for x in each_of_parameters(tensors, reduction, self._members) if x is not None]
+        if not held:
+            raise ReadingUnavailable("other ranks hold the tensor")
+        measure: Any = getattr(reduction, "measure_pair" if is_step else "measure")
+        return measure(*held)
 
     def _owner(self, tensor: Tensor | None, name: str) -> tuple[Optimizer, dict[str, Any]]:
         """The optimizer of a parameter, and its group."""
@@ -131,6 +133,12 @@ class OptimizerStates:
 def _tells(optimizer: Optimizer, port: Port) -> Tells | None:
     description = description_of(optimizer) or Description()
     return getattr(description, port)
+
+
+def _not_kept(optimizer: Optimizer, state: Mapping[str, Any], key: KeyError) -> ReadingUnavailable:
+    if not state:
+        return ReadingUnavailable("the optimizer has not updated it yet", is_usual=True)
+    return ReadingUnavailable(f"{type(optimizer).__name__} keeps no {key} of it")
 
 
 def _unknown(optimizer: Optimizer, port: Port) -> str:

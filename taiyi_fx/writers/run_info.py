@@ -79,9 +79,12 @@ def _json_value(value: object) -> object:
 
 def _direction(s: Subscription) -> Direction:
     ports = {reading.site.port for reading in s.readings.values()}
-    if not ports.isdisjoint((*GRADIENT_PORTS, "parameter_grad", "gradients")):
+    if not ports.isdisjoint((*GRADIENT_PORTS, "parameter_grad", "gradients", "step")):
         return "backward"
-    return "parameter" if ports and ports <= {"parameter", "buffer", "optimizer"} else "forward"
+    return "parameter" if ports and ports <= _OF_PARAMETERS else "forward"
+
+
+_OF_PARAMETERS = {"parameter", "buffer", "optimizer", "first_moment", "second_moment"}
 
 
 _CALL = re.compile(r"(.*)@([1-9][0-9]{0,8})", re.DOTALL)

@@ -20,6 +20,8 @@ SHOWN = {
     "how-to/lora": 2,
     "how-to/learning-rate": 1,
     "how-to/mixed-precision": 2,
+    "how-to/optimizer": 3,
+    "how-to/low-precision": 2,
     "reference/configuration": 6,
 }
 """Pages, and how many blocks of code each has."""

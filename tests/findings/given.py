@@ -29,6 +29,11 @@ FACTS = {
     "DeadExperts": ("forward", "share_of_trouble", "share"),
     "AttentionLogitMax": ("forward", "", ""),
     "AttentionEntropy": ("forward", "lasting", "nats"),
+    "InputSQNR.typical": ("forward", "", ""),
+    "UpdateLost.weight": ("backward", "", "share"),
+    "UpdateLost.bias": ("backward", "", "share"),
+    "LearningRate": ("parameter", "", "rate"),
+    "LearningRate.group1": ("parameter", "", "rate"),
     "loss": ("", "", ""),
 }
 

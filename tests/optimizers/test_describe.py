@@ -1,15 +1,10 @@
-"""Descriptions are found by the optimizer's class, and what they are given is wide."""
+"""Descriptions are found by the optimizer's class."""
 
 import pytest
 import torch
 from torch import nn
 
-from taiyi_fx.optimizers.describe import (
-    NoGradient,
-    TrainedParameter,
-    describe_optimizer,
-    description_of,
-)
+from taiyi_fx.optimizers.describe import describe_optimizer, description_of
 
 
 class Own:
@@ -55,33 +50,3 @@ def test_what_nobody_described_has_no_description():
 def test_what_is_no_description_is_refused(kind, told, why):
     with pytest.raises(TypeError, match=why):
         describe_optimizer(kind, **told)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_tensors_are_wide_and_of_the_true_loss(dtype):
-    p = nn.Parameter(torch.ones(3, dtype=dtype))
-    p.grad = torch.full_like(p, 4)
-    state = {"m": torch.ones(3, dtype=dtype), "step": 7, "none": None}
-    of = TrainedParameter(p, state, {"lr": 0.1}, 0.25)
-    wide = torch.float64 if dtype is torch.float64 else torch.float32
-    assert [x.dtype for x in (of.parameter, of.gradient, of.state["m"])] == [wide] * 3
-    assert of.dtype is dtype
-    assert of.gradient.tolist() == [1, 1, 1]
-    assert not of.parameter.requires_grad
-    assert of.state["step"] == 7
-    assert list(of.state) == [*state]
-    assert len(of.state) == 3
-    with pytest.raises(KeyError):
-        of.state["none"]
-    p.grad = None
-    with pytest.raises(NoGradient):
-        _ = of.gradient
-
-
-def test_a_complex_number_is_two_real_ones_and_a_sparse_gradient_is_dense():
-    p = nn.Parameter(torch.ones(2, dtype=torch.complex64))
-    assert TrainedParameter(p, {}, {}).parameter.shape == (2, 2)
-    embedding = nn.Embedding(3, 2, sparse=True)
-    embedding(torch.tensor([1])).sum().backward()
-    of = TrainedParameter(embedding.weight, {}, {})
-    assert of.gradient.tolist() == [[0, 0], [1, 1], [0, 0]]

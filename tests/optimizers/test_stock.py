@@ -32,7 +32,7 @@ def test_each_tells_what_its_state_has(kind):
         p.grad = torch.ones_like(p)
         optimizer.step()
     description = description_of(optimizer)
-    of = TrainedParameter(p, optimizer.state[p], optimizer.param_groups[0])
+    of = TrainedParameter(p, p.grad, optimizer.state[p], optimizer.param_groups[0])
     for name in ("first_moment", "second_moment", "step"):
         tells = getattr(description, name)
         assert (tells is not None) == (name in TOLD[kind])
@@ -48,14 +48,14 @@ def test_the_mean_of_equal_gradients_is_the_gradient(kind):
     for _ in range(3):
         p.grad = g.clone()
         optimizer.step()
-    of = TrainedParameter(p, optimizer.state[p], optimizer.param_groups[0])
+    of = TrainedParameter(p, p.grad, optimizer.state[p], optimizer.param_groups[0])
     torch.testing.assert_close(adam_first_moment(of), g)
 
 
 def test_no_step_yet_is_no_moment():
     p = nn.Parameter(torch.randn(4))
     state = {"exp_avg": torch.zeros(4), "step": torch.tensor(0.0)}
-    of = TrainedParameter(p, state, {"betas": (0.9, 0.999)})
+    of = TrainedParameter(p, None, state, {"betas": (0.9, 0.999)})
     with pytest.raises(KeyError):
         adam_first_moment(of)
 
@@ -65,7 +65,7 @@ def test_means_of_squares_of_rank_one_are_those_that_adafactor_keeps():
     optimizer = torch.optim.Adafactor([p])
     p.grad = torch.outer(torch.arange(1.0, 5), torch.arange(1.0, 4)).double()
     optimizer.step()
-    of = TrainedParameter(p, optimizer.state[p], optimizer.param_groups[0])
+    of = TrainedParameter(p, p.grad, optimizer.state[p], optimizer.param_groups[0])
     torch.testing.assert_close(adafactor_second_moment(of), p.grad.square())
 
 
@@ -75,7 +75,7 @@ def test_muon_has_its_momentum():
     optimizer = torch.optim.Muon([p], momentum=0.5)
     p.grad = torch.ones_like(p)
     optimizer.step()
-    of = TrainedParameter(p, optimizer.state[p], optimizer.param_groups[0])
+    of = TrainedParameter(p, p.grad, optimizer.state[p], optimizer.param_groups[0])
     description = description_of(optimizer)
     assert description is not None
     assert description.first_moment is not None

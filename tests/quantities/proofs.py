@@ -273,6 +273,9 @@ OF_WHOLE_MODEL = ("GradNorm", "ClippedBy", "LearningRate", "LossSpike", "LogitLe
 OF_LARGE_WEIGHTS = ("WeightAlpha",)
 """Modules of the kit are too small: tests/quantities/stock/test_weight_spectra.py proves it."""
 
+OF_FORMATS = ("InputSQNR", "OutputSQNR", "OutputGradSQNR", "WeightSQNR", "WeightGradSQNR")
+"""Each tensor has scales of its own: tests/quantities/stock/test_precision.py proves them."""
+
 OF_OPTIMIZERS = ("FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost")
 """They need an optimizer: tests/quantities/stock/test_optimizer.py proves them."""
 

@@ -6,7 +6,15 @@ import pytest
 
 import taiyi_fx
 from taiyi_fx.testing import check_compiled, check_mergeable, check_quantity
-from tests.quantities.proofs import OF_LARGE_WEIGHTS, OF_OPTIMIZERS, OF_WHOLE_MODEL, PROOFS
+from tests.quantities.proofs import (
+    OF_FORMATS,
+    OF_LARGE_WEIGHTS,
+    OF_OPTIMIZERS,
+    OF_WHOLE_MODEL,
+    PROOFS,
+)
+
+ELSEWHERE = (*OF_WHOLE_MODEL, *OF_OPTIMIZERS, *OF_LARGE_WEIGHTS, *OF_FORMATS)
 
 
 def promised(name):
@@ -46,6 +54,4 @@ def test_a_quantity_is_the_same_in_compiled_code(name):
 
 def test_every_declared_quantity_has_a_reference():
     infos = taiyi_fx.quantities()
-    assert {*PROOFS, *OF_WHOLE_MODEL, *OF_OPTIMIZERS, *OF_LARGE_WEIGHTS} == {
-        i.name for i in infos if i.declared_in.startswith("taiyi_fx.")
-    }
+    assert {*PROOFS, *ELSEWHERE} == {i.name for i in infos if i.declared_in.startswith("taiyi_fx.")}

@@ -42,3 +42,11 @@ def test_the_norm_is_scaled_and_the_counts_are_not():
 def test_a_complex_parameter_is_two_real_ones():
     p = torch.ones(2, dtype=torch.complex64)
     assert STEP.measure_pair(p, torch.tensor([[0.5, 0.0], [1e-9, 1.0]]))[2:] == (3, 1)
+
+
+def test_leading_elements_alone_are_looked_at_and_a_wrong_number_of_them_is_refused():
+    p, u = torch.ones(2, 3), torch.tensor([[1.0, 0.0, 1e-9], [1.0, 1.0, 1.0]])
+    first = StepOfParameter(max_elements=3)
+    assert first.finish(first.measure_pair(p, u))[::2] == (3, 2)
+    with pytest.raises(ValueError, match="a positive whole number, not 0"):
+        StepOfParameter(max_elements=0)

@@ -2,7 +2,9 @@
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
+from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.watch.diagnosis import Diagnosis
 from taiyi_fx.writers.protocol import SeriesInfo
 from tests.findings.given import FACTS
@@ -15,7 +17,7 @@ def described(series):
 
 
 def diagnosis(missing=None):
-    return Diagnosis(described, missing or {}, lambda: None, {}, WholeModel({}))
+    return Diagnosis(described, missing or {}, lambda: None, {}, WholeModel(nn.Identity()))
 
 
 def test_the_facts_are_those_that_rules_look_at():

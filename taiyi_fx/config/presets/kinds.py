@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -16,6 +17,7 @@ _OF_INDICES = (nn.Embedding, nn.EmbeddingBag)
 _RECTIFIERS = (nn.ReLU, nn.ReLU6)
 _PARAMETRIZATIONS = "parametrizations"
 _ROUTES = re.compile(r"rout(er|ing)|gat(e|ing)", re.IGNORECASE)
+_HALF = (torch.bfloat16, torch.float16)
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:
@@ -35,6 +37,13 @@ def trains_weight(name: str, module: nn.Module) -> bool:
     """True for a module with a weight of its own that is not frozen."""
     own = dict(module.named_parameters(recurse=False))
     return "weight" in own and own["weight"].requires_grad
+
+
+def trains_half(name: str, module: nn.Module) -> bool:
+    """True for a module with a weight of its own in half precision that is not frozen."""
+    if not trains_weight(name, module):
+        return False
+    return dict(module.named_parameters(recurse=False))["weight"].dtype in _HALF
 
 
 def has_other_parameters(name: str, module: nn.Module) -> bool:

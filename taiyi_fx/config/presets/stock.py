@@ -34,6 +34,11 @@ _OF_WEIGHTS = (
 )
 _WEIGHTS = Part("modules with a weight", kinds.has_weight, _OF_WEIGHTS)
 _TRAINED = Part("modules with a weight that is trained", kinds.trains_weight, _OF_WEIGHTS)
+_HALF = Part(
+    "modules with a weight in half precision that is trained",
+    kinds.trains_half,
+    (["UpdateLost", SCHEDULE, {"param": "weight", "max_elements": 2**16}],),
+)
 _PARAMETERS = Part(
     "modules with other parameters",
     kinds.has_other_parameters,
@@ -72,8 +77,8 @@ _GATES = Part(
     kinds.routing_of,
 )
 
-_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _PARAMETERS, _RECTIFIERS)
-_OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _PARAMETERS)
+_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _HALF, _PARAMETERS, _RECTIFIERS)
+_OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _HALF, _PARAMETERS)
 
 PRESETS = {
     of.name: of

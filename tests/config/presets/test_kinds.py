@@ -25,6 +25,9 @@ MODEL = nn.Sequential(
     Own(),
     parametrizations.weight_norm(nn.Linear(4, 4)),
     nn.Linear(4, 4).requires_grad_(False),
+    nn.Linear(4, 4, dtype=torch.bfloat16),
+    nn.Linear(4, 4, dtype=torch.float16).requires_grad_(False),
+    nn.LayerNorm(4, dtype=torch.bfloat16),
 )
 
 
@@ -35,11 +38,12 @@ def found(fits):
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (kinds.is_leaf, ["0", "1", "2", "3", "5", "6", "7.inner", "8", "9"]),
-        (kinds.has_weight, ["0", "1", "5", "6", "8", "9"]),
-        (kinds.trains_weight, ["0", "1", "5", "6"]),
+        (kinds.is_leaf, ["0", "1", "2", "3", "5", "6", "7.inner", "8", "9", "10", "11", "12"]),
+        (kinds.has_weight, ["0", "1", "5", "6", "8", "9", "10", "11", "12"]),
+        (kinds.trains_weight, ["0", "1", "5", "6", "10", "12"]),
+        (kinds.trains_half, ["10", "12"]),
         (kinds.has_other_parameters, ["2", "7"]),
-        (kinds.takes_numbers, ["1", "2", "5", "6", "8", "9"]),
+        (kinds.takes_numbers, ["1", "2", "5", "6", "8", "9", "10", "11", "12"]),
         (kinds.is_rectifier, ["3", "7.inner"]),
         (kinds.is_batch_norm, ["5"]),
         (kinds.is_model, [""]),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.optimizers import trained
 from tests.quantities.references.optimizer import adam_step, lost, moment, root_mean_square
 
 ALL = ["FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost"]
@@ -189,6 +190,42 @@ def test_a_gradient_is_that_of_the_true_loss_under_a_scaler():
     scaler.unscale_(optimizer)
     expected = 0.1 * root_mean_square(model[0].weight.grad)
     assert last(watched)["0", "EffectiveStep.weight"] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adafactor])
+def test_a_large_parameter_has_the_values_of_its_pieces(kind, monkeypatch):
+    def recorded(piece):
+        monkeypatch.setattr(trained, "_ON_HOST", piece)
+        torch.manual_seed(0)
+        model = nn.Linear(30, 20).to(torch.bfloat16)
+        optimizer = kind(model.parameters(), lr=1e-3)
+        cfg = {"": ["SecondMoment", "EffectiveStep", "UpdateLost"]}
+        watched = taiyi_fx.instrument(model, cfg, optimizer=optimizer)
+        for step in range(2):
+            watched(torch.randn(8, 30, dtype=torch.bfloat16)).square().mean().backward()
+            watched.monitor.track(step)
+            optimizer.step()
+        return {name: of[1] for name, of in watched.monitor.get_output()[""].items()}
+
+    assert recorded(7) == pytest.approx(recorded(10_000), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adafactor])
+@pytest.mark.parametrize("piece", [3, 7, 10_000])
+def test_leading_elements_alone_may_be_asked_for(kind, piece, monkeypatch):
+    monkeypatch.setattr(trained, "_ON_HOST", piece)
+    model = nn.Linear(5, 4)
+    optimizer = kind(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(
+        model, {"": [["EffectiveStep", "every(1)", {"max_elements": 7}]]}, optimizer=optimizer
+    )
+    watched(torch.randn(8, 5)).square().mean().backward()
+    watched.monitor.track(0)
+    before = model.weight.detach().clone()
+    optimizer.step()
+    u = (before - model.weight.detach()).reshape(-1)[:7]
+    found = watched.monitor.get_output()[""]["EffectiveStep.weight"][0]
+    assert found == pytest.approx(root_mean_square(u), rel=1e-4)
 
 
 def test_each_parameter_is_looked_up_in_its_group_and_its_optimizer():
