@@ -157,6 +157,8 @@ def _own_modes(found: dict[str, Any]) -> Iterator[None]:
         found["modes"] = (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.get_default_dtype())  # fmt: skip
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
+        torch.set_autocast_enabled("cpu", False)
+        torch.clear_autocast_cache()
 
 
 @functools.lru_cache(1000)
