@@ -94,12 +94,12 @@ def _bits(x: Tensor) -> Tensor:
 
 
 def _hash(bits: Tensor) -> Tensor:
-    powers = _powers(min(len(bits), _BLOCK) if not is_compiling() else len(bits), bits.device)
-    if is_compiling() or len(bits) <= _BLOCK:
+    powers = _powers(min(bits.shape[0], _BLOCK) if not is_compiling() else bits.shape[0], bits.device)
+    if is_compiling() or bits.shape[0] <= _BLOCK:
         return (_mixed(bits) * powers).sum()
     total = torch.zeros((), dtype=torch.int64, device=bits.device)
     for i, block in enumerate(bits.split(_BLOCK)):  # small enough to stay in a cache
-        own = (_mixed(block) * powers[: len(block)]).sum()
+        own = (_mixed(block) * powers[: block.shape[0]]).sum()
         total += own * _signed(pow(_BASE, i * _BLOCK, 2**64))
     return total
 

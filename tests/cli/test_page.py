@@ -56,7 +56,7 @@ def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
 
 def test_each_command_line_parses():
     lines = re.findall(
-        r"taiyi-fx ((?:show|plot|report|watch|compare|export|check|graph|targets) [^`;\n]*)", TEXT
+        r"taiyi-fx ((?:show|plot|report|watch|compare|diff|export|check|graph|targets) [^`;\n]*)", TEXT
     )
     assert len(lines) > 15
     for line in lines:
@@ -65,7 +65,7 @@ def test_each_command_line_parses():
 
 def test_each_option_exists(capsys):
     commands = re.findall(r"^\| `taiyi-fx (\w+)", TEXT, re.MULTILINE)
-    assert len(commands) == 11
+    assert len(commands) == 12
     for command in commands:
         with pytest.raises(SystemExit):
             main([command, "--help"])

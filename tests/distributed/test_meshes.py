@@ -149,10 +149,17 @@ def descend(model, monitor, data, between=lambda: None):
     return recorded(monitor)
 
 
+def every_quantity_of_perceptron():
+    """All but those of routers: no part of it is one, and parts of a result are no choices."""
+    routers = ("RouterLoad", "RouterEntropy", "DeadExperts")
+    asked = every_quantity(perceptron)
+    return {name: [q for q in of if q not in routers] for name, of in asked.items()}
+
+
 def descended_alone():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonitorWarning)
-        model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron))
+        model = taiyi_fx.instrument(perceptron(), every_quantity_of_perceptron())
         return descend(model, model.monitor, samples())
 
 
@@ -160,7 +167,7 @@ def of_two_dimensions(rank, ranks):
     """FSDP over two groups of two tensor parallel ranks."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
     data = mesh["data"]
-    cfg = every_quantity(perceptron)
+    cfg = every_quantity_of_perceptron()
     model = taiyi_fx.instrument(perceptron(), cfg, data_group=data.get_group())
     parallelize_module(model, mesh["tensor"], PLAN)
     fully_shard(model, mesh=data)
@@ -172,7 +179,7 @@ def of_copies_of_tensor_parallel_ranks(rank, ranks):
     """Two groups of two tensor parallel ranks whose gradients are averaged by hand."""
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
     data = mesh["data"]
-    cfg = every_quantity(perceptron)
+    cfg = every_quantity_of_perceptron()
     plain = parallelize_module(perceptron(), mesh["tensor"], PLAN)
     model = taiyi_fx.instrument(plain, cfg, data_group=data.get_group())
 
@@ -188,13 +195,13 @@ def of_copies_of_tensor_parallel_ranks(rank, ranks):
 
 def of_tensor_parallel_ranks(rank, ranks):
     own = [dist.new_group([other]) for other in range(ranks)][rank]
-    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), data_group=own)
+    model = taiyi_fx.instrument(perceptron(), every_quantity_of_perceptron(), data_group=own)
     parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
     return descend(model, model.monitor, samples())
 
 
 def of_tensor_parallel_ranks_alone(rank, ranks):
-    model = taiyi_fx.instrument(perceptron(), every_quantity(perceptron), process_group=None)
+    model = taiyi_fx.instrument(perceptron(), every_quantity_of_perceptron(), process_group=None)
     parallelize_module(model, init_device_mesh("cpu", (ranks,)), SEQUENCE)
     return descend(model, model.monitor, samples())
 
@@ -297,6 +304,13 @@ def states_while_training(model, optimizer, rows):
     return model.monitor.get_output()
 
 
+def of_bits(rank, ranks):
+    model = taiyi_fx.instrument(small(), {"fc": ["ParameterFingerprint"]})
+    fully_shard(model.fc, mesh=init_device_mesh("cpu", (ranks,)))
+    fully_shard(model, mesh=init_device_mesh("cpu", (ranks,)))
+    return train(model, model.monitor, share(batches(1), rank, ranks))
+
+
 def of_states(rank, ranks):
     found = {}
     for kind in (torch.optim.AdamW, torch.optim.SGD):
@@ -327,6 +341,7 @@ CHECKS = {
         of_wrong_groups,
         of_parts_elsewhere,
         of_all_gradients,
+        of_bits,
         of_states,
     )
 }
@@ -361,6 +376,14 @@ def test_a_stage_on_one_rank_records_its_own(answers):
 def test_sharded_parameters_have_the_values_of_the_whole(answers, name):
     first, *others = answers(name)
     assert not differences(first, alone(every_quantity(), batches(2)))
+    assert others == [{}, {}, {}]
+
+
+@shards_on_host
+def test_sharded_parameters_have_the_fingerprint_of_the_whole(answers):
+    first, *others = answers("of_bits")
+    expected = alone({"fc": ["ParameterFingerprint"]}, batches(1))
+    assert first == {key: value for key, value in expected.items() if key[2] == 0}
     assert others == [{}, {}, {}]
 
 
