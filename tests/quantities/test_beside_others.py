@@ -120,6 +120,8 @@ def test_a_quantity_alone_gives_the_same_as_beside_others(case):
     for key, entry in entries if len(entries) > 1 else ():
         alone = recorded(made(kinds, ways, is_python=is_python), {key: [entry]})
         for series, values in alone.items():
+            if series[0] == "" and key != "":
+                continue  # over all modules that it is asked of, which now is one
             for step, value in values.items():
                 beside = torch.as_tensor(together[series][step])
                 torch.testing.assert_close(
