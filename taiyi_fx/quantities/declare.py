@@ -139,8 +139,7 @@ class Quantity:
     def is_its_reading(self) -> bool:
         """True if its function returns its only reading as it is."""
         code = getattr(self.compute, "__code__", None)
-        is_as_it_is = code is not None and code.co_code == _AS_IT_IS
-        return is_as_it_is and len(self.sources) == 1
+        return code is not None and code.co_argcount == 1 and code.co_code == _AS_IT_IS
 
     @property
     def looks_back(self) -> bool:

@@ -174,7 +174,7 @@ def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
             rows = stacked.reshape(len(tensors), tensors[0].numel())
             rows = rows if rows.dtype is torch.float32 else rows.float()
             found = torch.linalg.vector_norm(rows, dim=1).tolist()
-            if not (_LOW < min(found) and max(found) < _HIGH):  # a NaN that hides here stays one
+            if not (min(found) > _LOW and max(found) < _HIGH):  # a NaN that hides here stays one
                 found = [
                     size if _LOW < size < _HIGH else norm(x).item()
                     for x, size in zip(tensors, found, strict=True)

@@ -137,9 +137,10 @@ class Run:
                 return None
         elif not self.record_eval:
             return None
-        if not torch.compiler.is_compiling():
-            if torch._C._current_graph_task_id() != -1 or torch._C._is_tracing():
-                return None
+        if not torch.compiler.is_compiling() and (
+            torch._C._current_graph_task_id() != -1 or torch._C._is_tracing()
+        ):
+            return None
         return "train" if root.training else "eval"
 
 
