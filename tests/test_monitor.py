@@ -592,9 +592,9 @@ class Copies(torch.overrides.TorchFunctionMode):
 
 def test_one_host_copy_at_a_due_step_and_none_at_others(monkeypatch):
     # What lies on the CPU is there already: here it counts as if it were on another device.
-    monkeypatch.setattr("taiyi_fx.step.host._is_elsewhere", lambda x: True)
+    monkeypatch.setattr("taiyi_fx.step.host._is_on_host", lambda x: False)
     model = taiyi_fx.instrument(
-        mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm")]}
+        mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm", "OutputRMS")]}
     )
     counts = []
     for at in range(4):

@@ -211,6 +211,8 @@ class Capabilities:
             those for each token, that the module says.
         needs_model: True if it has a field ``modules`` and a method ``of_model``, which takes all
             modules of the model and returns it with those that it needs.
+        finishes_as_is: True if ``finish`` returns the only part of a state as it is, where that is
+            in float64 or int64. A derived class with its own ``finish`` does not inherit it.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -223,6 +225,7 @@ class Capabilities:
     needs_heads: bool = False
     needs_experts: bool = False
     needs_model: bool = False
+    finishes_as_is: bool = False
     feature_axis: int | Literal["auto"] | None = None
 
 
@@ -254,12 +257,20 @@ def fast_path(reduction: Foldable, name: str) -> Callable[..., Any] | None:
 
     A derived class with its own ``measure`` does not inherit them.
     """
-    return getattr(reduction, name) if _has_fast_path(type(reduction), name) else None
+    return getattr(reduction, name) if _belongs_to("measure", type(reduction), name) else None
+
+
+def finishes_as_is(reduction: Foldable) -> bool:
+    """True if ``finish`` returns the only part of a state as it is, where its type is wide."""
+    return capabilities(reduction).finishes_as_is and _belongs_to(
+        "finish", type(reduction), "finishes_as_is"
+    )
 
 
 @functools.cache
-def _has_fast_path(kind: type, name: str) -> bool:
-    first = next((vars(c) for c in kind.__mro__ if name in vars(c) or "measure" in vars(c)), {})
+def _belongs_to(method: str, kind: type, name: str) -> bool:
+    """True if no class between has a method of its own that a name was not declared for."""
+    first = next((vars(c) for c in kind.__mro__ if name in vars(c) or method in vars(c)), {})
     return name in first
 
 

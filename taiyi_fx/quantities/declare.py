@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,8 @@ _WINDOW = inspect.Parameter(
     "window", inspect.Parameter.KEYWORD_ONLY, default="all", annotation=Literal["all", "due"]
 )
 """The steps of a window: all since the last emission, or due ones alone."""
+
+_AS_IT_IS = (lambda reading: reading).__code__.co_code
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,12 @@ class Quantity:
         """The functions whose calls it is of, if it is not of modules."""
         found = (source.functions for source in self.sources.values())
         return next((group for group in found if group is not None), None)
+
+    @functools.cached_property
+    def is_its_reading(self) -> bool:
+        """True if its function returns its only reading as it is."""
+        code = getattr(self.compute, "__code__", None)
+        return code is not None and code.co_argcount == 1 and code.co_code == _AS_IT_IS
 
     @property
     def looks_back(self) -> bool:

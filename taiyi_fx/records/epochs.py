@@ -97,7 +97,7 @@ class Epochs:
         state = self._state
         if new and (state.blocks[-1] if state.blocks else state.last) is not new[-1]:
             state.blocks.extend(new)
-            self._waiting += sum(len(block.values) for block in new)
+            self._waiting += sum([len(block.values) for block in new])
         if state.blocks and self._waiting > (_EXACT if state.is_exact else _WAITING):
             found = _added_up(state.series, state.blocks, _Streaming())
             self._state = _State(found, [], state.blocks[-1], is_exact=False)

@@ -166,7 +166,7 @@ class Records(Sequence[Record]):
         So who adds them again after an interrupt doubles none.
         """
         items, _, last = self._state
-        if not new or any(new[-1] is x for x in (last, *items[-1:])):
+        if not new or new[-1] is last or (items and new[-1] is items[-1]):
             return
         self._numbers += sum(map(_numbers, new))
         items.extend(new)
@@ -222,8 +222,11 @@ class Records(Sequence[Record]):
 
     def after(self, last: Block | Record | None) -> list[Block | Record]:
         """The items added after one of this, in order; all that are left, where it is gone."""
-        found = list(itertools.takewhile(lambda item: item is not last, reversed(self._state[0])))
-        return found[::-1]
+        items = self._state[0]
+        first = len(items)
+        while first and items[first - 1] is not last:
+            first -= 1
+        return items[first:]
 
     def select(
         self, module: str | None = None, quantity: str | None = None, mode: Mode | None = None

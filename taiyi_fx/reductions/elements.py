@@ -24,6 +24,7 @@ class Norm:
     """
 
     is_over_elements: ClassVar[bool] = True
+    finishes_as_is: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         return (norm(x),)
@@ -56,6 +57,7 @@ class SquareSum:
     """
 
     is_over_elements: ClassVar[bool] = True
+    finishes_as_is: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         return (norm(x).square(),)
@@ -160,6 +162,7 @@ class Count:
     """
 
     is_over_elements: ClassVar[bool] = True
+    finishes_as_is: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
         return (count(x.numel(), x),)

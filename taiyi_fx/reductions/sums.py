@@ -170,12 +170,15 @@ def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
     """Those of tensors of one shape; of small ones by one call."""
     if tensors[0].numel() <= _SMALL and len(tensors) > 1:
         stacked = torch.stack(list(tensors))
-        if _is_quick(stacked):
-            stacked = accumulated(stacked if stacked.ndim > 1 else stacked.unsqueeze(1))
-            axes = tuple(range(1, stacked.ndim))
-            found = torch.linalg.vector_norm(stacked, dim=axes).tolist()
-            for i in [i for i, size in enumerate(found) if not _LOW < size < _HIGH]:
-                found[i] = norm(tensors[i]).item()
+        if stacked.dtype in _QUICK:
+            rows = stacked.reshape(len(tensors), tensors[0].numel())
+            rows = rows if rows.dtype is torch.float32 else rows.float()
+            found = torch.linalg.vector_norm(rows, dim=1).tolist()
+            if not (min(found) > _LOW and max(found) < _HIGH):  # a NaN that hides here stays one
+                found = [
+                    size if _LOW < size < _HIGH else norm(x).item()
+                    for x, size in zip(tensors, found, strict=True)
+                ]
             return found
     sizes = [norm_in_python(x) for x in tensors]
     return [norm(x).item() if n is None else n for x, n in zip(tensors, sizes, strict=True)]

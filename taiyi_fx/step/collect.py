@@ -10,7 +10,7 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.table import SlotTable
-from taiyi_fx.records.record import Event, NonFiniteSite, Series
+from taiyi_fx.records.record import Block, Event, NonFiniteSite, Series
 from taiyi_fx.step.background import BackgroundWorker, Job
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import Evaluator
@@ -142,6 +142,7 @@ class Collector:
             self._modules, self._table, scale, members, whole=self.whole, step=step
         )
         columns: list[Column] = []
+        blocks: list[Block] = []
         try:
             self._table.measure()
             for readings in due.parameters:
@@ -149,7 +150,7 @@ class Collector:
             places = self._places_of(due)
             order, works = places.order, places.works
             if self.join is None:
-                columns, works = self._planner.columns(due, step, works, statistics)
+                columns, blocks, works = self._planner.values(due, step, works, statistics)
             else:
                 self._table.board.held.settle()
             works = list(self._read(works, statistics, failures, quiet, unread))
@@ -164,7 +165,7 @@ class Collector:
         costly = [work for work in works if work.asked.is_costly]
         job = self._submit(step, costly, failures) if costly else None
         prompt = [work for work in works if not work.asked.is_costly] if costly else works
-        transfer = self._prompt.start(step, prompt, [*columns, *logged])
+        transfer = self._prompt.start(step, prompt, [*columns, *logged], blocks)
         failures.update(transfer.pop_errors())
         sites = places.sites.now()
         reasons = {series: failures.pop(series) for series in quiet.intersection(failures)}

@@ -14,7 +14,7 @@ from taiyi_fx.passes.ir import CALL_PORTS, Mode
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.passes.rewrite.pipeline import add_note
 from taiyi_fx.quantities.declare import NoValue
-from taiyi_fx.records.record import Series
+from taiyi_fx.records.record import Block, Series
 from taiyi_fx.step.transfer import Column, Outcome, Transfer, parts_of
 from taiyi_fx.step.vectorized import in_batches
 from taiyi_fx.step.work import Statistic, Work
@@ -55,15 +55,27 @@ class Evaluator:
         self._windows.clear()
         self._previous.clear()
 
-    def start(self, step: int, works: Sequence[Work], also: Sequence[Column] = ()) -> Transfer:
-        """Computes all work and sends the values to the host, together with other columns.
+    def start(
+        self,
+        step: int,
+        works: Sequence[Work],
+        also: Sequence[Column] = (),
+        known: Sequence[Block] = (),
+    ) -> Transfer:
+        """Computes all work and sends the values to the host.
 
         Call under `torch.no_grad()`.
+
+        Args:
+            step: The step.
+            works: The work.
+            also: Other values that go to the host.
+            known: Numbers that are on the host already, of whole series.
 
         Raises:
             Exception: Any that a quantity raised, if strict.
         """
-        outcome, columns = Outcome(), list(also)
+        outcome, columns = Outcome([(block.series, block) for block in known]), list(also)
         if works:
             finished = Finished()
             done, alone = in_batches(
@@ -157,13 +169,13 @@ def columns_of_many(
 ) -> list[Column] | None:
     """The columns of a batched quantity; None if it did not return one number for each work."""
     parts = {"": computed} if isinstance(computed, Tensor) else computed
-    for part in parts.values():
+    columns: list[Column] = []
+    for suffix, part in parts.items():
         if part.shape != (len(works),) or part.is_complex():
             return None
-    mode = works[0].mode
-    return [
-        Column(step, mode, series, parts_of(series, suffix), part) for suffix, part in parts.items()
-    ]
+        names = parts_of(series, suffix) if suffix else series
+        columns.append(Column(step, works[0].mode, series, names, part))
+    return columns
 
 
 def _kind(work: Work) -> Hashable:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+_is_on_host = operator.attrgetter("is_cpu")
 
 
 class Copies:
@@ -16,14 +19,17 @@ class Copies:
         self._tensors = list(tensors)
         by_device: dict[torch.device, list[int]] = {}
         for i, tensor in enumerate(tensors):
-            if _is_elsewhere(tensor):
+            if not _is_on_host(tensor):
                 by_device.setdefault(tensor.device, []).append(i)
         self._sent = [(_sent([tensors[i] for i in at]), at) for at in by_device.values()]
 
     @property
     def are_there(self) -> bool:
         """True if all have arrived."""
-        return all(copy.arrival is None or copy.arrival.query() for copy, _ in self._sent)
+        for copy, _ in self._sent:
+            if copy.arrival is not None and not copy.arrival.query():
+                return False
+        return True
 
     def tensors(self) -> list[Tensor]:
         """The tensors on the host; waits for them."""
@@ -32,10 +38,6 @@ class Copies:
                 self._tensors[i] = part
         self._sent = []  # only now: after an interrupt they are needed again
         return self._tensors
-
-
-def _is_elsewhere(x: Tensor) -> bool:
-    return not x.is_cpu
 
 
 class _Copy(NamedTuple):

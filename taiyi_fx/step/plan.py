@@ -1,5 +1,8 @@
 """Plans of due steps that read the same as the one before: values from vectors, no slots.
 
+On the CPU most statistics come as numbers of Python. They stay so until a function of tensors needs
+them: the values of quantities that are their reading, such as norms, are never in a tensor.
+
 A step's statistics are a few vectors: those that were measured together when backward ended, those
 of parameters, and one of the numbers that single slots hold. The positions of each quantity's
 statistics in them are looked up once, and kept while the same tensors are measured together. If
@@ -19,11 +22,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import CALL_PORTS, Reading, States
+from taiyi_fx.passes.ir import CALL_PORTS, Reading, States, finishes_as_is
 from taiyi_fx.passes.probes.measured import Alike, Measured
 from taiyi_fx.passes.probes.slots import Slot, in_tensors
 from taiyi_fx.passes.probes.table import SlotTable
-from taiyi_fx.records.record import Series
+from taiyi_fx.records.record import Block, Series
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import columns_of_many, group_of
 from taiyi_fx.step.parameters import Key
@@ -43,7 +46,7 @@ class Pool(NamedTuple):
         parameters: The rows of parameters that they are in; None if none of them are.
         single: The slots that hold a number themselves.
         order: The indices to take of all these, one after the other: group by group.
-        sizes: The number of indices that each group takes.
+        shares: The part of them that each group takes.
     """
 
     reading: Reading
@@ -52,12 +55,12 @@ class Pool(NamedTuple):
     parameters: Mapping[Key, int] | None
     single: tuple[Slot, ...]
     order: list[int]
-    sizes: list[int]
+    shares: list[slice]
 
     def states(
         self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
-    ) -> list[tuple[Tensor, ...]] | None:
-        """The statistics of each group, as vectors; None if this step does not fit.
+    ) -> list[States] | None:
+        """The statistics of each group; None if this step does not fit.
 
         Args:
             measured: The statistics that were measured together.
@@ -71,7 +74,7 @@ class Pool(NamedTuple):
 
     def _states(
         self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
-    ) -> list[tuple[Tensor, ...]] | None:
+    ) -> list[States] | None:
         if not self.within.isdisjoint(folded):
             return None
         every = [measured[i].states for i in self.vectors]
@@ -86,19 +89,26 @@ class Pool(NamedTuple):
                 return None
             every.append(tuple(zip(*found, strict=True)))  # pyright: ignore[reportArgumentType]
         parts = [_joined(pieces, self.order) for pieces in zip(*every, strict=True)]
-        return list(zip(*[part.split_with_sizes(self.sizes) for part in parts], strict=True))
+        return [tuple([part[share] for part in parts]) for share in self.shares]
 
 
-def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor:
-    """Numbers, and vectors of such, as one vector in an order."""
-    if not any(isinstance(piece, Tensor) or isinstance(piece[0], Tensor) for piece in pieces):
+def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor | list[int | float]:
+    """Numbers, and vectors of such, in an order: as one vector, unless all are Python's."""
+    if Tensor not in map(type, pieces):
         flat = list(itertools.chain.from_iterable(pieces))
-        code, kind = ("q", torch.int64) if isinstance(flat[0], int) else ("d", torch.float64)
-        # Cache misses take most of the time, and this runs the least of torch's code.
-        return torch.frombuffer(array(code, [flat[i] for i in order]), dtype=kind)
-    every = [p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces]
-    joined = torch.cat(every)
+        if Tensor not in map(type, flat):
+            return list(map(flat.__getitem__, order))
+    joined = torch.cat([p if isinstance(p, Tensor) else torch.stack(in_tensors(p)) for p in pieces])
     return joined[torch.tensor(order, device=joined.device)]
+
+
+def _vector(numbers: Tensor | Sequence[int | float]) -> Tensor:
+    """Numbers as a vector."""
+    if isinstance(numbers, Tensor):
+        return numbers
+    code, kind = ("q", torch.int64) if isinstance(numbers[0], int) else ("d", torch.float64)
+    # Cache misses take most of the time, and this runs the least of torch's code.
+    return torch.frombuffer(array(code, numbers), dtype=kind)
 
 
 class Group(NamedTuple):
@@ -109,15 +119,17 @@ class Group(NamedTuple):
         series: Their names in records.
         sources: For each parameter of the quantity's function its name, the reading, and the
             indices of the pool and of the share in it.
+        is_its_reading: True if the finished numbers of its only reading are its values.
     """
 
     works: list[Work]
     series: tuple[Series, ...]
     sources: list[tuple[str, Reading, int, int]]
+    is_its_reading: bool
 
-    def columns(
-        self, step: int, pools: Sequence[Sequence[tuple[Tensor, ...]] | None], scale: Scale
-    ) -> list[Column] | None:
+    def values(
+        self, step: int, pools: Sequence[Sequence[States] | None], scale: Scale
+    ) -> list[Column] | Block | None:
         """Its values; None if this step does not fit."""
         asked = self.works[0].asked
         inputs: dict[str, Any] = {}
@@ -126,7 +138,10 @@ class Group(NamedTuple):
                 states = pools[pool]
                 if states is None:
                     return None
-                inputs[name] = finished(reading, states[share], scale.factor(reading))
+                state, factor = states[share], scale.factor(reading)
+                if self.is_its_reading and factor == 1.0 and isinstance(state[0], list):
+                    return Block(step, self.works[0].mode, self.series, state[0])
+                inputs[name] = finished(reading, tuple(map(_vector, state)), factor)
             computed = asked.quantity.compute(**inputs, **asked.arguments)
             return columns_of_many(computed, step, self.works, self.series)
         except Exception:  # noqa: BLE001 - computing each alone shows which one failed
@@ -171,10 +186,10 @@ class Planner:
         self._plans: dict[DueWork, Plan] = {}
         self._misses: Counter[DueWork] = Counter()
 
-    def columns(
+    def values(
         self, due: DueWork, step: int, places: list[Work], statistics: Statistics
-    ) -> tuple[list[Column], list[Work]]:
-        """The values computed from vectors, and the calls left, whose slots are then filled."""
+    ) -> tuple[list[Column], list[Block], list[Work]]:
+        """The values from vectors and numbers, and the calls left, whose slots are then filled."""
         measured = self._held.measured
         plan = self._plan(due, places, statistics)
         folded: set[Slot] = set()
@@ -183,11 +198,14 @@ class Planner:
             folded = {s for s in touched if s.found is not None or s.failure is not None}
         pools = [pool.states(measured, folded, statistics) for pool in plan.pools]
         columns: list[Column] = []
+        blocks: list[Block] = []
         missed: list[Work] = []
         for group in plan.groups or ():
-            found = group.columns(step, pools, statistics.scale)
+            found = group.values(step, pools, statistics.scale)
             if found is None:
                 missed += group.works
+            elif isinstance(found, Block):
+                blocks.append(found)
             else:
                 columns += found
         if missed:
@@ -196,7 +214,8 @@ class Planner:
                 del self._plans[due]
         if missed or plan.needs_slots:
             self._held.settle()
-        return columns, self._in_order(places, [*plan.rest, *missed]) if missed else plan.rest
+        rest = self._in_order(places, [*plan.rest, *missed]) if missed else plan.rest
+        return columns, blocks, rest
 
     def _plan(self, due: DueWork, places: list[Work], statistics: Statistics) -> Plan:
         alike, plan = [some.of for some in self._held.measured], self._plans.get(due)
@@ -250,7 +269,10 @@ class _Sources:
             number = list(self._shares).index(reading.reduction)
             sources.append((name, reading, number, len(shares)))
             shares.append([(work, work.asked.readings[name]) for work in works])
-        return Group(works, tuple([work.series for work in works]), sources)
+        is_its_reading = works[0].asked.quantity.is_its_reading and all(
+            finishes_as_is(reading.reduction) for _, reading, _, _ in sources
+        )
+        return Group(works, tuple([work.series for work in works]), sources, is_its_reading)
 
     def pools(self) -> list[Pool]:
         """The pools of all groups."""
@@ -281,10 +303,9 @@ class _Sources:
             return first + (parameters or {})[work.asked.module, reading]
 
         order = [place(*pair) for pair in every]
-        sizes = [len(share) for share in shares]
-        return Pool(
-            every[0][1], tuple(vectors), frozenset(within), parameters, single, order, sizes
-        )
+        ends = [*itertools.accumulate(map(len, shares))]
+        cuts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        return Pool(every[0][1], tuple(vectors), frozenset(within), parameters, single, order, cuts)
 
     def are_in_vectors(self, work: Work) -> bool:
         """True if a statistic of a call is in a vector."""

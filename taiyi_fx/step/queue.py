@@ -189,10 +189,9 @@ class StepQueue:
         blocks.sort(key=lambda pair: order.get(pair[0][0], last))
         records = [pair for outcome in outcomes for pair in outcome.records]
         records.sort(key=lambda pair: order.get(pair[0], last))
-        found = {series for of, _ in blocks for series in of} | {series for series, _ in records}
         numbers, others = [block for _, block in blocks], [record for _, record in records]
         batch = Batch(self._epochs.next, numbers, others)
-        return _Recording(step, outcomes, found, batch, error)
+        return _Recording(step, outcomes, batch, error)
 
     def _finish(self) -> None:
         """Finishes a recording that was begun, perhaps before an interrupt, each part once.
@@ -217,8 +216,9 @@ class StepQueue:
             self._writers.write(begun.batch)
         steps, columns = self._waiting
         self._waiting = [step for step in steps if step is not begun.step], columns
-        for series in begun.found.intersection(self.missing):
-            del self.missing[series]
+        for outcome in begun.outcomes if self.missing else ():
+            for series in outcome.series().intersection(self.missing):
+                del self.missing[series]
         self._bound()
         for outcome in begun.outcomes:
             self.missing.update(outcome.reasons)
@@ -246,14 +246,12 @@ class _Recording(NamedTuple):
     Attributes:
         step: The step.
         outcomes: Its outcomes.
-        found: The series that have values.
         batch: The values.
         error: The error of a quantity, if strict.
     """
 
     step: TrackedStep
     outcomes: list[Outcome]
-    found: set[Series]
     batch: Batch
     error: Exception | None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -33,8 +34,13 @@ class Column(NamedTuple):
 
 
 def parts_of(of: tuple[Series, ...], suffix: str) -> tuple[Series, ...]:
-    """The names of a part of some series."""
-    return tuple([(module, f"{label}.{suffix}") for module, label in of]) if suffix else of
+    """The names of a part of some series: the same object each time, which records share."""
+    return _parts_of(of, suffix) if suffix else of
+
+
+@functools.lru_cache(maxsize=4096)
+def _parts_of(of: tuple[Series, ...], suffix: str) -> tuple[Series, ...]:
+    return tuple([(module, f"{label}.{suffix}") for module, label in of])
 
 
 @dataclass
@@ -52,6 +58,11 @@ class Outcome:
     records: list[tuple[Series, Record]] = field(default_factory=list)
     failures: dict[Series, str] = field(default_factory=dict)
     reasons: dict[Series, str] = field(default_factory=dict)
+
+    def series(self) -> set[Series]:
+        """The series that have values."""
+        of_blocks = (series for of, _ in self.blocks for series in of)
+        return {*of_blocks, *(series for series, _ in self.records)}
 
 
 class Transfer:
@@ -92,16 +103,13 @@ class Transfer:
 
     def _sent(self, strict: bool) -> Copies:
         try:
-            return Copies(self._parts())
+            return Copies([column.values for column in self._columns])
         except Exception:
             if strict:
                 raise
         # Some cannot be copied: those are reported.
         self._columns = [column for column in self._columns if self._can_go(column)]
-        return Copies(self._parts())
-
-    def _parts(self) -> list[Tensor]:
-        return [column.values for column in self._columns]
+        return Copies([column.values for column in self._columns])
 
     def _can_go(self, column: Column) -> bool:
         try:

@@ -14,8 +14,9 @@ from taiyi_fx.passes.ir import (
     Target,
     capabilities,
     fast_path,
+    finishes_as_is,
 )
-from taiyi_fx.reductions import Norm
+from taiyi_fx.reductions import Count, Norm, SquareSum
 
 
 def test_equal_readings_are_one():
@@ -49,6 +50,26 @@ def test_what_a_reduction_does_not_say_is_as_usual():
     assert capabilities(Mine()).is_costly
     assert capabilities(Mine()).has_fixed_shape
     assert not capabilities(Mine()).takes_whole
+
+
+def test_a_finish_of_its_own_is_not_that_of_the_class_it_is_derived_from():
+    class Doubled(Norm):
+        def finish(self, state):
+            return 2 * super().finish(state)
+
+    class Same(Norm):
+        pass
+
+    assert finishes_as_is(Norm())
+    assert finishes_as_is(Same())
+    assert not finishes_as_is(Doubled())
+
+
+@pytest.mark.parametrize("reduction", [Norm(), SquareSum(), Count()], ids=str)
+def test_what_finishes_as_is_returns_the_part_itself(reduction):
+    part = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert finishes_as_is(reduction)
+    assert reduction.finish((part,)) is part
 
 
 @pytest.mark.parametrize("name", ["measure_scalar", "measure_many"])

@@ -221,3 +221,22 @@ def test_unit_accuracy_and_health_are_fields_and_nothing_of_the_documentation():
     assert (told.unit, told.accuracy, told.health) == ("share", "exact", "lasting")
     info = taiyi_fx.quantities()["told"]
     assert (info.unit, info.accuracy, info.health) == ("share", "exact", "lasting")
+
+
+def test_a_quantity_is_its_reading_where_its_function_returns_that_as_it_is():
+    @quantity("as it is", n=output.count)
+    def same(n, *, p: int = 1):
+        """A number."""
+        return n
+
+    @quantity("doubled", n=output.count)
+    def doubled(n):
+        return 2 * n
+
+    @quantity("in parts", n=output.count)
+    def parts(**n):
+        return n
+
+    assert same.is_its_reading
+    assert not doubled.is_its_reading
+    assert not parts.is_its_reading

@@ -21,7 +21,7 @@ TENSORS = [
 @pytest.fixture
 def elsewhere(monkeypatch):
     """Takes the tensors of the CPU for those of another device."""
-    monkeypatch.setattr(host, "_is_elsewhere", lambda x: True)
+    monkeypatch.setattr(host, "_is_on_host", lambda x: False)
 
 
 def same(a, b):

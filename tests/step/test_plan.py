@@ -228,3 +228,19 @@ def test_a_quantity_that_fails_raises_if_strict():
         probed[2].bias.fill_(0)
     train(probed, 6, torch.randn(5, 8))
     assert len(recorded(probed.monitor, 6)) == 3
+
+
+def test_a_quantity_that_is_its_reading_has_the_values_of_its_function():
+    @taiyi_fx.quantity("computed", batched=True, norm=taiyi_fx.output_grad.norm)
+    def computed(norm):
+        return norm.clone()
+
+    probed = taiyi_fx.instrument(deep(), {"Linear": ["OutputGradSndNorm", "computed"]})
+    for step, scale in enumerate([None, None, None, None, 2.0, None]):
+        probed.zero_grad()
+        probed(torch.randn(5, 8)).square().sum().backward()
+        probed.monitor.track(step, grad_scale=scale)
+        found = recorded(probed.monitor, step)
+        by_name = {q: [v for (_, of), v in found.items() if of == q] for _, q in found}
+        assert by_name["OutputGradSndNorm"] == by_name["computed"]
+        assert len(by_name["computed"]) == 5

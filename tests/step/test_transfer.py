@@ -12,6 +12,7 @@ OF = (("fc", "Norm"), ("fc@1", "Norm"))
 
 def test_a_part_of_a_value_has_its_name_behind_the_quantity_s():
     assert parts_of(OF, "N") == (("fc", "Norm.N"), ("fc@1", "Norm.N"))
+    assert parts_of(OF, "N") is parts_of(OF, "N")
     assert parts_of(OF, "") is OF
 
 

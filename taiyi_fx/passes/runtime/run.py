@@ -101,11 +101,6 @@ class Run:
         return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
     @property
-    def is_traced(self) -> bool:
-        """True if `torch.jit.trace` records the operations, as the older export to ONNX does."""
-        return not torch.compiler.is_compiling() and torch._C._is_tracing()
-
-    @property
     def is_run_again(self) -> bool:
         """True if backward runs code of one of this step's forwards of the model again.
 
@@ -142,7 +137,9 @@ class Run:
                 return None
         elif not self.record_eval:
             return None
-        if self.is_in_backward or self.is_traced:
+        if not torch.compiler.is_compiling() and (
+            torch._C._current_graph_task_id() != -1 or torch._C._is_tracing()
+        ):
             return None
         return "train" if root.training else "eval"
 

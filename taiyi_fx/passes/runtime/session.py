@@ -245,9 +245,11 @@ class Session:
 
     def _end(self, limit: int) -> None:
         if self.run.mode is not None:
-            with modes_off():
-                self.table.board.held.end_forward()
-                self.table.board.take_left()
+            board = self.table.board
+            board.held.end_forward()
+            if board.traces:
+                with modes_off():
+                    board.take_left()
         if self.installation.is_always:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()
