@@ -18,10 +18,11 @@ def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[In
 
     Args:
         outputs: The sizes.
-        norms: Modules that return the same size of anything: the factor behind one says nothing.
+        norms: Modules that return the same size of anything: a factor from or to the input of one
+            says how large that is, and not what a module makes.
     """
     for before, one in pairwise(outputs):
-        if before.module not in norms:
+        if before.module not in norms and one.module not in norms:
             yield _over(one, before, one.module)
 
 

@@ -122,7 +122,7 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     known = evidence if step is None else evidence.before(step)
     found = [one for rule in RULES for one in _applied(rule, known, strict=strict)]
     every = causes_first(_of_each_kind([name_hooks(one, known) for one in found]))
-    ends = [*non_finite(evidence)]
+    ends = [name_hooks(one, evidence) for one in _applied(non_finite, evidence, strict=strict)]
     origins = [found for found in every if found.kind in _LEADS_TO_NON_FINITE]
     if ends and origins:
         # It may be what these grew to: the origin comes first, and then what nobody should miss.

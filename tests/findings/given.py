@@ -19,6 +19,7 @@ FACTS = {
     "ParticipationRatio": ("forward", "lasting", "dimensions"),
     "OverflowRate": ("forward", "share_of_trouble", "share"),
     "OutputGradUnderflowRate": ("backward", "share_of_trouble", "share"),
+    "ParameterNorm.weight": ("parameter", "lasting", ""),
     "ParameterNorm.bias": ("parameter", "lasting", ""),
     "ParameterRMS.weight": ("parameter", "lasting", ""),
     "ParameterRMS.weight_hh_l0": ("parameter", "lasting", ""),

@@ -33,3 +33,9 @@ def test_a_module_that_passes_back_far_more_than_it_was_given_is_an_alert():
 def test_a_gradient_that_comes_past_a_branch_is_none():
     numbers = {("a", "OutputGradRMS"): 1.0, ("branch", "OutputGradRMS"): 1e-3}
     assert [*jumps(evidence({**numbers, ("b", "OutputGradRMS"): 0.5}))] == []
+
+
+def test_a_logarithm_of_small_numbers_is_none():
+    numbers = {("a", "OutputGradRMS"): 1e4, ("b", "OutputGradRMS"): 1.0}
+    numbers |= {("a", "OutputRMS"): 1e-4, ("b", "OutputRMS"): 1.0}
+    assert [*jumps(evidence(numbers))] == []

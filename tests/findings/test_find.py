@@ -1,5 +1,6 @@
 """All rules together: the cause first."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -53,7 +54,7 @@ NUMBERS = st.floats() | st.sampled_from([0.0, 1.0, 5e-324, 1e308])
 def test_any_numbers_are_looked_at_without_an_error_or_a_warning_of_numpy(numbers):
     for found in find(evidence(numbers)):
         assert str(found)
-        assert found.module in {module for module, _ in numbers} | {""}
+        assert found.module in {module for module, _ in numbers} | {"", "h"}
 
 
 def test_a_scaler_that_looks_for_its_scale_hides_no_fault():
@@ -104,3 +105,33 @@ def test_the_culprit_of_a_training_comes_first(fault, kind):
     found = train(fault)[0]
     assert (found.module, found.kind) == ("4", kind)
     assert found.advice in str(found)
+
+
+def broken(evidence):
+    raise ValueError("of this rule alone")
+
+
+def test_a_rule_that_fails_is_named_and_voids_no_other(monkeypatch):
+    module = sys.modules[find.__module__]
+    monkeypatch.setattr(module, "RULES", (broken, *module.RULES))
+    first, second = find(evidence({("act", "DeadNeuronRatio"): 1.0}))
+    assert (first.kind, second.kind, second.severity) == ("share_of_trouble", "rule_failed", "note")
+    assert second.text == "the rule 'broken' failed: ValueError: of this rule alone"
+    with pytest.raises(ValueError, match="of this rule alone"):
+        find(evidence({("act", "DeadNeuronRatio"): 1.0}), strict=True)
+
+
+def test_a_monitor_warns_of_a_rule_that_fails_once(monkeypatch):
+    monkeypatch.setattr(sys.modules[find.__module__], "RULES", (broken,))
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'broken' failed") as warned:
+        findings = train_quietly()
+    assert [found.kind for found in findings] == ["rule_failed"]
+    assert len([one for one in warned if "broken" in str(one.message)]) == 1
+
+
+def train_quietly():
+    model = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["OutputRMS"]})
+    for step in range(20):
+        model(torch.randn(4, 2)).sum().backward()
+        model.monitor.track(step)
+    return model.monitor.findings

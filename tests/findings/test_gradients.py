@@ -65,3 +65,17 @@ def test_gradients_of_several_steps_are_a_finding_of_the_model(clears):
         model.monitor.track(step)
     kinds = [(found.kind, found.module) for found in model.monitor.findings]
     assert kinds == ([] if clears else [("gradients_not_cleared", "")])
+
+
+def test_of_one_weight_alone_the_first_gradient_tells_a_sum_from_a_change():
+    cosines = [1.0, *(0.6 for _ in range(9))]
+    numbers = {("head", "WeightGradAgreement"): cosines}
+    (found,) = changed_gradients(
+        evidence({**numbers, ("head", "WeightGradExcess"): [1.0, *(4.0 for _ in range(9))]})
+    )
+    assert (found.kind, found.module) == ("gradients_not_cleared", "")
+    numbers["head", "WeightGradAgreement"] = 0.6
+    kinds = [
+        f.kind for f in changed_gradients(evidence({**numbers, ("head", "WeightGradExcess"): 4.0}))
+    ]
+    assert "gradients_not_cleared" not in kinds

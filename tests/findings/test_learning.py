@@ -50,3 +50,12 @@ def test_a_gradient_that_was_zero_for_a_while_is_none():
     numbers = {(name, "WeightGradNorm"): 0.5 for name in NAMES}
     numbers["h.1", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.0, 0.5)
     assert [*zero_gradients(evidence(numbers))] == []
+
+
+def test_a_block_that_never_moves_is_named_as_a_whole():
+    names = ["words", "h.0.up", "h.0.down", "h.1.up", "h.1.down"]
+    numbers = {(name, "WeightNorm"): 1.0 if "h.1" in name else MOVES for name in names}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in names}
+    (found,) = no_update(evidence(numbers))
+    assert (found.module, found.consequences) == ("h.1", ())
+    assert found.text.startswith("'h.1' as a whole never changes")

@@ -87,3 +87,16 @@ def test_three_are_enough_to_compare_factors():
     (found,) = outliers(evidence(numbers))
     assert (found.module, found.quantity) == ("h.2.norm", "InputRMS")
     assert "InputRMS of 'h.2.norm' over that of 'h.1.norm'" in found.text
+
+
+def test_a_branch_that_makes_a_residual_stream_far_larger_is_named_behind_the_norm():
+    numbers = {}
+    for i in range(4):
+        size = 1.0 if i < 2 else 100.0
+        for j, norm in enumerate(("norm1", "norm2")):
+            numbers[f"h.{i}.{norm}", "InputRMS"] = size if i != 1 or not j else 100.0
+            numbers[f"h.{i}.{norm}", "OutputRMS"] = 1.0
+            numbers[f"h.{i}.{norm}", "ParameterRMS.weight"] = 1.0
+            numbers[f"h.{i}.fc{j}", "InputRMS"] = 1.0
+            numbers[f"h.{i}.fc{j}", "OutputRMS"] = 1.0
+    assert [found.module for found in outliers(evidence(numbers))] == ["h.1.norm2"]

@@ -45,3 +45,27 @@ def test_a_bias_is_no_gain_of_an_output_that_it_alone_makes():
 def test_a_gain_or_an_embedding_may_be_larger_but_not_wild():
     (found,) = wild_parameters(of("weight", 200.0, output=200.0))
     assert found.value == 200.0
+
+
+def matrix(size, elements, name="weight", output=0.5):
+    numbers = {("fc", f"ParameterRMS.{name}"): size, ("fc", "OutputRMS"): output}
+    return evidence({**numbers, ("fc", f"ParameterNorm.{name}"): size * elements**0.5})
+
+
+def test_a_matrix_is_wild_by_what_it_makes_of_its_input():
+    (found,) = wild_parameters(matrix(3.0, 32 * 32))
+    assert (found.module, found.kind) == ("fc", "wild_parameter")
+    assert "about 17 times larger" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        matrix(2**0.5 / 32**0.5, 32 * 32),
+        matrix(1.0, 50_000 * 768, output=1.0),
+        matrix(1.0, 10**6, "bias"),
+    ],
+    ids=["usual", "an embedding", "a bias"],
+)
+def test_usual_matrices_embeddings_and_biases_are_none(known):
+    assert [*wild_parameters(known)] == []

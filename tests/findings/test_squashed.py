@@ -22,10 +22,26 @@ Y = torch.tensor([0, 1, 2, 3])
         (lambda: F.cross_entropy(2 * X, Y), ""),
         (lambda: F.nll_loss(X.softmax(1).log(), Y), ""),
         (lambda: F.cross_entropy((X.softmax(1) @ torch.eye(5)), Y), ""),
+        (lambda: F.nll_loss(X @ torch.eye(5), Y), "raw"),
+        (lambda: 2 * F.nll_loss(X.softmax(1), Y), "raw"),
+        (lambda: F.nll_loss(X.log_softmax(1), Y), ""),
         (lambda: X, ""),
         (lambda: 3.0, ""),
     ],
-    ids=["softmax", "rearranged", "sigmoid", "a sum", "logits", "once", "inside", "leaf", "number"],
+    ids=[
+        "softmax",
+        "rearranged",
+        "sigmoid",
+        "a sum",
+        "logits",
+        "once",
+        "inside",
+        "raw",
+        "no logarithm",
+        "nll",
+        "leaf",
+        "number",
+    ],
 )
 def test_the_function_before_a_loss_is_named(loss, name):
     assert squashed_by(loss()) == name
@@ -40,3 +56,14 @@ def test_a_loss_that_is_logged_with_its_graph_is_a_finding():
         model.monitor.track(step)
     (found,) = model.monitor.findings
     assert (found.kind, found.module, found.quantity) == ("squashed_loss", "", "loss")
+
+
+def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5)), {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.nll_loss(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module, found.severity) == ("unsquashed_loss", "", "alert")

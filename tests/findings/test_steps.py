@@ -48,6 +48,16 @@ def test_large_steps_of_one_from_the_start_are_its_own():
     assert (found.kind, found.module) == ("large_steps", "h.2")
 
 
+def test_large_steps_of_a_block_while_others_take_small_ones_are_the_block_s():
+    names = ["a", "h.1.up", "h.1.down", "b", "c", "d"]
+    numbers = {(name, "UpdateRatio.weight"): 1e-3 for name in names}
+    for name in ("h.1.up", "h.1.down"):
+        numbers[name, "UpdateRatio.weight"] = np.where(np.arange(40) > 20, 0.5, 1e-3)
+        numbers[name, "WeightNorm"] = 1.0
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.module, found.step) == ("h.1", 21)
+
+
 def test_the_end_of_a_schedule_is_no_sign_of_small_steps():
     numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-9 for i in range(4)}
     assert [*step_sizes(evidence(numbers, range(500, 540)))] == []
@@ -66,6 +76,11 @@ def test_none_at_all_and_some_that_are_near_are_not_odd(ratio):
 
 def test_a_weight_that_something_else_writes_into_is_named_with_the_step():
     (found,) = weight_jumps(one_of(np.where(np.arange(40) == 25, 1.4, 1e-3)))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
+
+
+def test_a_weight_that_is_made_anew_is_named_beside_large_steps():
+    (found,) = weight_jumps(one_of(np.where(np.arange(40) == 25, 1.4, 0.05)))
     assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
 
 

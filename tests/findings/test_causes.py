@@ -1,0 +1,40 @@
+"""The order of findings."""
+
+import pytest
+
+from taiyi_fx.findings.causes import causes_first
+from taiyi_fx.findings.finding import Finding
+
+
+def of(kind, severity, step, module="h.1"):
+    return Finding(kind, severity, module, "WeightNorm", step, 1.0, "", "it is so", "look")
+
+
+STEPS = of("large_steps", "alert", 2, "")
+
+
+@pytest.mark.parametrize(
+    ("other", "kinds"),
+    [
+        (of("outlier", "warning", 0), ["outlier", "large_steps"]),
+        (of("outlier", "alert", 5), ["large_steps", "outlier"]),
+        (of("drift", "alert", 1), ["drift", "large_steps"]),
+        (of("share_of_trouble", "alert", 9), ["large_steps", "share_of_trouble"]),
+        (of("wild_parameter", "alert", 0), ["wild_parameter", "large_steps"]),
+        (of("plateau", "warning", 0), ["large_steps", "plateau"]),
+    ],
+    ids=["before", "behind", "drift before", "dead behind", "initialisation", "no cause"],
+)
+def test_large_steps_come_behind_what_led_to_them_and_before_what_they_left(other, kinds):
+    assert [found.kind for found in causes_first([other, STEPS])] == kinds
+    assert [found.kind for found in causes_first([STEPS, other])] == kinds
+
+
+def test_what_led_to_them_is_as_urgent():
+    assert causes_first([STEPS, of("outlier", "warning", 0)])[0].severity == "alert"
+
+
+def test_those_of_one_module_change_no_order():
+    own = of("large_steps", "alert", 2)
+    every = [own, of("outlier", "alert", 0)]
+    assert causes_first(every) == every
