@@ -48,7 +48,8 @@ def jumps(evidence: Evidence) -> Iterator[Finding]:
         # Beside a branch, a residual stream brings gradients from elsewhere: not so large ones.
         is_new = len(first) >= _FEW and _beginning(given) * median(first) > _ABOVE * largest
         # Of small values, gradients are as much larger: what a change by a percent does counts.
-        scale = sizes.get(before.module, 1.0) / sizes.get(given.module, 1.0)
+        size = sizes.get(given.module, 1.0)
+        scale = sizes.get(before.module, 1.0) / size if size else 1.0
         if is_new and median(first) * min(scale, 1.0) >= _FACTOR:
             text = f"from step {one.steps[0]} on {one.title} is {first[0]:.3g}"
             yield JUMP.at(one, 0, text, "between 0.01 and 100")

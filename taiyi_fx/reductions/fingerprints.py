@@ -94,7 +94,9 @@ def _bits(x: Tensor) -> Tensor:
 
 
 def _hash(bits: Tensor) -> Tensor:
-    powers = _powers(min(bits.shape[0], _BLOCK) if not is_compiling() else bits.shape[0], bits.device)
+    powers = _powers(
+        min(bits.shape[0], _BLOCK) if not is_compiling() else bits.shape[0], bits.device
+    )
     if is_compiling() or bits.shape[0] <= _BLOCK:
         return (_mixed(bits) * powers).sum()
     total = torch.zeros((), dtype=torch.int64, device=bits.device)

@@ -15,7 +15,9 @@ def test_each_commands_help_has_examples_that_parse(command, capsys):
         main([command, "--help"])
     assert end.value.code == 0
     lines = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
-    examples = [shlex.split(line.split(" > ")[0], comments=True)[1:] for line in lines if line.strip()]
+    examples = [
+        shlex.split(line.split(" > ")[0], comments=True)[1:] for line in lines if line.strip()
+    ]
     assert examples
     assert all(parser().parse_args(example).run for example in examples)
     assert {example[0] for example in examples} == {command}

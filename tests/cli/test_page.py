@@ -56,7 +56,8 @@ def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
 
 def test_each_command_line_parses():
     lines = re.findall(
-        r"taiyi-fx ((?:show|plot|report|watch|compare|diff|export|check|graph|targets) [^`;\n]*)", TEXT
+        r"taiyi-fx ((?:show|plot|report|watch|compare|diff|export|check|graph|targets) [^`;\n]*)",
+        TEXT,
     )
     assert len(lines) > 15
     for line in lines:

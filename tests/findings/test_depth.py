@@ -39,3 +39,9 @@ def test_a_logarithm_of_small_numbers_is_none():
     numbers = {("a", "OutputGradRMS"): 1e4, ("b", "OutputGradRMS"): 1.0}
     numbers |= {("a", "OutputRMS"): 1e-4, ("b", "OutputRMS"): 1.0}
     assert [*jumps(evidence(numbers))] == []
+
+
+def test_an_output_of_nothing_divides_nothing():
+    numbers = {("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}
+    (found,) = jumps(evidence({**numbers, ("b", "OutputRMS"): 0.0}))
+    assert found.module == "b"

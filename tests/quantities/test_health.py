@@ -14,7 +14,7 @@ from taiyi_fx.quantities.health import RULES
 
 DECLARED = {
     "share_of_trouble": {
-        "OutputDeathRate", "DeadNeuronRatio", "ParameterGradDeathRate",
+        "OutputDeathRate", "DeadExperts", "DeadNeuronRatio", "ParameterGradDeathRate",
         "OverflowRate", "UnderflowRate", "InputOverflowRate", "InputUnderflowRate",
         "OutputGradOverflowRate", "OutputGradUnderflowRate", "WeightOverflowRate",
         "WeightUnderflowRate", "WeightGradOverflowRate", "WeightGradUnderflowRate",
@@ -24,7 +24,7 @@ DECLARED = {
         "AttentionEntropy", "HeadNorm", "InputAbsMax", "InputRMS", "InputSndNorm", "InputStd", "InputCovMaxEig",
         "InputCovStableRank", "InputParticipationRatio", "OutputAbsMax", "OutputNorm", "OutputRMS",
         "OutputActivationRate", "ParticipationRatio", "RankMe", "ParameterNorm", "ParameterRMS",
-        "WeightNorm",
+        "RouterEntropy", "WeightNorm", "WeightSpectralNorm", "WeightStableRank",
     },
     "step_size": {"UpdateRatio"},
 }  # fmt: skip
