@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from taiyi_fx.config.check import ConfigError
     from taiyi_fx.config.edits import Edit, edit
     from taiyi_fx.config.presets import Preset, preset, presets
+    from taiyi_fx.coordinates import CoordinateCheck, coordinate_check
     from taiyi_fx.findings import Finding
     from taiyi_fx.instrument import instrument
     from taiyi_fx.instrumented import InstrumentedModule, capture_of, graph_of, monitor_of
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CallReduction",
     "ConfigError",
+    "CoordinateCheck",
     "Diagram",
     "Edit",
     "EpochSummary",
@@ -80,6 +82,7 @@ __all__ = [
     "buffer",
     "call",
     "capture_of",
+    "coordinate_check",
     "describe_optimizer",
     "diagram",
     "edit",
@@ -122,6 +125,8 @@ _HOMES = {
     "Preset": "config.presets",
     "preset": "config.presets",
     "presets": "config.presets",
+    "CoordinateCheck": "coordinates",
+    "coordinate_check": "coordinates",
     "EpochSummary": "records.epochs",
     "Finding": "findings",
     "Grid": "records.grid",

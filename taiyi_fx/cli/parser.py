@@ -9,6 +9,7 @@ from typing import Any
 from taiyi_fx.cli import (
     check,
     compare,
+    coord,
     diff,
     doctor,
     export,
@@ -33,6 +34,7 @@ _SUBJECTS = (
     report,
     watch,
     compare,
+    coord,
     diff,
     export,
     doctor,

@@ -25,7 +25,7 @@ def verified(given: Namespace) -> Verification:
     """
     from taiyi_fx import verify
 
-    args, kwargs = _batch(given.run_on)
+    args, kwargs = batch_of(given.run_on)
     if given.device == "meta":
         raise Refused("--run takes a model with weights: leave out --device meta")
     model, cfg = load_model(given), read_cfg(given.cfg).cfg
@@ -35,8 +35,12 @@ def verified(given: Namespace) -> Verification:
         raise Refused(failure_text(f"running {given.model}", error)) from error
 
 
-def _batch(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments, by position and by name, that a forward is given."""
+def batch_of(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments, by position and by name, that a forward is given.
+
+    Raises:
+        Refused: What is named is not there, or its own code failed.
+    """
     made = _random(text) if re.fullmatch(r"\d+(x\d+)*", text) else _made(text)
     if isinstance(made, tuple):
         return made, {}

@@ -66,7 +66,7 @@ def test_each_command_line_parses():
 
 def test_each_option_exists(capsys):
     commands = re.findall(r"^\| `taiyi-fx (\w+)", TEXT, re.MULTILINE)
-    assert len(commands) == 12
+    assert len(commands) == 13
     for command in commands:
         with pytest.raises(SystemExit):
             main([command, "--help"])

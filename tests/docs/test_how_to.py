@@ -18,7 +18,7 @@ SHOWN = {
     "how-to/own-writers": 4,
     "how-to/gan": 3,
     "how-to/lora": 2,
-    "how-to/learning-rate": 1,
+    "how-to/learning-rate": 2,
     "how-to/mixed-precision": 2,
     "how-to/optimizer": 3,
     "how-to/low-precision": 2,
