@@ -49,6 +49,36 @@ def fold_call(call: Call, result: Any, groups: tuple[SlotGroup, ...]) -> None:
             fail(slots, error)
 
 
+def begin_spans(groups: tuple[SlotGroup, ...]) -> None:
+    """Marks the begin of a call in slots."""
+    for reduction, slots in groups:
+        for slot in slots:
+            slot.first = reduction.mark()
+
+
+def marks_of(groups: tuple[SlotGroup, ...]) -> tuple[int, ...]:
+    """The marks of each reduction at this moment."""
+    return tuple(reduction.mark() for reduction, _ in groups)
+
+
+def fold_spans(groups: tuple[SlotGroup, ...], last: tuple[int, ...], result: Any) -> None:
+    """Folds a call that has ended into slots.
+
+    Args:
+        groups: The reductions and slots.
+        last: The marks of each reduction at the call's end.
+        result: The call's result.
+    """
+    for (reduction, slots), ended in zip(groups, last, strict=True):
+        for slot in slots:
+            try:
+                assert slot.first is not None, "a call begins before it ends"
+                slot.fold(reduction.measure_span(slot.first, ended, result))
+                slot.first, slot.order = None, next(CLOCK)
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+                fail((slot,), error)
+
+
 def fail(slots: tuple[Slot, ...], error: Exception) -> None:
     """Records an error in slots, which `track` warns of."""
     for slot in slots:
