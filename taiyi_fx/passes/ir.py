@@ -17,6 +17,7 @@ Port = Literal[
     "input_grad",
     "output_grad",
     "pair",
+    "backward",
     "parameter",
     "parameter_grad",
     "buffer",
@@ -28,13 +29,14 @@ Port = Literal[
     "step",
 ]
 """Sides of a module; a call is all its arguments with its result, a span the time from a call's
-begin to its end, a pair its input with its output's gradient.
+begin to its end, a pair its input with its output's gradient; a backward is what autograd runs for
+the call.
 
 Of the model as a whole are all its gradients, its optimizer, and logged losses. The last three are
 what the optimizer's state tells of a parameter; a step goes with the parameter itself.
 """
 VALUE_PORTS: tuple[Port, ...] = ("input", "output")
-GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair")
+GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair", "backward")
 CALL_PORTS: tuple[Port, ...] = (*VALUE_PORTS, "call", "span", *GRADIENT_PORTS)
 PARAMETER_PORTS: tuple[Port, ...] = ("parameter", "parameter_grad", "buffer")
 MODEL_PORTS: tuple[Port, ...] = ("gradients", "optimizer", "logged")
@@ -128,6 +130,21 @@ class SpanReduction(Foldable, Protocol):
         ...
 
 
+@runtime_checkable
+class BackwardReduction(Foldable, Protocol):
+    """A statistic of the backward of what happens between the begin and the end of a call."""
+
+    def mark(self) -> int:
+        """A count that only grows; taken at both ends of the call."""
+        ...
+
+    def watch(
+        self, first: int, last: int, result: Any, take: Callable[[State | Numbers], None]
+    ) -> str | None:
+        """Has the statistics of one call taken as its backward runs; returns why none can come."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionGroup:
     """Functions that do the same thing: whichever of them a forward calls is one target there.
@@ -184,7 +201,7 @@ class Reading:
     """A statistic of the tensor at a site. Equal readings of one tensor are made once."""
 
     site: Site
-    reduction: Reduction | PairReduction | CallReduction | SpanReduction
+    reduction: Reduction | PairReduction | CallReduction | SpanReduction | BackwardReduction
 
     @functools.cached_property
     def _hash(self) -> int:

@@ -24,6 +24,7 @@ _SITES = {
     "output_grad": "gradient of the output",
     "call": "all arguments of a call, and its result",
     "span": "a call, from its begin to its end",
+    "backward": "the backward of a call",
     "pair": "input and gradient of the output",
     "parameter": "parameter",
     "parameter_grad": "gradient of the parameter",

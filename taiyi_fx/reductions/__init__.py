@@ -6,6 +6,7 @@ from taiyi_fx.reductions.attention import (
     HeadSquares,
     HeadSquaresValue,
 )
+from taiyi_fx.reductions.backward_time import BackwardSeconds
 from taiyi_fx.reductions.elements import (
     AbsMax,
     Count,
@@ -63,6 +64,7 @@ __all__ = [
     "ActivityValue",
     "AttentionValue",
     "AttentionWeights",
+    "BackwardSeconds",
     "Count",
     "FeatureAxis",
     "FeatureMax",

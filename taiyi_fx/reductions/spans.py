@@ -35,12 +35,7 @@ class ForwardSeconds:
         return time.perf_counter_ns()
 
     def measure_span(self, first: int, last: int, result: Any) -> Numbers:
-        other = next((x.device for x in tensors_in(result) if not x.is_cpu), None)
-        if other is not None:
-            raise ValueError(
-                f"its result is on {other}, which computes after the call has returned; "
-                "calls are timed on a CPU alone"
-            )
+        check_is_on_cpu(result)
         return ((last - first) * 1e-9,)
 
     def merge(self, a: State, b: State) -> State:
@@ -72,7 +67,7 @@ class SavedBytes:
 
     def measure_span(self, first: int, last: int, result: Any) -> Numbers:
         found: dict[int, int] = {}
-        for node in _nodes(result, range(first, last)):
+        for node in nodes_of(result, range(first, last)):
             for saved in _saved_by(node):
                 if isinstance(saved, Parameter) or isinstance(saved._base, Parameter):
                     continue
@@ -90,12 +85,26 @@ class SavedBytes:
         return state[0]
 
 
+def check_is_on_cpu(result: Any) -> None:
+    """Checks that the host's clock can time a call.
+
+    Raises:
+        ValueError: Its result is on another device.
+    """
+    other = next((x.device for x in tensors_in(result) if not x.is_cpu), None)
+    if other is not None:
+        raise ValueError(
+            f"its result is on {other}, which computes after the call has returned; "
+            "calls are timed on a CPU alone"
+        )
+
+
 def looks_at_saved_tensors() -> bool:
     """True if this torch shows a saved tensor without unpacking it."""
     return hasattr(SavedTensor, "data") and hasattr(SavedTensor, "unpack_hook")
 
 
-def _nodes(result: Any, numbers: range) -> Iterator[Node]:
+def nodes_of(result: Any, numbers: range) -> Iterator[Node]:
     """The nodes of these numbers that a value depends on, each once."""
     waiting = [x.grad_fn for x in tensors_in(result) if x.grad_fn is not None]
     met: set[Node] = set()

@@ -103,7 +103,7 @@ def _merged(quantity: Quantity) -> list[str]:
     Parameters and buffers are whole; pairs need the layer that they are of, calls all their
     arguments, and spans a call that runs.
     """
-    ports = [port for port in CALL_PORTS if port not in ("pair", "call", "span")]
+    ports = [port for port in CALL_PORTS if port not in ("pair", "call", "span", "backward")]
     return [name for name, source in quantity.sources.items() if source.port in ports]
 
 

@@ -276,7 +276,7 @@ OF_LARGE_WEIGHTS = ("WeightAlpha",)
 OF_FORMATS = ("InputSQNR", "OutputSQNR", "OutputGradSQNR", "WeightSQNR", "WeightGradSQNR")
 """Each tensor has scales of its own: tests/quantities/stock/test_precision.py proves them."""
 
-OF_CALLS = ("ForwardTime", "SavedBytes")
+OF_CALLS = ("ForwardTime", "BackwardTime", "SavedBytes")
 """They are of a call that runs, and of no tensor: tests/quantities/stock/test_costs.py proves them."""
 
 OF_OPTIMIZERS = ("FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -15,6 +16,9 @@ from taiyi_fx.passes.structure import Call, is_dressed
 
 SlotGroup = tuple[Any, tuple[Slot, ...]]
 """One reduction, of a tensor or a pair, and every slot that it serves."""
+
+NO_BACKWARD = "no backward ran through its call, or one that was compiled"
+"""The reason why a reading of a backward is empty, as far as the forward shows."""
 
 CLOCK = itertools.count()
 """The order in which slots are folded into."""
@@ -73,10 +77,19 @@ def fold_spans(groups: tuple[SlotGroup, ...], last: tuple[int, ...], result: Any
         for slot in slots:
             try:
                 assert slot.first is not None, "a call begins before it ends"
-                slot.fold(reduction.measure_span(slot.first, ended, result))
-                slot.first, slot.order = None, next(CLOCK)
+                first, slot.first = slot.first, None
+                if slot.reading.site.port == "backward":
+                    take = functools.partial(_fold_state, slot)
+                    slot.leave(reduction.watch(first, ended, result, take) or NO_BACKWARD)
+                else:
+                    _fold_state(slot, reduction.measure_span(first, ended, result))
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail((slot,), error)
+
+
+def _fold_state(slot: Slot, measured: State | Numbers) -> None:
+    slot.fold(measured)
+    slot.order = next(CLOCK)
 
 
 def fail(slots: tuple[Slot, ...], error: Exception) -> None:

@@ -35,7 +35,7 @@ Steps = tuple[tuple[What, Aliasing, Pick, str], ...]
 
 NO_SPANS = (
     "compiled code runs operations of several modules as one, so that none has a begin and an end; "
-    "compile the model's parts one by one, or read it without compiling"
+    "read it without compiling, or at a module around the compiled ones"
 )
 """The reason why a span is empty in compiled code."""
 

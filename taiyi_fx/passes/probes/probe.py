@@ -66,7 +66,8 @@ class Probe:
         pair_slots: The same for pairs, by the pick from the call's input, which they read together
             with the gradient of the output.
         call_slots: The same for calls, which are read with their result.
-        span_slots: The same for spans, which begin at one probe and end at another.
+        span_slots: The reductions of spans, which begin at one probe and end at another, or of
+            their backward, and their slots.
         taps_output: True if the gradient of a call's output is read.
         stays: True if nothing can change the value before the graph ends.
         is_inside: True if only operations that put no hooks on the value get it.
@@ -92,7 +93,9 @@ class Probe:
         self.gradient_slots = self._grouped(("input_grad", "output_grad"))
         self.pair_slots = self._grouped(("pair",))
         self.call_slots = self._grouped(("call",))
-        self.span_slots = self._grouped(("span",))
+        self.span_slots = tuple(
+            group for _, groups in self._grouped(("span", "backward")) for group in groups
+        )
         self._gradient_hooks = tuple(
             (pick, GradientHook(groups, self._room(groups) if is_fresh else None))
             for pick, groups in self.gradient_slots
@@ -125,12 +128,11 @@ class Probe:
         if not self.span_slots:
             return self._read(value, given)
         # The marks stand next to the call itself, so that a span has none of this probe's own time.
-        ((_, spans),) = self.span_slots
         if self.begins:
             value = self._read(value, given)
-            begin_spans(spans)
+            begin_spans(self.span_slots)
             return value
-        fold_spans(spans, marks_of(spans), value)
+        fold_spans(self.span_slots, marks_of(self.span_slots), value)
         return self._read(value, given)
 
     def _read(self, value: Any, given: Any) -> Any:
@@ -237,7 +239,7 @@ class Probe:
             ("gradient", self.gradient_slots),
             ("pair", self.pair_slots),
             ("call", self.call_slots),
-            ("span", self.span_slots),
+            ("span", ((None, self.span_slots),) if self.span_slots else ()),
         )
         return tuple(
             (what, aliasing, pick, self._reader(groups))

@@ -19,8 +19,8 @@ from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.fresh import is_fresh
 
 PORTS: dict[Any, tuple[Port, ...]] = {
-    enter: ("input", "input_grad", "span"),
-    leave: ("output", "call", "span", "output_grad", "pair"),
+    enter: ("input", "input_grad", "span", "backward"),
+    leave: ("output", "call", "span", "output_grad", "pair", "backward"),
 }
 
 
@@ -92,7 +92,8 @@ def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
     Pairs stand before: the gradient of a weight is made from the output's edited gradient. So do
     calls and their spans, whose result is the function's own.
     """
-    before = [slot for slot in slots if slot.reading.site.port in ("pair", "call", "span")]
+    of_call = ("pair", "call", "span", "backward")
+    before = [slot for slot in slots if slot.reading.site.port in of_call]
     return before, [slot for slot in slots if slot not in before]
 
 

@@ -1,11 +1,11 @@
-"""Cost of a module's calls: the time of the forward, and the memory that it keeps for backward."""
+"""Cost of a module's calls: time in forward and backward, and memory kept between the two."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from taiyi_fx.quantities.declare import quantity
-from taiyi_fx.quantities.places import forward_seconds, saved_bytes
+from taiyi_fx.quantities.places import backward_seconds, forward_seconds, saved_bytes
 from taiyi_fx.reductions import looks_at_saved_tensors
 
 
@@ -26,6 +26,20 @@ def forward_time(seconds: Tensor) -> Tensor:
     begin and no end.
 
     Formula: end - begin, summed over micro-batches
+    """
+    return seconds
+
+
+@quantity("BackwardTime", unit="s", accuracy="that of the clock", seconds=backward_seconds)
+def backward_time(seconds: Tensor) -> Tensor:
+    """Seconds that autograd takes for the backward of a call of the module, its parts included.
+
+    By the clock on the wall, of each operation that leads to the call's result, summed over the
+    step's backward passes, micro-batches, and over ranks. An activation checkpoint computes its
+    forward again there, which counts. What the engine takes between operations does not, nor the
+    accumulation into a parameter's gradient. On a CPU alone, and not in compiled code.
+
+    Formula: sum over operations of end - begin
     """
     return seconds
 

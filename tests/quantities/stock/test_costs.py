@@ -9,7 +9,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from taiyi_fx.reductions import spans
+from taiyi_fx.reductions import backward_time, spans
+
+COSTS = ["ForwardTime", "BackwardTime", "SavedBytes"]
 
 FLOAT = 4
 X = 5 * 3 * FLOAT
@@ -84,7 +86,8 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(spans, "time", made)
+    for module in (spans, backward_time):
+        monkeypatch.setattr(module, "time", made)
     return made
 
 
@@ -273,7 +276,7 @@ def test_the_real_clock_says_that_one_who_sleeps_takes_longer():
     assert found[""]["ForwardTime"] >= found["0"]["ForwardTime"] + found["1"]["ForwardTime"]
 
 
-@pytest.mark.parametrize("name", ["ForwardTime", "SavedBytes"])
+@pytest.mark.parametrize("name", ["ForwardTime", "BackwardTime", "SavedBytes"])
 def test_compiled_code_says_why_it_has_neither(name):
     watched = taiyi_fx.instrument(mlp(nn.ReLU()), {"0": [name]})
     run = torch.compile(watched, backend="eager", fullgraph=True)
@@ -302,7 +305,7 @@ def test_training_is_bit_for_bit_what_it_is_without():
     def trained(watch):
         torch.manual_seed(0)
         net = nn.Sequential(InPython(mlp(nn.ReLU(inplace=True))), nn.Dropout(0.3), mlp2())
-        cfg = {nn.Module: ["ForwardTime", "SavedBytes", "OutputGradNorm", "PerSampleGradNorm"]}
+        cfg = {nn.Module: [*COSTS, "OutputGradNorm", "PerSampleGradNorm"]}
         run = taiyi_fx.instrument(net, cfg) if watch else net
         step = torch.optim.SGD(net.parameters(), 0.1)
         for i in range(3):
@@ -317,3 +320,72 @@ def test_training_is_bit_for_bit_what_it_is_without():
         return nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
 
     assert all(map(torch.equal, trained(watch=False), trained(watch=True)))
+
+
+class Backward(torch.autograd.Function):
+    """The identity, whose backward takes some seconds of a clock."""
+
+    @staticmethod
+    def forward(ctx, x, clock, seconds):
+        ctx.clock, ctx.seconds = clock, seconds
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        ctx.clock.work(ctx.seconds)
+        return g, None, None
+
+
+class WorksBack(Works):
+    """A module whose backward takes some seconds, and whose forward takes none."""
+
+    def forward(self, x):
+        return Backward.apply(x, self.clock, self.seconds)
+
+
+@pytest.mark.parametrize("around", [lambda body: body, InPython])
+def test_the_time_of_a_backward_has_that_of_its_parts(clock, around):
+    parts = nn.Sequential(WorksBack(clock, 0.5), WorksBack(clock, 0.25))
+    model = nn.Sequential(nn.Linear(3, 3), around(parts), WorksBack(clock, 2.0), Works(clock, 9.0))
+    cfg = {name: ["BackwardTime"] for name in ("", "1", "2", "3")} | {WorksBack: ["BackwardTime"]}
+    found = records(model, *torch.randn(2, 5, 3), cfg=cfg)
+    times = {name: one["BackwardTime"] for name, one in found.items()}
+    inner = "1.body." if around is InPython else "1."
+    assert times == pytest.approx(
+        {"": 5.5, "1": 1.5, f"{inner}0": 1.0, f"{inner}1": 0.5, "2": 4.0, "3": 0.0}
+    )
+
+
+def test_a_checkpoint_computes_again_in_backward(clock):
+    class Block(Checkpointed):
+        pass
+
+    body = nn.Sequential(nn.Linear(3, 3), Works(clock, 0.5), WorksBack(clock, 1.0), nn.Tanh())
+    model = nn.Sequential(nn.Linear(3, 3), Block(body))
+    found = records(model, torch.randn(5, 3), cfg={"1": ["ForwardTime", "BackwardTime"]})
+    assert found["1"] == pytest.approx({"ForwardTime": 0.5, "BackwardTime": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (nn.Sequential(nn.Identity(), nn.Linear(3, 3)), "makes nothing that has a backward"),
+        (nn.Sequential(nn.Linear(3, 3)), "no backward ran through its call"),
+    ],
+)
+def test_a_call_without_backward_says_why(model, why):
+    watched = taiyi_fx.instrument(model, {"0": ["BackwardTime"]})
+    watched(torch.randn(5, 3))
+    with pytest.warns(taiyi_fx.MonitorWarning, match=why):
+        watched.monitor.track(0)
+
+
+def test_a_backward_under_compiled_autograd_is_left_alone():
+    watched = taiyi_fx.instrument(nn.Sequential(nn.Linear(3, 3)), {"0": ["BackwardTime"]})
+    y = watched(torch.randn(5, 3)).sum()
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        y.backward()
+    torch.compiler.reset()
+    assert watched[0].weight.grad is not None
+    with pytest.warns(taiyi_fx.MonitorWarning, match="or one that was compiled"):
+        watched.monitor.track(0)
