@@ -74,9 +74,11 @@ class _NodeTimer:
 
 
 def _timer_of(node: Node) -> _NodeTimer:
-    timer = node.metadata.get(_TIMER)
+    # An attribute, which torch's stub declares as a method.
+    kept: dict[str, Any] = node.metadata  # pyright: ignore[reportAssignmentType]
+    timer = kept.get(_TIMER)
     if timer is None:
-        timer = node.metadata[_TIMER] = _NodeTimer()
+        timer = kept[_TIMER] = _NodeTimer()
         node.register_prehook(timer.begin)
         node.register_hook(timer.end)
     return timer
