@@ -39,6 +39,8 @@ _TINY_CALLS = 20
 _LOSSES = 129
 _OPTIONS: dict[str, dict[str, Any]] = {"ClippedBy": {"max_norm": 1.0}}
 """Options that have to be given."""
+_LEFT_OUT = ("LogitLens", "ForwardTime", "BackwardTime", "SavedBytes")
+"""The costs of the first are those of the model's head; the others read a call, and no tensor."""
 _OWN_PORTS: tuple[Port, ...] = (*MODEL_PORTS, *OPTIMIZER_PORTS)
 
 
@@ -82,7 +84,7 @@ class Cost(NamedTuple):
 def stock() -> list[QuantityInfo]:
     """The quantities that come with taiyi_fx."""
     own = (q for q in taiyi_fx.quantities() if q.declared_in.startswith("taiyi_fx."))
-    return [q for q in own if q.name != "LogitLens"]  # its costs are those of the model's head
+    return [q for q in own if q.name not in _LEFT_OUT]
 
 
 def cost_of(name: str, seconds: float = _SECONDS) -> Cost:

@@ -44,7 +44,7 @@ def _side(subscription: Subscription) -> Side:
     ports = {reading.site.port for reading in subscription.readings.values()}
     if ports.intersection(GRADIENT_PORTS):
         return "backward"
-    return "forward" if ports.intersection((*VALUE_PORTS, "call")) else "parameters"
+    return "forward" if ports.intersection((*VALUE_PORTS, "call", "span")) else "parameters"
 
 
 def _mark(subscription: Subscription) -> Mark:

@@ -13,9 +13,11 @@ Port = Literal[
     "input",
     "output",
     "call",
+    "span",
     "input_grad",
     "output_grad",
     "pair",
+    "backward",
     "parameter",
     "parameter_grad",
     "buffer",
@@ -26,15 +28,16 @@ Port = Literal[
     "second_moment",
     "step",
 ]
-"""Sides of a module; a call is all its arguments with its result, a pair its input with its
-output's gradient.
+"""Sides of a module; a call is all its arguments with its result, a span the time from a call's
+begin to its end, a pair its input with its output's gradient; a backward is what autograd runs for
+the call.
 
 Of the model as a whole are all its gradients, its optimizer, and logged losses. The last three are
 what the optimizer's state tells of a parameter; a step goes with the parameter itself.
 """
 VALUE_PORTS: tuple[Port, ...] = ("input", "output")
-GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair")
-CALL_PORTS: tuple[Port, ...] = (*VALUE_PORTS, "call", *GRADIENT_PORTS)
+GRADIENT_PORTS: tuple[Port, ...] = ("input_grad", "output_grad", "pair", "backward")
+CALL_PORTS: tuple[Port, ...] = (*VALUE_PORTS, "call", "span", *GRADIENT_PORTS)
 PARAMETER_PORTS: tuple[Port, ...] = ("parameter", "parameter_grad", "buffer")
 MODEL_PORTS: tuple[Port, ...] = ("gradients", "optimizer", "logged")
 OPTIMIZER_PORTS: tuple[Port, ...] = ("first_moment", "second_moment", "step")
@@ -114,6 +117,34 @@ class CallReduction(Foldable, Protocol):
         ...
 
 
+@runtime_checkable
+class SpanReduction(Foldable, Protocol):
+    """A statistic of what happens between the begin and the end of a call."""
+
+    def mark(self) -> int:
+        """A count that only grows, such as a clock's; taken at both ends of the call."""
+        ...
+
+    def measure_span(self, first: int, last: int, result: Any) -> State | Numbers:
+        """The statistic of one call, from the marks at its ends and its result."""
+        ...
+
+
+@runtime_checkable
+class BackwardReduction(Foldable, Protocol):
+    """A statistic of the backward of what happens between the begin and the end of a call."""
+
+    def mark(self) -> int:
+        """A count that only grows; taken at both ends of the call."""
+        ...
+
+    def watch(
+        self, first: int, last: int, result: Any, take: Callable[[State | Numbers], None]
+    ) -> str | None:
+        """Has the statistics of one call taken as its backward runs; returns why none can come."""
+        ...
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionGroup:
     """Functions that do the same thing: whichever of them a forward calls is one target there.
@@ -170,7 +201,7 @@ class Reading:
     """A statistic of the tensor at a site. Equal readings of one tensor are made once."""
 
     site: Site
-    reduction: Reduction | PairReduction | CallReduction
+    reduction: Reduction | PairReduction | CallReduction | SpanReduction | BackwardReduction
 
     @functools.cached_property
     def _hash(self) -> int:

@@ -23,6 +23,8 @@ _SITES = {
     "input_grad": "gradient of the input",
     "output_grad": "gradient of the output",
     "call": "all arguments of a call, and its result",
+    "span": "a call, from its begin to its end",
+    "backward": "the backward of a call",
     "pair": "input and gradient of the output",
     "parameter": "parameter",
     "parameter_grad": "gradient of the parameter",

@@ -16,6 +16,7 @@ from taiyi_fx.passes.ir import (
     CALL_PORTS,
     MODEL_PORTS,
     OPTIMIZER_PORTS,
+    BackwardReduction,
     CallReduction,
     FunctionGroup,
     PairReduction,
@@ -24,6 +25,7 @@ from taiyi_fx.passes.ir import (
     Reading,
     Reduction,
     Site,
+    SpanReduction,
     capabilities,
 )
 from taiyi_fx.passes.structure import is_computed, tensor_named
@@ -55,7 +57,9 @@ class Source:
     """
 
     port: Port
-    reduction: Callable[..., Reduction | PairReduction | CallReduction]
+    reduction: Callable[
+        ..., Reduction | PairReduction | CallReduction | SpanReduction | BackwardReduction
+    ]
     fixed: Mapping[str, Any] = field(default_factory=dict)
     name: str | None = None
     ago: int = 0
@@ -81,7 +85,7 @@ class Source:
         of_module += ("experts",) * can.needs_experts + ("modules",) * can.needs_model
         found = {k: p for k, p in parameters.items() if k not in (*self.fixed, *of_module)}
         kind = inspect.Parameter.KEYWORD_ONLY
-        if self.port == "call":
+        if self.port in ("call", "span", "backward"):
             return found
         if self.port in CALL_PORTS:
             pick = inspect.Parameter("tensor", kind, default=None, annotation=int | str | None)
@@ -395,6 +399,9 @@ all_gradients = Source("gradients", reductions.Norm)
 learning_rates = Source("optimizer", reductions.Raw, {"max_elements": None})
 logged_losses = Source("logged", reductions.Raw, {"max_elements": None})
 call = CallPlace()
+forward_seconds = Source("span", reductions.ForwardSeconds)
+backward_seconds = Source("backward", reductions.BackwardSeconds)
+saved_bytes = Source("span", reductions.SavedBytes)
 
 
 def buffer(name: str) -> Place:

@@ -6,6 +6,7 @@ from taiyi_fx.reductions.attention import (
     HeadSquares,
     HeadSquaresValue,
 )
+from taiyi_fx.reductions.backward_time import BackwardSeconds
 from taiyi_fx.reductions.elements import (
     AbsMax,
     Count,
@@ -44,6 +45,7 @@ from taiyi_fx.reductions.quantization import NoiseOfFormat, NoiseOfFormatValue
 from taiyi_fx.reductions.raw import Raw, Sign
 from taiyi_fx.reductions.routing import Routing, RoutingValue
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
+from taiyi_fx.reductions.spans import ForwardSeconds, SavedBytes, looks_at_saved_tensors
 from taiyi_fx.reductions.spectra import (
     MatrixSingular,
     MatrixSingularValues,
@@ -62,6 +64,7 @@ __all__ = [
     "ActivityValue",
     "AttentionValue",
     "AttentionWeights",
+    "BackwardSeconds",
     "Count",
     "FeatureAxis",
     "FeatureMax",
@@ -70,6 +73,7 @@ __all__ = [
     "Fingerprint",
     "FingerprintValue",
     "Format",
+    "ForwardSeconds",
     "FourthMoment",
     "HeadSquares",
     "HeadSquaresValue",
@@ -102,6 +106,7 @@ __all__ = [
     "RoutingValue",
     "SampleNorms",
     "SampleNormsValue",
+    "SavedBytes",
     "Scalar",
     "ScalarValue",
     "Sign",
@@ -117,5 +122,6 @@ __all__ = [
     "as_matrix",
     "fingerprint",
     "histogram_edges",
+    "looks_at_saved_tensors",
     "ratio",
 ]

@@ -100,10 +100,10 @@ def check_mergeable(
 def _merged(quantity: Quantity) -> list[str]:
     """The parameters of a quantity whose reductions can be merged over parts of any tensor.
 
-    Parameters and buffers are whole; pairs need the layer that they are of, and calls all their
-    arguments.
+    Parameters and buffers are whole; pairs need the layer that they are of, calls all their
+    arguments, and spans a call that runs.
     """
-    ports = [port for port in CALL_PORTS if port not in ("pair", "call")]
+    ports = [port for port in CALL_PORTS if port not in ("pair", "call", "span", "backward")]
     return [name for name, source in quantity.sources.items() if source.port in ports]
 
 

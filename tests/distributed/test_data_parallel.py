@@ -45,6 +45,7 @@ OWN = [
     and find_quantity(name).functions is None  # whose calls these models do not make
     and name != "Loss"
     and not name.endswith("Fingerprint")  # sums over ranks round otherwise
+    and name not in ("ForwardTime", "BackwardTime", "SavedBytes")  # each rank's own, added up
 ]
 
 

@@ -276,6 +276,9 @@ OF_LARGE_WEIGHTS = ("WeightAlpha",)
 OF_FORMATS = ("InputSQNR", "OutputSQNR", "OutputGradSQNR", "WeightSQNR", "WeightGradSQNR")
 """Each tensor has scales of its own: tests/quantities/stock/test_precision.py proves them."""
 
+OF_CALLS = ("ForwardTime", "BackwardTime", "SavedBytes")
+"""They are of a call that runs, and of no tensor: tests/quantities/stock/test_costs.py proves them."""
+
 OF_OPTIMIZERS = ("FirstMoment", "SecondMoment", "EffectiveStep", "UpdateLost")
 """They need an optimizer: tests/quantities/stock/test_optimizer.py proves them."""
 

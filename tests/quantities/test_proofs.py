@@ -7,6 +7,7 @@ import pytest
 import taiyi_fx
 from taiyi_fx.testing import check_compiled, check_mergeable, check_quantity
 from tests.quantities.proofs import (
+    OF_CALLS,
     OF_FORMATS,
     OF_LARGE_WEIGHTS,
     OF_OPTIMIZERS,
@@ -14,7 +15,7 @@ from tests.quantities.proofs import (
     PROOFS,
 )
 
-ELSEWHERE = (*OF_WHOLE_MODEL, *OF_OPTIMIZERS, *OF_LARGE_WEIGHTS, *OF_FORMATS)
+ELSEWHERE = (*OF_WHOLE_MODEL, *OF_OPTIMIZERS, *OF_LARGE_WEIGHTS, *OF_FORMATS, *OF_CALLS)
 
 
 def promised(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -15,6 +16,9 @@ from taiyi_fx.passes.structure import Call, is_dressed
 
 SlotGroup = tuple[Any, tuple[Slot, ...]]
 """One reduction, of a tensor or a pair, and every slot that it serves."""
+
+NO_BACKWARD = "no backward ran through its call, or one that was compiled"
+"""The reason why a reading of a backward is empty, as far as the forward shows."""
 
 CLOCK = itertools.count()
 """The order in which slots are folded into."""
@@ -47,6 +51,45 @@ def fold_call(call: Call, result: Any, groups: tuple[SlotGroup, ...]) -> None:
                 slot.order = next(CLOCK)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail(slots, error)
+
+
+def begin_spans(groups: tuple[SlotGroup, ...]) -> None:
+    """Marks the begin of a call in slots."""
+    for reduction, slots in groups:
+        for slot in slots:
+            slot.first = reduction.mark()
+
+
+def marks_of(groups: tuple[SlotGroup, ...]) -> tuple[int, ...]:
+    """The marks of each reduction at this moment."""
+    return tuple(reduction.mark() for reduction, _ in groups)
+
+
+def fold_spans(groups: tuple[SlotGroup, ...], last: tuple[int, ...], result: Any) -> None:
+    """Folds a call that has ended into slots.
+
+    Args:
+        groups: The reductions and slots.
+        last: The marks of each reduction at the call's end.
+        result: The call's result.
+    """
+    for (reduction, slots), ended in zip(groups, last, strict=True):
+        for slot in slots:
+            try:
+                assert slot.first is not None, "a call begins before it ends"
+                first, slot.first = slot.first, None
+                if slot.reading.site.port == "backward":
+                    take = functools.partial(_fold_state, slot)
+                    slot.leave(reduction.watch(first, ended, result, take) or NO_BACKWARD)
+                else:
+                    _fold_state(slot, reduction.measure_span(first, ended, result))
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+                fail((slot,), error)
+
+
+def _fold_state(slot: Slot, measured: State | Numbers) -> None:
+    slot.fold(measured)
+    slot.order = next(CLOCK)
 
 
 def fail(slots: tuple[Slot, ...], error: Exception) -> None:

@@ -27,11 +27,17 @@ from taiyi_fx.passes.probes.in_graph import (
 from taiyi_fx.passes.probes.traces import TRACES, Trace
 from taiyi_fx.passes.structure import Call, alias_of, find_tensor, replace_tensor, stands_in
 
-What = Literal["value", "gradient", "pair", "call"]
+What = Literal["value", "gradient", "pair", "call", "span"]
 Aliasing = Literal["made here", "shared", "given"]
 """A tensor's sharing: made by this call, perhaps shared with others, or an input of the module."""
 Steps = tuple[tuple[What, Aliasing, Pick, str], ...]
 """The steps of a probe: what it reads, its sharing, the pick, and the reader's key."""
+
+NO_SPANS = (
+    "compiled code runs operations of several modules as one, so that none has a begin and an end; "
+    "read it without compiling, or at a module around the compiled ones"
+)
+"""The reason why a span is empty in compiled code."""
 
 _ROOM = 4
 """The size of a new carrier, in numbers for each due reading of a gradient."""
@@ -60,6 +66,9 @@ class CompiledProbes:
             if what == "call":
                 call = given if isinstance(given, Call) else Call((given,), {})
                 self._read_call(call, value, reader)
+                continue
+            if what == "span":
+                self._note(reader, NO_SPANS)
                 continue
             tensor = find_tensor(value, None if what == "pair" else pick)
             if tensor is None:

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
-from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold, fold_call, leave
+from taiyi_fx.passes.probes.accumulate import (
+    SlotGroup,
+    begin_spans,
+    fail_all,
+    fold,
+    fold_call,
+    fold_spans,
+    leave,
+    marks_of,
+)
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
 from taiyi_fx.passes.probes.dtensor import is_spread, whole
@@ -49,6 +58,7 @@ class Probe:
         slots: The slots to fold into.
         board: The board of the model.
         is_fresh: True if the value was just made and shares memory with nothing before it.
+        begins: True if it stands at the begin of a call, False at the end.
 
     Attributes:
         value_slots: The reductions of values and their slots, by the pick from the value.
@@ -56,13 +66,21 @@ class Probe:
         pair_slots: The same for pairs, by the pick from the call's input, which they read together
             with the gradient of the output.
         call_slots: The same for calls, which are read with their result.
+        span_slots: The reductions of spans, which begin at one probe and end at another, or of
+            their backward, and their slots.
         taps_output: True if the gradient of a call's output is read.
         stays: True if nothing can change the value before the graph ends.
         is_inside: True if only operations that put no hooks on the value get it.
     """
 
     def __init__(
-        self, name: str, slots: Iterable[Slot], board: Board, *, is_fresh: bool = False
+        self,
+        name: str,
+        slots: Iterable[Slot],
+        board: Board,
+        *,
+        is_fresh: bool = False,
+        begins: bool = False,
     ) -> None:
         # torch.fx names a called object in the generated code by these two.
         self.__name__ = name
@@ -70,10 +88,14 @@ class Probe:
         self.slots = tuple(dict.fromkeys(slots))
         self.board = board
         self.is_fresh = is_fresh
+        self.begins = begins
         self.value_slots = self._grouped(VALUE_PORTS)
         self.gradient_slots = self._grouped(("input_grad", "output_grad"))
         self.pair_slots = self._grouped(("pair",))
         self.call_slots = self._grouped(("call",))
+        self.span_slots = tuple(
+            group for _, groups in self._grouped(("span", "backward")) for group in groups
+        )
         self._gradient_hooks = tuple(
             (pick, GradientHook(groups, self._room(groups) if is_fresh else None))
             for pick, groups in self.gradient_slots
@@ -103,6 +125,17 @@ class Probe:
             given: For an output, the input of its call, if the one may be the other or both
                 are read.
         """
+        if not self.span_slots:
+            return self._read(value, given)
+        # The marks stand next to the call itself, so that a span has none of this probe's own time.
+        if self.begins:
+            value = self._read(value, given)
+            begin_spans(self.span_slots)
+            return value
+        fold_spans(self.span_slots, marks_of(self.span_slots), value)
+        return self._read(value, given)
+
+    def _read(self, value: Any, given: Any) -> Any:
         self._read_values(value)
         self._read_call(value, given)
         return self._with_gradients_read(value, given)
@@ -175,7 +208,7 @@ class Probe:
 
     def fast_path(self) -> Callable[..., Any]:
         """A function that does the same, faster for the usual values."""
-        if self.call_slots:
+        if self.call_slots or self.span_slots:
             return _named(self, self.__call__)
         read, tapped = self._read_values, self._with_gradients_read
         if self.stays and len(self._values) == 1:
@@ -206,6 +239,7 @@ class Probe:
             ("gradient", self.gradient_slots),
             ("pair", self.pair_slots),
             ("call", self.call_slots),
+            ("span", ((None, self.span_slots),) if self.span_slots else ()),
         )
         return tuple(
             (what, aliasing, pick, self._reader(groups))

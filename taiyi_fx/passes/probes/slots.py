@@ -30,6 +30,7 @@ class Slot:
         shape: The shape first seen.
         failure: The error of a fold that failed in this step, or None.
         handles: Hooks on tensors that outlive the step.
+        first: The mark at the begin of a call that has not ended yet, or None.
         note: The reason why it may stay empty, as far as the forward pass shows.
         order: The order of last folds among slots: larger is later.
         is_joined: True if it is merged with those of other ranks.
@@ -46,6 +47,7 @@ class Slot:
         self.found: State | Numbers | None = None
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
+        self.first: int | None = None
         self.note: str | None = None
         self.order = 0
         self.is_joined = is_joined
@@ -79,7 +81,7 @@ class Slot:
 
     def clear(self) -> None:
         """Forgets the step."""
-        self.found = self.failure = self.note = None
+        self.found = self.failure = self.first = self.note = None
         if self.handles:
             for handle in self.handles:
                 handle.remove()

@@ -125,6 +125,6 @@ def _fuse(graph: fx.Graph, first: fx.Node, second: fx.Node, *, is_new: bool) -> 
 
 def _may_move(slot: Slot, sole_use: bool) -> bool:
     site = slot.reading.site
-    if site.port in ("pair", "call"):
-        return False  # it needs the input of its own call
+    if site.port in ("pair", "call", "span", "backward"):
+        return False  # it needs the input of its own call, or stands at one of its ends
     return site.pick is None and (sole_use or site.port in VALUE_PORTS)

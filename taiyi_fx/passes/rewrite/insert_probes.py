@@ -19,8 +19,8 @@ from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.fresh import is_fresh
 
 PORTS: dict[Any, tuple[Port, ...]] = {
-    enter: ("input", "input_grad"),
-    leave: ("output", "call", "output_grad", "pair"),
+    enter: ("input", "input_grad", "span", "backward"),
+    leave: ("output", "call", "span", "output_grad", "pair", "backward"),
 }
 
 
@@ -74,8 +74,10 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
         with graph.inserting_before(mark):
             if made:
                 is_own = mark.meta.get("is_fresh", False)
-                own = Probe(f"{name}.made", made, table.board, is_fresh=is_own)
+                begins = mark.target is enter
+                own = Probe(f"{name}.made", made, table.board, is_fresh=is_own, begins=begins)
                 probe = graph.call_function(own, (value, *given))
+                probe.meta["mark"] = mark.target
                 probe.meta["is_fresh"] = own.is_fresh
                 value = probe
             value = graph.call_function(edited, (value, *given))
@@ -88,9 +90,10 @@ def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:
     """The slots whose probe stands before the edit, and those whose probe stands after it.
 
     Pairs stand before: the gradient of a weight is made from the output's edited gradient. So do
-    calls, whose result is the function's own.
+    calls and their spans, whose result is the function's own.
     """
-    before = [slot for slot in slots if slot.reading.site.port in ("pair", "call")]
+    of_call = ("pair", "call", "span", "backward")
+    before = [slot for slot in slots if slot.reading.site.port in of_call]
     return before, [slot for slot in slots if slot not in before]
 
 
@@ -109,7 +112,8 @@ def set_slots(
     """
     probe = None
     if slots:
-        probe = Probe(name, slots, board, is_fresh=node.meta.get("is_fresh", False))
+        is_fresh, begins = node.meta.get("is_fresh", False), node.meta.get("mark") is enter
+        probe = Probe(name, slots, board, is_fresh=is_fresh, begins=begins)
         node.target = probe
         if probe.taps_gradients:
             return

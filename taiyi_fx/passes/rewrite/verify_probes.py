@@ -16,6 +16,8 @@ from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.rewrite.changes import called_modules, may_change_inputs
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 
+# A backward is not read in the value's path: at run time its result shows if it can come.
+_TAPPED = tuple(port for port in GRADIENT_PORTS if port != "backward")
 _STOPS = frozenset("detach detach_ argmax argmin item tolist".split())
 
 
@@ -110,7 +112,7 @@ def _that_read(node: fx.Node) -> Iterator[fx.Node]:
 def _awaiting_gradient(node: fx.Node) -> Iterator[str]:
     if isinstance(node.target, Probe):
         for slot in node.target.slots:
-            if slot.reading.site.port in GRADIENT_PORTS:
+            if slot.reading.site.port in _TAPPED:
                 yield slot.module
     if isinstance(node.target, Edited) and node.target.gradient_changes:
         yield node.target.module
