@@ -162,16 +162,35 @@ class Evidence:
 
     @functools.cached_property
     def norms(self) -> frozenset[str]:
-        """The modules that return the size of their gain, whatever they are given."""
+        """The modules that return the size of their gain, whatever they are given.
+
+        A module counts if most of its role do: of next to nothing, a norm returns less.
+        """
         gains = {s.module: s for s in self.of_quantity("ParameterRMS.weight")}
-        inputs = {s.module: s for s in self.of_quantity("InputRMS")}
-        return frozenset(
-            s.module
-            for s in self.of_quantity("OutputRMS")
-            if s.module in gains
-            and s.module in inputs
-            and is_near(median(s.values), median(gains[s.module].values))
-        )
+        given = {s.module for s in self.of_quantity("InputRMS")}
+        known = [s for s in self.of_quantity("OutputRMS") if s.module in given & gains.keys()]
+        is_norm: dict[str, list[bool]] = {}
+        for s in known:
+            is_one = is_near(median(s.values), median(gains[s.module].values))
+            is_norm.setdefault(s.role, []).append(is_one and self._is_vector(s.module))
+        return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
+
+    def _is_vector(self, module: str) -> bool:
+        """True for a weight of few elements beside the largest, as no matrix or embedding has."""
+        counts = self.counts
+        largest = max(counts.values(), default=0.0)
+        return counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
+
+    @functools.cached_property
+    def counts(self) -> dict[tuple[str, str], float]:
+        """The number of elements of each parameter, by module and name, where it is known."""
+        found: dict[tuple[str, str], float] = {}
+        norms = self.norms_of_parameters
+        for s in self.of_each("ParameterRMS"):
+            name = s.module, s.quantity.partition(".")[2]
+            if name in norms and s.values[0] > 0:
+                found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
+        return found
 
     @property
     def losses(self) -> list[Watched]:

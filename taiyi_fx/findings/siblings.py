@@ -24,6 +24,8 @@ _FEW = 3
 """Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
 _FACTOR = 1.3
 """Powers of ten by which an outlier differs from the median of its siblings: a factor of 20."""
+_OF_STREAM = 0.9
+"""And that of a residual stream from one norm to the next: it grows little by little."""
 _BROKEN = 2.5
 """And so many that nothing can be learned through it."""
 _SIGMAS = 6.0
@@ -45,10 +47,12 @@ class _Bounds(NamedTuple):
     Attributes:
         few: Siblings below which none is.
         of_equals: Powers of ten that are enough among siblings that are all but equal.
+        powers: Powers of ten by which one differs from the median of its siblings.
     """
 
     few: int = _FEW
     of_equals: float = np.inf
+    powers: float = _FACTOR
 
 
 def outliers(evidence: Evidence) -> Iterator[Finding]:
@@ -67,7 +71,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (made(outputs), _Bounds(few=_FEW - 1)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
-        (made(stream), _Bounds(few=_FEW - 1)),
+        (((one, "stream") for one, _ in made(stream)), _Bounds(powers=_OF_STREAM)),
         (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
         (evidence.gains, _Bounds(few=_FEW - 1)),
@@ -114,7 +118,7 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
         return
     table = np.stack([log10(one.values) for one in group])
     distances, width = table - medians(table), spreads(table)
-    is_far = np.abs(distances) > np.maximum(_FACTOR, _SIGMAS * width)
+    is_far = np.abs(distances) > np.maximum(bounds.powers, _SIGMAS * width)
     if len(group) > _FEW:
         is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
     for i in np.flatnonzero((is_far.mean(1) >= _SHARE) & is_far[:, -1]).tolist():

@@ -32,7 +32,7 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
     for one in evidence.of_each("ParameterRMS"):
         if _is_large_matrix(one, outputs, evidence):
-            gain = float(one.values[0]) * _elements(one, evidence) ** 0.25
+            gain = float(one.values[0]) * _count(one, evidence) ** 0.25
             text = (
                 f"the weight of {one.module!r} begins so large that it makes what passes it about "
                 f"{gain:.3g} times larger"
@@ -56,17 +56,14 @@ def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evide
     forward, and of its outputs on the way back; the fourth root of all elements is their mean.
     """
     size, name = float(one.values[0]), one.quantity.partition(".")[2]
-    n = _elements(one, evidence)
+    n = _count(one, evidence)
     is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
     return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN
 
 
-def _elements(one: Watched, evidence: Evidence) -> float:
+def _count(one: Watched, evidence: Evidence) -> float:
     """The number of a parameter's elements; 0 if it is not known."""
-    name = one.quantity.partition(".")[2]
-    norms = evidence.norms_of_parameters
-    norm = norms.get((one.module, name))
-    return 0.0 if norm is None else (float(norm.values[0]) / max(float(one.values[0]), 1e-30)) ** 2
+    return evidence.counts.get((one.module, one.quantity.partition(".")[2]), 0.0)
 
 
 def _is_small(one: Watched) -> bool:
