@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from taiyi_fx import CoordinateCheck
 
 _EXAMPLES = """
+taiyi-fx coord models:make
 taiyi-fx coord models:make --batch 32x64
 taiyi-fx coord models:make --batch models:batch --widths 64,128,256,512 -o coordinates.png
 taiyi-fx coord models:make --batch 32x64 --json || echo 'not a maximal update'
@@ -37,9 +38,8 @@ def add(commands: Commands) -> None:
     added.add_argument(
         "--batch",
         metavar="BATCH",
-        required=True,
         help="module:callable that returns a tensor, a tuple of arguments or a dictionary of them "
-        "by name; or the shape of one tensor, such as 32x64",
+        "by name; or the shape of one tensor, such as 32x64 (default: `batch` beside MAKE)",
     )
     added.add_argument(
         "--widths",
@@ -78,7 +78,7 @@ def _checked(given: Namespace) -> CoordinateCheck:
     if not callable(found):
         raise Refused(f"{given.make} is a {type(found).__name__}, which takes no width")
     make: Any = found
-    args, kwargs = batch_of(given.batch)
+    args, kwargs = batch_of(given.batch or f"{given.make.partition(':')[0]}:batch")
     sizes = {"widths": given.widths, "steps": given.steps, "seeds": given.seeds}
     try:
         return coordinate_check(make, *args, **sizes, **kwargs)

@@ -17,6 +17,11 @@ def test_the_verdict_is_said_and_is_the_exit_code(cli, tmp_path):
     assert picture.stat().st_size > 1000
 
 
+def test_the_batch_beside_the_model_is_taken(cli):
+    code, out, _ = cli("coord", "tests.coordinates.models:maximal", *GIVEN[2:])
+    assert (code, out) == cli("coord", "tests.coordinates.models:maximal", *GIVEN)[:2]
+
+
 def test_json_has_slopes_and_sizes(cli):
     code, out, _ = cli("coord", "tests.coordinates.models:standard", *GIVEN, "--json")
     found = json.loads(out)
