@@ -48,11 +48,13 @@ class _Bounds(NamedTuple):
         few: Siblings below which none is.
         of_equals: Powers of ten that are enough among siblings that are all but equal.
         powers: Powers of ten by which one differs from the median of its siblings.
+        sigmas: Robust deviations by which it does.
     """
 
     few: int = _FEW
     of_equals: float = np.inf
     powers: float = _FACTOR
+    sigmas: float = _SIGMAS
 
 
 def outliers(evidence: Evidence) -> Iterator[Finding]:
@@ -71,7 +73,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (made(outputs), _Bounds(few=_FEW - 1)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
-        (((one, "stream") for one, _ in made(stream)), _Bounds(powers=_OF_STREAM)),
+        (((one, "stream") for one, _ in made(stream)), _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2)),
         (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
         (evidence.gains, _Bounds(few=_FEW - 1)),
@@ -118,7 +120,7 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
         return
     table = np.stack([log10(one.values) for one in group])
     distances, width = table - medians(table), spreads(table)
-    is_far = np.abs(distances) > np.maximum(bounds.powers, _SIGMAS * width)
+    is_far = np.abs(distances) > np.maximum(bounds.powers, bounds.sigmas * width)
     if len(group) > _FEW:
         is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
     for i in np.flatnonzero((is_far.mean(1) >= _SHARE) & is_far[:, -1]).tolist():
