@@ -26,6 +26,19 @@ def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[In
             yield _over(one, before, one.module)
 
 
+def handed_over(
+    outputs: Sequence[Watched], inputs: Sequence[Watched], norms: Collection[str]
+) -> Iterator[InRole]:
+    """What each module is given over what the one before it returns: 1 of a chain.
+
+    Not of norms, which may be given the sum of a residual stream.
+    """
+    given = {one.module: one for one in inputs}
+    for before, one in pairwise(outputs):
+        if one.module in given and one.module not in norms:
+            yield _over(given[one.module], before, one.module)
+
+
 def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:
     """The size of the gradient that each module passes on over that of the one it was given."""
     for module, one in pairwise(gradients):

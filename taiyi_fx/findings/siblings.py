@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.findings.chain import InRole, made
+from taiyi_fx.findings.chain import InRole, handed_over, made
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -68,12 +68,16 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     of_weights = [*evidence.of_quantity("WeightGradNorm")][::-1]
     inputs = [*evidence.of_quantity("InputRMS")]
     # Between norms a residual stream grows; what they return does not show it.
-    stream = [one for one in inputs if one.module in evidence.norms]
+    stream = [one for one in inputs if one.module in evidence.norms][1:]  # the first is of data
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
-        (made(outputs), _Bounds(few=_FEW - 1)),
+        (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
+        (made(outputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
-        (((one, "stream") for one, _ in made(stream)), _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2)),
+        (
+            ((one, "stream") for one, _ in made(stream)),
+            _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2),
+        ),
         (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
         (evidence.gains, _Bounds(few=_FEW - 1)),
@@ -123,7 +127,10 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
     is_far = np.abs(distances) > np.maximum(bounds.powers, bounds.sigmas * width)
     if len(group) > _FEW:
         is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
-    for i in np.flatnonzero((is_far.mean(1) >= _SHARE) & is_far[:, -1]).tolist():
+    lasts = (is_far.mean(1) >= _SHARE) & is_far[:, -1]
+    # What is odd from the first step on is, though a training may make up for it.
+    begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
+    for i in np.flatnonzero(lasts | begins).tolist():
         yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
 
 

@@ -24,11 +24,28 @@ def test_an_outlier_is_named_with_its_factor(odd, times, severity):
 
 @pytest.mark.parametrize(
     "odd",
-    [3.0, np.where(np.arange(40) < 10, 150.0, 1.0), np.where(np.arange(40) == 39, 150.0, 1.0)],
-    ids=["a little", "in the beginning", "once"],
+    [
+        3.0,
+        np.where((np.arange(40) // 5) == 1, 150.0, 1.0),
+        np.where(np.arange(40) == 39, 150.0, 1.0),
+    ],
+    ids=["a little", "for five steps", "once"],
 )
 def test_what_is_near_or_does_not_last_is_none(odd):
     assert [*outliers(layers(odd))] == []
+
+
+def test_one_that_begins_odd_is_named_though_training_makes_up_for_it():
+    (found,) = outliers(layers(np.where(np.arange(40) < 10, 150.0, 1.0)))
+    assert (found.module, found.step) == ("h.3", 0)
+
+
+def test_what_stands_between_equal_modules_is_named_where_it_changes_values():
+    numbers = {(f"h.{i}", q): 1.0 for i in range(6) for q in ("InputRMS", "OutputRMS")}
+    numbers["h.3", "InputRMS"] = 3.0
+    (found,) = outliers(evidence(numbers))
+    assert found.module == "h.3"
+    assert "InputRMS of 'h.3' over that of 'h.2' is 3" in found.text
 
 
 def test_few_siblings_have_no_outlier():

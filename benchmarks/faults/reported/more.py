@@ -32,12 +32,6 @@ def mean_of_the_batch_between(t: Training) -> None:
 
 
 @reported("mlp cnn gpt", "{stage}*", "{next}*")
-def root_of_zero_between(t: Training) -> None:
-    """A root, whose derivative at zero is infinite."""
-    _between(t, lambda x: x.relu().sqrt())
-
-
-@reported("mlp cnn gpt", "{stage}*", "{next}*")
 def divided_by_its_smallest(t: Training) -> None:
     """A division by what may be nearly zero."""
     _between(t, lambda x: x / x.abs().amin(-1, keepdim=True).clamp(min=1e-6))
@@ -61,7 +55,7 @@ def relu_behind_the_head(t: Training) -> None:
     change_class(t.module("last"), lambda self, old, x: F.relu(old(x) - 2))
 
 
-@reported("cnn gpt", "{norm}", "{stage}*", "{after}")
+@reported("cnn gpt", "{norm}", "{stage}*", "{next}*")
 def norm_left_out(t: Training) -> None:
     """A norm that passes what it is given, a hundred times as large."""
     change_class(t.module("norm"), lambda self, old, x: 100 * x)
@@ -152,7 +146,7 @@ def weights_rounded_each_step(t: Training) -> None:
     t.each_step(round_)
 
 
-@reported("mlp gpt lstm", "{last}", "{middle}", "{after}")
+@reported("mlp gpt lstm", "{middle}")
 def bias_that_grows(t: Training) -> None:
     """A bias that something adds to at each step."""
     bias = t.module("middle")
