@@ -140,6 +140,11 @@ class Evidence:
         """The norm of each module's weight, by module, in the order of the model."""
         return self._one_of_each("WeightNorm", "ParameterNorm.weight")
 
+    def began_at_zero(self, module: str) -> bool:
+        """True if a module's weight was zero at first: its steps are of any size beside it."""
+        size = self.weights.get(module)
+        return size is not None and len(size.values) > 0 and size.values[0] == 0
+
     @functools.cached_property
     def weight_gradients(self) -> dict[str, Watched]:
         """The norm of the gradient of each module's weight, likewise."""

@@ -69,6 +69,11 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     inputs = [*evidence.of_quantity("InputRMS")]
     # Between norms a residual stream grows; what they return does not show it.
     stream = [one for one in inputs if one.module in evidence.norms][1:]  # the first is of data
+    ratios = (
+        one
+        for one in evidence.of_quantity("UpdateRatio.weight")
+        if not evidence.began_at_zero(one.module)
+    )
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
@@ -83,7 +88,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (evidence.gains, _Bounds(few=_FEW - 1)),
         (_in_roles(gradients), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
-        (_in_roles(evidence.of_quantity("UpdateRatio.weight")), _Bounds()),
+        (_in_roles(ratios), _Bounds()),
     )
     told = set[str]()
     for found in (one for series, bounds in every for one in _among(evidence, series, bounds)):

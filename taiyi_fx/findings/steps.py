@@ -71,6 +71,7 @@ def odd_steps(evidence: Evidence) -> Iterator[Finding]:
         and len(s.values) >= _STEPS
         and len(_finite(s))
         and median(_finite(s)) > 0
+        and not evidence.began_at_zero(s.module)
     ]
     sizes = log10(np.array([median(_finite(s)) for s in series]))
     middle = median(sizes) if len(sizes) >= _FEW else np.nan

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from taiyi_fx.monitor import Monitor
@@ -29,9 +28,7 @@ class MonitorCallback(TrainerCallback):
     Steps are those of ``state.global_step``, also after a checkpoint. Gradients are read when all
     micro-batches are accumulated, and of parameters after they are clipped, as the `Trainer` has
     no event before; the scaler of ``fp16`` is taken into account. What the `Trainer` logs is
-    recorded beside the quantities, and each epoch is one of `Monitor.epochs`. The loss that the
-    model returns is recorded at each step as ``loss``, in place of the `Trainer`'s mean over its
-    ``logging_steps``, which is recorded where the model returns none or is compiled.
+    recorded beside the quantities, and each epoch is one of `Monitor.epochs`.
 
     Args:
         run: A folder to keep all records in, from the step that training begins at;
@@ -52,7 +49,6 @@ class MonitorCallback(TrainerCallback):
     ) -> None:
         self.monitor: Monitor | None = None
         self._writers = writers_of(run, writers, overwrite=overwrite)
-        self._losses: ReturnedLosses | None = None
 
     def on_train_begin(
         self,
@@ -70,8 +66,6 @@ class MonitorCallback(TrainerCallback):
             ValueError: Several are; or writers are open that expect another step.
         """
         self.monitor = begin(model, state.global_step, self._writers)
-        if not args.torch_compile:
-            self._losses = ReturnedLosses(model)
 
     def on_pre_optimizer_step(
         self,
@@ -85,9 +79,6 @@ class MonitorCallback(TrainerCallback):
         """Records what is due at the step, and stops training where a finding asks for it."""
         assert self.monitor is not None  # training has begun
         self.monitor.watch_optimizer(optimizer)
-        loss = self._losses and self._losses.take()
-        if loss is not None:
-            self.monitor.log("loss", loss, step=state.global_step, mode="train")
         self.monitor.track(state.global_step, getattr(optimizer, "scaler", None))
         if self.monitor.should_stop:
             control.should_training_stop = True
@@ -106,8 +97,7 @@ class MonitorCallback(TrainerCallback):
             return  # an evaluation before any training
         step = max(state.global_step - 1, 0)
         for name, value in logs.items():
-            is_known = name == "loss" and self._losses is not None and self._losses.has_any
-            if isinstance(value, (int, float)) and not is_known:
+            if isinstance(value, (int, float)):
                 mode = "eval" if name.startswith("eval_") else "train"
                 self.monitor.log(name, value, step=step, mode=mode)
 
@@ -123,46 +113,4 @@ class MonitorCallback(TrainerCallback):
     ) -> None:
         """Flushes all writers to disk."""
         assert self.monitor is not None
-        if self._losses is not None:
-            self._losses.close()
         self.monitor.flush()
-
-
-class ReturnedLosses:
-    """The losses that a model returns in the forwards of one optimizer step.
-
-    The `Trainer` has no event that tells the loss, so that it is taken from the model's output,
-    where the `Trainer` takes it from itself, by a hook on the model while it trains.
-
-    Args:
-        model: The model that the `Trainer` calls.
-
-    Attributes:
-        has_any: True if the model returned a loss so far.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self.has_any = False
-        self._losses: list[Tensor] = []
-        self._is_scaled = False
-        self._hook = model.register_forward_hook(self._note, with_kwargs=True)
-
-    def take(self) -> Tensor | None:
-        """The loss of the step, which is ended; None if no forward returned any."""
-        losses, self._losses = self._losses, []
-        if not losses:
-            return None
-        total = torch.stack(losses).sum()
-        # Each is a share of the step's mean already where the model was told the step's items.
-        return total if self._is_scaled else total / len(losses)
-
-    def close(self) -> None:
-        """Removes the hook."""
-        self._hook.remove()
-
-    def _note(self, model: nn.Module, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
-        loss = output.get("loss") if isinstance(output, Mapping) else None
-        if model.training and isinstance(loss, Tensor) and loss.requires_grad and loss.ndim == 0:
-            self._losses.append(loss.detach())
-            self._is_scaled = kwargs.get("num_items_in_batch") is not None
-            self.has_any = True

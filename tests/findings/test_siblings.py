@@ -117,3 +117,14 @@ def test_a_branch_that_makes_a_residual_stream_far_larger_is_named_behind_the_no
             numbers[f"h.{i}.fc{j}", "InputRMS"] = 1.0
             numbers[f"h.{i}.fc{j}", "OutputRMS"] = 1.0
     assert [found.module for found in outliers(evidence(numbers))] == ["h.1.norm2"]
+
+
+@pytest.mark.parametrize(("first", "count"), [(0.0, 0), (1.0, 1)])
+def test_steps_of_a_weight_that_was_zero_are_large_beside_it(first, count):
+    steps = np.arange(40)
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(6)}
+    numbers |= {("h.3", "UpdateRatio.weight"): 1 / (steps + 1)}
+    numbers |= {("h.3", "WeightNorm"): np.where(steps, 1.0, first)}
+    numbers |= {(f"h.{i}", "WeightNorm"): 1.0 for i in range(6) if i != 3}
+    found = [f for f in outliers(evidence(numbers)) if f.quantity == "UpdateRatio.weight"]
+    assert len(found) == count

@@ -89,3 +89,11 @@ def test_a_jump_of_all_weights_and_first_steps_are_none(at):
     ratio = np.where(np.arange(40) == at, 1.4, 1e-3)
     known = one_of(ratio) if at < 8 else steps(ratio)
     assert [*weight_jumps(known)] == []
+
+
+@pytest.mark.parametrize(("first", "count"), [(0.0, 0), (1.0, 1)])
+def test_steps_of_a_weight_that_was_zero_are_of_any_size(first, count):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-4 for i in range(4)}
+    numbers |= {("h.2", "UpdateRatio.weight"): 1 / (np.arange(40) + 1)}
+    numbers |= {("h.2", "WeightNorm"): first + np.arange(40)}
+    assert len([*odd_steps(evidence(numbers))]) == count

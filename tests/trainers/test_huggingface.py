@@ -149,50 +149,11 @@ def test_what_the_trainer_logs_is_recorded(tmp_path):
     made = trained(model, tmp_path, rows=12, callbacks=[MonitorCallback()])
     logged = {mode: model.monitor.get_output(mode).get("", {}) for mode in ("train", "eval")}
     history = [entry["loss"] for entry in made.state.log_history if "loss" in entry]
-    assert logged["train"]["loss"] == pytest.approx(dict(enumerate(history)), rel=1e-6)
+    assert logged["train"]["loss"] == dict(enumerate(history))
     assert "train_runtime" in logged["train"]
     made.evaluate(Text(4))
     loss = model.monitor.get_output("eval")[""]["eval_loss"]
     assert loss == {2: made.state.log_history[-1]["eval_loss"]}
-
-
-class WithoutItems(transformers.GPT2LMHeadModel):
-    accepts_loss_kwargs = False
-
-
-@pytest.mark.parametrize("kind", [transformers.GPT2LMHeadModel, WithoutItems])
-@pytest.mark.parametrize("accumulate", [1, 4])
-def test_the_loss_of_each_step_is_recorded_whatever_the_trainer_logs(kind, accumulate, tmp_path):
-    model = gpt(drop=0.0)
-    model.__class__ = kind
-    model = watched(model)
-    options = {"gradient_accumulation_steps": accumulate, "max_grad_norm": 0.0}
-    made = trained(
-        model,
-        tmp_path,
-        rows=16 * accumulate,
-        logging_steps=4,
-        callbacks=[MonitorCallback()],
-        **options,
-    )
-    losses = model.monitor.get_output()[""]["loss"]
-    assert list(losses) == [0, 1, 2, 3]
-    (mean,) = (entry["loss"] for entry in made.state.log_history if "loss" in entry)
-    assert sum(losses.values()) / 4 == pytest.approx(mean, rel=1e-6)
-    assert not model._forward_hooks
-
-
-def test_a_spike_of_the_loss_is_read(tmp_path):
-    model = taiyi_fx.instrument(gpt(), {"": ["LossSpike"]})
-    trained(model, tmp_path, rows=4 * 36, callbacks=[MonitorCallback()], logging_steps=100)
-    assert list(model.monitor.get_output()[""]["LossSpike"]) == [32, 33, 34, 35]
-
-
-def test_the_mean_of_the_trainer_is_recorded_where_the_model_returns_no_loss(tmp_path):
-    model = watched(gpt(drop=0.0))
-    options = {"label_smoothing_factor": 0.1, "logging_steps": 2}
-    trained(model, tmp_path, rows=16, callbacks=[MonitorCallback()], **options)
-    assert list(model.monitor.get_output()[""]["loss"]) == [1, 3]
 
 
 @pytest.mark.parametrize("schedule", ["every(1)", "linear(2, 1)"])
