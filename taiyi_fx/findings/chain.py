@@ -39,10 +39,20 @@ def handed_over(
             yield _over(given[one.module], before, one.module)
 
 
-def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:
-    """The size of the gradient that each module passes on over that of the one it was given."""
-    for module, one in pairwise(gradients):
-        yield _over(one, module, module.module)
+def passed_back(
+    gradients: Sequence[Watched], in_branches: Collection[str] = ()
+) -> Iterator[InRole]:
+    """The size of the gradient that each module passes on over that of the one it was given.
+
+    Args:
+        gradients: The sizes, from the last module on.
+        in_branches: Modules of branches that began at nothing: a factor into one, or out of it, is
+            like those of the same way alone.
+    """
+    for given, one in pairwise(gradients):
+        factor, role = _over(one, given, given.module)
+        is_in = [each.module in in_branches for each in (given, one)]
+        yield factor, role if is_in[0] == is_in[1] else f"{role} {is_in}"
 
 
 def _over(one: Watched, other: Watched, module: str) -> InRole:

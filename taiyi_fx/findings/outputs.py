@@ -14,6 +14,8 @@ from taiyi_fx.findings.robust import median
 
 _LARGE = 100.0
 _BETWEEN = 30.0
+_AT_ONCE = 2
+"""Steps that are one moment."""
 
 ZERO_OUTPUT = Kind(
     "zero_output",
@@ -41,7 +43,11 @@ def wild_outputs(evidence: Evidence) -> Iterator[Finding]:
     """The first module, by step and then in the order of the model, whose output is far from 1."""
     every = [(s, median(s.values)) for s in evidence.of_quantity("OutputRMS")]
     wild = [(s, value) for s, value in every if np.isfinite(value) and value >= _LARGE]
-    for one, value in sorted(wild, key=lambda found: int((found[0].values >= _LARGE).argmax())):
+    steps = [int(s.steps[(s.values >= _LARGE).argmax()]) for s, _ in wild]
+    # What one hands on makes those behind it as large, and some of them a step before.
+    at_once = min(steps, default=0) + _AT_ONCE
+    order = np.argsort([max(step, at_once) for step in steps], kind="stable")
+    for one, value in (wild[i] for i in order):
         text = (
             f"the root mean square of the output of {one.module!r} is {value:.3g}, the first "
             "of such a size in the model"

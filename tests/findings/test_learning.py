@@ -74,3 +74,10 @@ def test_where_all_stop_long_before_the_end_it_is_the_optimizer():
 def test_gradients_that_are_all_zero_are_the_model_s():
     (found,) = zero_gradients(model(silent=NAMES))
     assert (found.kind, found.module, found.severity) == ("zero_gradient", "", "alert")
+
+
+def test_a_norm_that_is_rounded_while_elements_move_is_none():
+    numbers = {(name, "WeightNorm"): 1.0 if name == "h.2" else MOVES for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.2", "UpdateRatio.weight"] = 1e-8
+    assert [*no_update(evidence(numbers))] == []
