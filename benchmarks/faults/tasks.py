@@ -60,6 +60,7 @@ def moe() -> Training:
     model = MoE()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     names = {"first": "words", "last": "head", "router": "layers.1.mlp.router"}
+    names |= {"mixture": "layers.1.mlp", "expert": "layers.1.mlp.experts.5"}
     return Training(model, data.text, optimizer, names, balanced)
 
 

@@ -6,25 +6,33 @@ module changes what it is given stays its own: those factors are compared, too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.findings.chain import InRole, handed_over, made
+from taiyi_fx.findings.chain import (
+    REPEATED,
+    InRole,
+    beside_their_roles,
+    beside_values,
+    handed_over,
+    made,
+)
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS, since
-from taiyi_fx.findings.robust import Numbers, log10, median, medians, spreads
+from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.parted import Parting, first_to_part
+from taiyi_fx.findings.robust import log10, median, medians, spreads
 from taiyi_fx.findings.watched import Values, Watched, at_common_steps
 
 _FEW = 3
 """Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
 _FACTOR = 1.3
 """Powers of ten by which an outlier differs from the median of its siblings: a factor of 20."""
-_OF_STREAM = 0.9
+_OF_STREAM = 0.8
 """And that of a residual stream from one norm to the next: it grows little by little."""
 _BROKEN = 2.5
 """And so many that nothing can be learned through it."""
@@ -34,11 +42,6 @@ _MANY_SIGMAS = 20.0
 """Where siblings are all but equal, as what a dropout passes, a factor of 2.5 is one."""
 _SHARE = 0.6
 """The share of the steps at which it does."""
-_FIRST, _AT_ONCE = 3, 2
-"""Steps in which it is known what was in the beginning, and those that are one moment."""
-_TWO, _MANY = 2, 0.4
-"""How many have to stay what they were, and the share that leaves it, for these to be the odd."""
-_REPEATED = "repeated"
 OUTLIER = Kind(
     "outlier",
     "warning",
@@ -79,7 +82,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     inputs = [*evidence.of_quantity("InputRMS")]
     # Between norms a residual stream grows; what they return does not show it.
     stream = [one for one in inputs if one.module in evidence.norms][1:]  # the first is of data
-    of_stream = [*_beside_their_roles(made(stream))]
+    of_stream = [*beside_their_roles(made(stream), _FEW)]
     ratios = (
         one
         for one in evidence.of_quantity("UpdateRatio.weight")
@@ -91,13 +94,13 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (made(outputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
         (
-            (one for one in of_stream if one[1] == _REPEATED),
+            (one for one in of_stream if one[1] == REPEATED),
             _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2),
         ),
         (((one, "stream") for one, _ in of_stream), _Bounds(sigmas=_SIGMAS / 2)),
         (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
-        (_beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
+        (beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
         (_of_branches(gradients, evidence), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
         (_in_roles(ratios), _Bounds()),
@@ -114,34 +117,6 @@ def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]
     for one, role in factors:
         if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
             yield one, role
-
-
-def _beside_values(
-    gains: Iterable[InRole], outputs: Sequence[Watched], inputs: Sequence[Watched]
-) -> Iterator[InRole]:
-    """The factors of gradients over those of values: 1, or nearly, of a matrix of any size."""
-    made = {one.module: one for one in outputs}
-    given = {one.module: one for one in inputs}
-    for gain, role in gains:
-        if gain.module not in made or gain.module not in given:
-            yield gain, role
-            continue
-        gain, out, into = at_common_steps([gain, made[gain.module], given[gain.module]])
-        known = (out.values != 0) & (into.values != 0)
-        values = gain.values[known] * into.values[known] / out.values[known]
-        yield gain._replace(steps=gain.steps[known], values=values), role
-
-
-def _beside_their_roles(factors: Iterable[InRole]) -> Iterator[InRole]:
-    """Factors of all roles together, each over the usual one of its role, if that has several."""
-    of_role: dict[str, list[Watched]] = {}
-    for one, role in factors:
-        of_role.setdefault(role, []).append(one)
-    for group in of_role.values():
-        is_repeated = len(group) >= _FEW
-        usual = median([median(one.values) for one in group]) if is_repeated else 1.0
-        for one in group:
-            yield one._replace(values=one.values / usual), _REPEATED if is_repeated else "once"
 
 
 def _of_branches(series: Iterable[Watched], evidence: Evidence) -> Iterator[InRole]:
@@ -181,42 +156,24 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
     lasts = (is_far.mean(1) >= _SHARE) & is_far[:, -1]
     # What is odd from the first step on is, though a training may make up for it.
     begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
-    parted, stayed = _parted(table)
-    if parted:
-        yield _parting(group, table, parted, len(stayed))
+    leaving = first_to_part(table)
+    if leaving is not None:
+        yield _parting(group[leaving.row], leaving)
     for i in np.flatnonzero(lasts | begins).tolist():
-        if not parted or i not in stayed:
+        if leaving is None or i not in leaving.stayed:
             yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
 
 
-def _parted(table: Numbers) -> tuple[list[int], list[int]]:
-    """Those that leave what they were with some others, of a group that began alike; and the rest.
-
-    Of a few that leave, each is an outlier; of many, those that stay would be.
-    """
-    starts = medians(table[:, :_FIRST].T)
-    moved = np.abs(table[:, -1] - starts)
-    parted, stayed = np.flatnonzero(moved > _FACTOR), np.flatnonzero(moved < _FACTOR / 2)
-    is_many = len(stayed) >= _TWO and len(parted) >= _MANY * len(table)
-    is_alike = np.abs(starts - median(starts)).max() < _FACTOR / 2
-    return (parted.tolist(), stayed.tolist()) if is_many and is_alike else ([], [])
-
-
-def _parting(group: list[Watched], table: Numbers, parted: Sequence[int], stayed: int) -> Finding:
-    """The first to leave; of several at about the same step the first in the order of the model."""
-    moved = table - medians(table[:, :_FIRST].T)[:, None]
-    steps = {j: since(np.abs(moved[j]) > _FACTOR) for j in parted}
-    j = next(j for j, step in steps.items() if step <= min(steps.values()) + _AT_ONCE)
-    site, i, powers = group[j], steps[j], moved[j, -1]
-    word = "grows" if powers > 0 else "shrinks"
+def _parting(site: Watched, leaving: Parting) -> Finding:
+    word = "grows" if leaving.powers > 0 else "shrinks"
     text = (
-        f"from step {site.steps[i]} on {site.title} {word}, by a factor of "
-        f"{np.power(10.0, np.abs(powers)):.3g} until now, where that of {stayed} others like it "
-        "stays as it was"
+        f"from step {site.steps[leaving.column]} on {site.title} {word}, by a factor of "
+        f"{np.power(10.0, abs(leaving.powers)):.3g} until now, where that of "
+        f"{len(leaving.stayed)} others like it stays as it was"
     )
     expected = f"near {site.values[0]:.3g}, as in the beginning"
-    severity = "alert" if abs(powers) > _BROKEN else "warning"
-    return OUTLIER.at(site, i, text, expected, severity=severity)
+    severity = "alert" if abs(leaving.powers) > _BROKEN else "warning"
+    return OUTLIER.at(site, leaving.column, text, expected, severity=severity)
 
 
 def _finding(site: Watched, distance: Values, is_far: NDArray[np.bool_], others: int) -> Finding:

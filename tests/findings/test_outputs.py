@@ -39,3 +39,9 @@ def test_of_wild_outputs_the_earliest_comes_first():
     numbers = {("a", "OutputRMS"): np.where(np.arange(40) < 3, 1.0, 500.0)}
     numbers["b", "OutputRMS"] = 500.0
     assert [found.module for found in wild_outputs(evidence(numbers))] == ["b", "a"]
+
+
+def test_of_outputs_that_are_wild_at_about_the_same_step_the_first_in_order_is_first():
+    late, early = np.where(np.arange(40) < 20, 1, 1e3), np.where(np.arange(40) < 19, 1, 1e3)
+    numbers = {("h.0", "OutputRMS"): 1.0, ("h.1", "OutputRMS"): late, ("h.2", "OutputRMS"): early}
+    assert next(wild_outputs(evidence(numbers))).module == "h.1"
