@@ -47,6 +47,9 @@ OUTLIER = Kind(
     "warning",
     "Look at how this module is initialised, and at what scales what it is given",
 )
+_CHANGED = (
+    "Look at what changes from step to step between the two: a gate, a buffer, a scale or a weight"
+)
 
 
 class _Bounds(NamedTuple):
@@ -173,7 +176,8 @@ def _parting(site: Watched, leaving: Parting) -> Finding:
     )
     expected = f"near {site.values[0]:.3g}, as in the beginning"
     severity = "alert" if abs(leaving.powers) > _BROKEN else "warning"
-    return OUTLIER.at(site, leaving.column, text, expected, severity=severity)
+    others = {"severity": severity, "advice": _CHANGED}
+    return OUTLIER.at(site, leaving.column, text, expected, **others)
 
 
 def _finding(site: Watched, distance: Values, is_far: NDArray[np.bool_], others: int) -> Finding:

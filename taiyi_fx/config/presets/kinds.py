@@ -19,8 +19,8 @@ _RECTIFIERS = (nn.ReLU, nn.ReLU6)
 _PARAMETRIZATIONS = "parametrizations"
 _ROUTES = re.compile(r"rout(er|ing)|gat(e|ing)", re.IGNORECASE)
 _HALF = (torch.bfloat16, torch.float16)
-_SMALL = 2**20
-"""Elements of a weight, of which a second copy is no burden."""
+_SMALL = 2**16
+"""Elements of a weight, whose gradient is made once more in little time."""
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:

@@ -42,7 +42,7 @@ _HALF = Part(
     (["UpdateLost", SCHEDULE, {"param": "weight", "max_elements": 2**16}],),
 )
 _MATRICES = Part(
-    "linear layers and convolutions of at most 2**20 elements",
+    "linear layers and convolutions of at most 2**16 elements",
     kinds.is_small_matrix,
     tuple(
         [name, SELDOM] for name in ("WeightGradAgreement", "WeightGradExcess", "ParticipationRatio")
