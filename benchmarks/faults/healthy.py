@@ -17,7 +17,7 @@ from benchmarks.faults.models import GPT
 from benchmarks.faults.training import Training, balanced, cross_entropy
 
 
-@healthy("mlp mlp-tanh cnn gpt gpt-tied moe lstm gan")
+@healthy("mlp mlp-tanh cnn gpt gpt-tied moe lstm gan resnet mobile levit")
 def as_it_is(t: Training) -> None:
     """The task's own training."""
 
@@ -50,6 +50,22 @@ def rmsprop(t: Training) -> None:
 def adagrad(t: Training) -> None:
     """Adagrad, whose steps shrink."""
     t.optimizer = torch.optim.Adagrad(t.model.parameters(), lr=0.02)
+
+
+@healthy("resnet mobile levit")
+def a_few_short_steps(t: Training) -> None:
+    """Thirty steps of a tenth of the rate on noise: branches hardly leave what they began as."""
+    t.optimizer.param_groups[0]["lr"] = 1e-4
+    t.change_batch(lambda step, x, y: (torch.randn(8, *x.shape[1:]), torch.randint(10, (8,))))
+    t.steps = 30
+
+
+@healthy("resnet levit")
+def sgd_of_vision(t: Training) -> None:
+    """SGD with momentum and decay, as such networks are usually trained."""
+    t.optimizer = torch.optim.SGD(
+        t.model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4, nesterov=True
+    )
 
 
 @healthy("mlp gpt")

@@ -67,7 +67,9 @@ def names_culprit(finding: Any, culprits: Sequence[str], kinds: str | None) -> b
         kinds: A regular expression, which may match any part of a kind.
     """
     module = finding.module.partition("@")[0]
-    if any(fnmatchcase(module, culprit) for culprit in culprits):
+    # A block as a whole is named where all within it are culprits.
+    names = (module, f"{module}.") if module else ("",)
+    if any(fnmatchcase(name, culprit) for name in names for culprit in culprits):
         return True
     return kinds is not None and re.search(kinds, finding.kind) is not None
 

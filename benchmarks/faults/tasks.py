@@ -10,6 +10,7 @@ from torch import nn
 from benchmarks.faults import data
 from benchmarks.faults.models import CNN, GAN, GPT, LSTM, MLP, MoE
 from benchmarks.faults.training import Training, adversarial, balanced, cross_entropy
+from benchmarks.faults.vision import LeViT, Mobile, ResNet
 
 
 def build(task: str, seed: int = 0) -> Training:
@@ -59,6 +60,7 @@ def moe() -> Training:
     model = MoE()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     names = {"first": "words", "last": "head", "router": "layers.1.mlp.router"}
+    names |= {"mixture": "layers.1.mlp", "expert": "layers.1.mlp.experts.5"}
     return Training(model, data.text, optimizer, names, balanced)
 
 
@@ -79,6 +81,20 @@ def gan() -> Training:
     return Training(model, data.ring, optimizer, names, adversarial)
 
 
+def vision(network: Callable[[], nn.Module], names: dict[str, str]) -> Training:
+    """A network for images of a usual kind that learns digits, by AdamW."""
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    return Training(model, data.images, optimizer, names, cross_entropy)
+
+
+_OF_RESNET = {"first": "stem.0", "middle": "layers.1.conv1", "norm": "layers.1.bn1"}
+_OF_RESNET |= {"act": "layers.1.act1", "stage": "layers.1", "next": "layers.2", "last": "head"}
+_OF_MOBILE = {"first": "stem.0", "middle": "blocks.3.conv_pw", "norm": "blocks.3.bn1"}
+_OF_MOBILE |= {"act": "blocks.3.act1", "stage": "blocks.3", "next": "blocks.4", "last": "head"}
+_OF_LEVIT = {"first": "stem.0", "middle": "blocks.3.up.0", "norm": "blocks.3.up.1"}
+_OF_LEVIT |= {"act": "blocks.3.act", "stage": "blocks.3", "next": "blocks.4", "last": "head"}
+
 TASKS: dict[str, Callable[[], Training]] = {
     "mlp": mlp,
     "mlp-tanh": lambda: mlp(nn.Tanh),
@@ -88,4 +104,7 @@ TASKS: dict[str, Callable[[], Training]] = {
     "moe": moe,
     "lstm": lstm,
     "gan": gan,
+    "resnet": lambda: vision(ResNet, _OF_RESNET),
+    "mobile": lambda: vision(Mobile, _OF_MOBILE),
+    "levit": lambda: vision(LeViT, _OF_LEVIT),
 }

@@ -16,6 +16,7 @@ _ORIGINS = (
     "rank_collapse",
     "outlier",
     "gradient_jump",
+    "wild_output",
 )
 """Kinds that make the steps of an optimizer too large."""
 _EFFECTS = (
@@ -28,6 +29,9 @@ _EFFECTS = (
     "zero_output",
     "saturated",
     "zero_gradient",
+    "attention_collapse",
+    "wild_output",
+    "wild_parameter",
 )
 """Kinds that too large steps of all weights leave behind."""
 
@@ -44,12 +48,19 @@ def causes_first(every: Sequence[Finding]) -> list[Finding]:
     behind by it.
     """
     ordered = by_severity(every)
-    steps = next((one for one in ordered if one.kind == "large_steps" and not one.module), None)
-    if steps is None:
+    of_all = [one for one in ordered if one.kind == "large_steps" or _is_of_all(one)]
+    if not of_all:
         return ordered
+    steps = min(of_all, key=lambda one: one.step)
     origins = [one for one in ordered if one.kind in _ORIGINS and one.step < steps.step]
-    effects = [one for one in ordered if one.kind in _EFFECTS and one.step >= steps.step]
+    later = [one for one in ordered if one.step >= steps.step and one is not steps]
+    effects = [one for one in later if one.kind in _EFFECTS and one.module != steps.module]
     rest = [one for one in ordered if one not in (*origins, *effects, steps)]
     urgent = [one for one in rest if one.severity == "alert"]
     first = [replace(one, severity="alert") for one in origins[:1]]
     return by_severity([*first, *urgent, steps, *origins[1:], *rest[len(urgent) :], *effects])
+
+
+def _is_of_all(one: Finding) -> bool:
+    """True for weights that all grow or shrink."""
+    return one.kind == "drift" and not one.module

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched, at_common_steps
 
 InRole = tuple[Watched, str]
 """A series, and the role in which it is compared."""
+
+REPEATED = "repeated"
+"""The role of all factors whose own is that of several."""
 
 
 def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[InRole]:
@@ -26,10 +30,66 @@ def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[In
             yield _over(one, before, one.module)
 
 
-def passed_back(gradients: Sequence[Watched]) -> Iterator[InRole]:
-    """The size of the gradient that each module passes on over that of the one it was given."""
-    for module, one in pairwise(gradients):
-        yield _over(one, module, module.module)
+def handed_over(
+    outputs: Sequence[Watched], inputs: Sequence[Watched], norms: Collection[str]
+) -> Iterator[InRole]:
+    """What each module is given over what the one before it returns: 1 of a chain.
+
+    Not of norms, which may be given the sum of a residual stream.
+    """
+    given = {one.module: one for one in inputs}
+    for before, one in pairwise(outputs):
+        if one.module in given and one.module not in norms:
+            yield _over(given[one.module], before, one.module)
+
+
+def passed_back(
+    gradients: Sequence[Watched], in_branches: Collection[str] = ()
+) -> Iterator[InRole]:
+    """The size of the gradient that each module passes on over that of the one it was given.
+
+    Args:
+        gradients: The sizes, from the last module on.
+        in_branches: Modules of branches that began at nothing: a factor into one, or out of it, is
+            like those of the same way alone.
+    """
+    for given, one in pairwise(gradients):
+        factor, role = _over(one, given, given.module)
+        is_in = [each.module in in_branches for each in (given, one)]
+        yield factor, role if is_in[0] == is_in[1] else f"{role} {is_in}"
+
+
+def beside_values(
+    gains: Iterable[InRole], outputs: Sequence[Watched], inputs: Sequence[Watched]
+) -> Iterator[InRole]:
+    """The factors of gradients over those of values: 1, or nearly, of a matrix of any size."""
+    made = {one.module: one for one in outputs}
+    given = {one.module: one for one in inputs}
+    for gain, role in gains:
+        if gain.module not in made or gain.module not in given:
+            yield gain, role
+            continue
+        gain, out, into = at_common_steps([gain, made[gain.module], given[gain.module]])
+        known = (out.values != 0) & (into.values != 0)
+        values = gain.values[known] * into.values[known] / out.values[known]
+        yield gain._replace(steps=gain.steps[known], values=values), role
+
+
+def beside_their_roles(factors: Iterable[InRole], few: int) -> Iterator[InRole]:
+    """Factors of all roles together, each over the usual one of its role, if that is repeated.
+
+    Args:
+        factors: The factors.
+        few: How many of a role there have to be.
+    """
+    of_role: dict[str, list[Watched]] = {}
+    for one, role in factors:
+        of_role.setdefault(role, []).append(one)
+    for group in of_role.values():
+        is_repeated = len(group) >= few
+        usual = median([median(one.values) for one in group]) if is_repeated else 1.0
+        for one in group:
+            yield one._replace(values=one.values / usual), REPEATED if is_repeated else "once"
 
 
 def _over(one: Watched, other: Watched, module: str) -> InRole:

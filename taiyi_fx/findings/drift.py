@@ -16,6 +16,8 @@ from taiyi_fx.findings.watched import Watched
 _FEW = 3
 _POWERS = 0.6
 """Powers of ten by which a weight leaves its size: a factor of four."""
+_GROWN = 1.5
+"""And by which all grow that feed themselves: in a long training they grow severalfold."""
 _TIMES = 6.0
 """So many times more than the median of all weights."""
 _HALF = 0.3
@@ -32,7 +34,8 @@ DRIFT = Kind(
 DRIFT_OF_ALL = Kind(
     "drift",
     "alert",
-    "Look at the weight decay, and at what else shrinks weights: it is too large for this model",
+    "Look at the weight decay, its size and its sign, at the learning rate, and at what else "
+    "writes into all weights",
 )
 
 
@@ -45,8 +48,8 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
     moved = last - first
     usual = median(np.abs(moved))
     middle = median(moved)
-    if middle <= -_POWERS:
-        yield _of_all(series[0], middle)
+    if middle <= -_POWERS or middle >= _GROWN:
+        yield _of_all(series, middle)
         return
     apart = _apart([s.role for s in series], moved)
     for i in np.argsort(-np.abs(moved)).tolist():
@@ -56,9 +59,19 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
             yield _of_series(series[i], float(moved[i]), usual, "warning")
 
 
-def _of_all(s: Watched, middle: float) -> Finding:
-    text = f"half of all weights shrink by a factor of {np.power(10.0, -middle):.3g} or more"
-    return DRIFT_OF_ALL.at(s, 0, text, "near their first size", module="")
+def _of_all(series: list[Watched], middle: float) -> Finding:
+    site = min(series, key=lambda s: int(s.steps[_since(s, middle / 2)]))
+    word = "grow" if middle > 0 else "shrink"
+    text = f"half of all weights {word} by a factor of {np.power(10.0, abs(middle)):.3g} or more"
+    i = _since(site, middle / 2)
+    return DRIFT_OF_ALL.at(site, i, text, "near their first size", module="")
+
+
+def _since(s: Watched, powers: float) -> int:
+    """The index at which a weight has moved so far; the last, if it never has."""
+    moved = (log10(s.values) - log10(s.values[:1])) * np.sign(powers)
+    reached = np.flatnonzero(moved >= abs(powers))
+    return int(reached[0]) if len(reached) else len(s.values) - 1
 
 
 def _apart(roles: list[str], moved: Numbers) -> NDArray[np.bool_]:

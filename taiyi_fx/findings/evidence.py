@@ -110,14 +110,47 @@ class Evidence:
         return found
 
     def of_quantity(self, *quantities: str) -> Iterator[Watched]:
-        """The series of some quantities, in the order of the model."""
+        """The series of some quantities, in the order of the model.
+
+        An output is one of what its module does last: it comes behind those of modules within.
+        """
         found = [one for name in quantities for one in self._by_quantity.get(name, ())]
-        return iter(sorted(found, key=lambda one: self.modules[one.module]))
+        ends = {name: name.startswith("Output") for name in quantities}
+        return iter(
+            sorted(found, key=lambda one: self.place(one.module, at_end=ends[one.quantity]))
+        )
+
+    def place(self, module: str, *, at_end: bool) -> tuple[int, int]:
+        """The place of what a module is given, or returns, in the order of the model."""
+        place = self.modules[module]
+        return (self._ends[module], -place) if at_end else (place, 0)
+
+    @functools.cached_property
+    def _ends(self) -> dict[str, int]:
+        """The place of the last module within each, which is its own if there is none."""
+        ends = dict(self.modules)
+        for module, place in self.modules.items():
+            parts = module.split(".")
+            for around in ("", *(".".join(parts[:i]) for i in range(1, len(parts)))):
+                if around in ends:
+                    ends[around] = max(ends[around], place)
+        return ends
 
     @functools.cached_property
     def gains(self) -> list[InRole]:
         """The factors by which modules pass gradients back, from the last on."""
-        return [*passed_back([*self.of_quantity("OutputGradRMS")][::-1])]
+        return [*passed_back([*self.of_quantity("OutputGradRMS")][::-1], self.in_branches)]
+
+    @functools.cached_property
+    def in_branches(self) -> frozenset[str]:
+        """The modules of branches that began at nothing, behind a last weight of zero.
+
+        No gradient passes such a weight at the first step, and little as long as it is small.
+        """
+        if not any(self.began_at_zero(module) for module in self.weights):
+            return frozenset()
+        gradients = self.of_quantity("OutputGradRMS")
+        return frozenset(s.module for s in gradients if s.values[0] == 0 and s.values.any())
 
     def of_each(self, quantity: str) -> Iterator[Watched]:
         """The series of a quantity that has one for each parameter: ``"UpdateRatio.weight"``."""
@@ -167,16 +200,35 @@ class Evidence:
 
     @functools.cached_property
     def norms(self) -> frozenset[str]:
-        """The modules that return the size of their gain, whatever they are given."""
+        """The modules that return the size of their gain, whatever they are given.
+
+        A module counts if most of its role do: of next to nothing, a norm returns less.
+        """
         gains = {s.module: s for s in self.of_quantity("ParameterRMS.weight")}
-        inputs = {s.module: s for s in self.of_quantity("InputRMS")}
-        return frozenset(
-            s.module
-            for s in self.of_quantity("OutputRMS")
-            if s.module in gains
-            and s.module in inputs
-            and is_near(median(s.values), median(gains[s.module].values))
-        )
+        given = {s.module for s in self.of_quantity("InputRMS")}
+        known = [s for s in self.of_quantity("OutputRMS") if s.module in given & gains.keys()]
+        is_norm: dict[str, list[bool]] = {}
+        for s in known:
+            is_one = is_near(median(s.values), median(gains[s.module].values))
+            is_norm.setdefault(s.role, []).append(is_one and self.is_vector(s.module))
+        return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
+
+    def is_vector(self, module: str) -> bool:
+        """True for a weight of few elements beside the largest, as no matrix or embedding has."""
+        counts = self.counts
+        largest = max(counts.values(), default=0.0)
+        return counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
+
+    @functools.cached_property
+    def counts(self) -> dict[tuple[str, str], float]:
+        """The number of elements of each parameter, by module and name, where it is known."""
+        found: dict[tuple[str, str], float] = {}
+        norms = self.norms_of_parameters
+        for s in self.of_each("ParameterRMS"):
+            name = s.module, s.quantity.partition(".")[2]
+            if name in norms and s.values[0] > 0:
+                found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
+        return found
 
     @property
     def losses(self) -> list[Watched]:

@@ -25,7 +25,7 @@ from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
-from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
 from taiyi_fx.findings.rates import odd_rates
@@ -65,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     zero_gradients,
     missing_gradients,
     squashed_twice,
+    wild_between,
     wild_outputs,
     out_of_range,
     keep_wider,
@@ -80,6 +81,9 @@ RULES: tuple[Rule, ...] = (
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
 _LEADS_TO_NON_FINITE = (
+    "wild_input",
+    "changed_by_hook",
+    "odd_rate",
     "changed_gradient",
     "weight_jump",
     "drift",

@@ -14,6 +14,7 @@ from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.rounding import rounded_away
 from taiyi_fx.findings.watched import Watched, names_of
 
+_FIRST = 2
 _MANY = 2 * STEPS
 """Numbers in which one that is pulled a little has to move: the first steps may be rounded away."""
 
@@ -22,6 +23,12 @@ ZERO_GRADIENT = Kind(
     "alert",
     "Nothing that it computes reaches the loss: look for a detach, a dead activation behind it, a "
     "multiplication by zero, or an output that is not used",
+)
+ZERO_GRADIENT_OF_ALL = Kind(
+    "zero_gradient",
+    "alert",
+    "The loss does not depend on the model's parameters: look for a weight of zero before it, "
+    "outputs that are all dead or saturated, and a loss that is constant",
 )
 NO_UPDATE = Kind(
     "no_update",
@@ -41,7 +48,12 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose gradient is exactly zero while others have one."""
     every = [s for s in evidence.weight_gradients.values() if len(s.values) >= STEPS]
     silent = [s for s in every if mostly(s.values == 0)]
-    if not silent or len(silent) == len(every):
+    if not silent:
+        return
+    if len(silent) == len(every):
+        i = since(silent[-1].values == 0)
+        text = f"step {silent[-1].steps[i]}: all gradients are exactly 0 from here on"
+        yield ZERO_GRADIENT_OF_ALL.at(silent[-1], i, text, "above 0", module="")
         return
     # What is dead cuts off what lies before it: the last one is where it begins.
     site, others = silent[-1], silent[:-1]
@@ -59,11 +71,22 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
-    still = [s for s in every if _is_still(s) and pulls[s.module] > least / 2]
+    # A norm may be rounded to what it was, though elements move.
+    moving = {s.module for s in evidence.of_quantity("UpdateRatio.weight") if (s.values > 0).any()}
+    still = [
+        s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least / 2
+    ]
     expected = "a change at each step"
     if still and len(still) == len([s for s in every if s.module in gradients]):
         text = "no parameter changes, though all have gradients"
         yield NO_UPDATE_OF_ALL.at(still[0], 0, text, expected, module="")
+        return
+    ended = [s for s in every if _has_ended(s) and s.module in gradients]
+    if ended and len(ended) == len([s for s in every if s.module in gradients]):
+        site = min(ended, key=lambda s: _since_still(s))
+        i = _since_still(site)
+        text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
+        yield NO_UPDATE_OF_ALL.at(site, i, text, expected, module="")
         return
     for site, name in in_blocks(still, evidence.weights):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
@@ -71,8 +94,18 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         yield NO_UPDATE.at(site, 0, text, expected, module=name)
 
 
+def _has_ended(s: Watched) -> bool:
+    """True if it moved, and does not in the longer part of all steps."""
+    return not _is_still(s) and len(s.values) - _since_still(s) > max(_MANY, len(s.values) / 2)
+
+
+def _since_still(s: Watched) -> int:
+    return since(s.values == s.values[-1])
+
+
 def _is_still(s: Watched) -> bool:
-    return bool((s.values == s.values[0]).all())
+    """True if it never changes but in the first two steps, as where something overwrites it."""
+    return bool((s.values[_FIRST:] == s.values[-1]).all())
 
 
 def _size(s: Watched | None) -> float:

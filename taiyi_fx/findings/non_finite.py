@@ -47,13 +47,10 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
         return
     bad = [s for s, mask in evidence.bad if step in s.steps[mask]]
     direction = next(d for d in _ORDER if any(s.direction == d for s in bad))
-    place = evidence.modules
-    # Backward goes the other way; and what a module is given comes before what it makes.
-    sign = -1 if direction == "backward" else 1
-    site = min(
-        (s for s in bad if s.direction == direction),
-        key=lambda s: (sign * place[s.module], not s.quantity.startswith(_INPUT)),
-    )
+    of_direction = [s for s in bad if s.direction == direction]
+    # Backward goes the other way.
+    first = max if direction == "backward" else min
+    site = first(of_direction, key=lambda s: _place(s, evidence))
     i = int(np.flatnonzero(site.steps == step)[-1])
     text = f"step {step}: the first NaN or Inf is in {_WHERE[direction]} {_named(site.module)}"
     advice = _ADVICE[direction]
@@ -61,6 +58,13 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
         more, advice = _origin(site, step, evidence)
         text += more
     yield NON_FINITE.at(site, i, text, "finite", advice=advice)
+
+
+def _place(s: Watched, evidence: Evidence) -> tuple[int, bool, int]:
+    """The place in the order of a forward: a module is given something before it makes of it."""
+    is_made = s.direction != "parameter" and not s.quantity.startswith(_INPUT)
+    last, place = evidence.place(s.module, at_end=is_made)
+    return last, is_made, place
 
 
 def _origin(site: Watched, step: int, evidence: Evidence) -> tuple[str, str]:

@@ -9,10 +9,13 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import lasting, since
+from taiyi_fx.findings.lasting import STEPS, lasting, since
 from taiyi_fx.findings.robust import median
 
 _LARGE = 100.0
+_BETWEEN = 30.0
+_AT_ONCE = 2
+"""Steps that are one moment."""
 
 ZERO_OUTPUT = Kind(
     "zero_output",
@@ -37,14 +40,36 @@ def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
 
 
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:
-    """The first module, in the order of the model, whose output is far from 1."""
-    for one in evidence.of_quantity("OutputRMS"):
-        value = median(one.values)
-        if np.isfinite(value) and value >= _LARGE:
+    """The first module, by step and then in the order of the model, whose output is far from 1."""
+    every = [(s, median(s.values)) for s in evidence.of_quantity("OutputRMS")]
+    wild = [(s, value) for s, value in every if np.isfinite(value) and value >= _LARGE]
+    steps = [int(s.steps[(s.values >= _LARGE).argmax()]) for s, _ in wild]
+    # What one hands on makes those behind it as large, and some of them a step before.
+    at_once = min(steps, default=0) + _AT_ONCE
+    order = np.argsort([max(step, at_once) for step in steps], kind="stable")
+    for one, value in (wild[i] for i in order):
+        text = (
+            f"the root mean square of the output of {one.module!r} is {value:.3g}, the first "
+            "of such a size in the model"
+        )
+        i = int(np.flatnonzero(one.values >= _LARGE)[0])
+        yield WILD_OUTPUT.at(one, i, text, "near 1", value=value)
+
+
+def wild_between(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given far larger numbers than any module before it returns."""
+    sizes = {s.module: median(s.values[:STEPS]) for s in evidence.of_quantity("OutputRMS")}
+    place, given = evidence.modules, evidence.of_quantity("InputRMS")
+    for one in given:
+        value = median(one.values[:STEPS])
+        before = [size for module, size in sizes.items() if place[module] < place[one.module]]
+        if before and np.isfinite(value) and value >= max(_LARGE, _BETWEEN * max(before)):
+            functions = ", ".join(evidence.before_module(one.module))
             text = (
-                f"the root mean square of the output of {one.module!r} is {value:.3g}, the first "
-                "of such a size in the model"
+                f"the root mean square of what {one.module!r} is given is {value:.3g}, and no "
+                f"module before it returns more than {max(before):.3g}"
             )
+            text += f"; {functions} make it" if functions else ""
             yield WILD_OUTPUT.at(one, 0, text, "near 1", value=value)
 
 

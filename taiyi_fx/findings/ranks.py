@@ -27,6 +27,7 @@ RANK_COLLAPSE = Kind(
 
 def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose outputs lie along one direction from the start, or in the last half."""
+    yield from _without_variance(evidence)
     for quantity in ("ParticipationRatio", "RankMe"):
         groups: dict[str, list[Watched]] = {}
         for one in evidence.of_quantity(quantity):
@@ -55,3 +56,16 @@ def _features(module: str, evidence: Evidence) -> float:
     if norm is None or size is None or not size[-1] > 0:
         return np.inf
     return float((norm[-1] / size[-1]) ** 2)
+
+
+def _without_variance(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that returns the same for all rows, where one before or behind does not."""
+    sizes = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
+    series = [s for s in evidence.of_quantity("ParticipationRatio") if sizes.get(s.module, 0.0) > 0]
+    if all(np.isnan(s.values).any() for s in series):  # as of batches of one row
+        return
+    for one in series:
+        if len(one.values) >= _FEW and np.isnan(one.values).all():
+            text = f"the output of {one.module!r} is the same for all rows of a batch"
+            yield RANK_COLLAPSE.at(one, 0, text, "above 1")
+            return

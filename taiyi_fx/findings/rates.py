@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from taiyi_fx.findings.blocks import in_blocks
+from taiyi_fx.findings.causes import by_severity
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding, Severity
 from taiyi_fx.findings.kind import Kind
@@ -36,11 +37,14 @@ def odd_rates(evidence: Evidence) -> Iterator[Finding]:
         for s in evidence.of_each("UpdateRatio")
         if "weight" in s.quantity and s.module in evidence.groups
     }
+    found: list[Finding] = []
     for group in sorted({evidence.groups[module][0] for module in steps}):
         own = [s for m, s in steps.items() if evidence.groups[m][0] == group]
         others = [s for m, s in steps.items() if evidence.groups[m][0] != group]
         if len(own) <= len(others):
-            yield from _of_group(own, others, evidence)
+            found += _of_group(own, others, evidence)
+    # Of two groups, the one whose steps are too large is the one to look at.
+    yield from by_severity(found)
 
 
 def in_group(module: str, evidence: Evidence) -> str:

@@ -12,11 +12,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.findings.chain import InRole, made
+from taiyi_fx.findings.chain import (
+    REPEATED,
+    InRole,
+    beside_their_roles,
+    beside_values,
+    handed_over,
+    made,
+)
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.parted import Parting, first_to_part
 from taiyi_fx.findings.robust import log10, median, medians, spreads
 from taiyi_fx.findings.watched import Values, Watched, at_common_steps
 
@@ -24,6 +32,8 @@ _FEW = 3
 """Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
 _FACTOR = 1.3
 """Powers of ten by which an outlier differs from the median of its siblings: a factor of 20."""
+_OF_STREAM = 0.8
+"""And that of a residual stream from one norm to the next: it grows little by little."""
 _BROKEN = 2.5
 """And so many that nothing can be learned through it."""
 _SIGMAS = 6.0
@@ -37,6 +47,9 @@ OUTLIER = Kind(
     "warning",
     "Look at how this module is initialised, and at what scales what it is given",
 )
+_CHANGED = (
+    "Look at what changes from step to step between the two: a gate, a buffer, a scale or a weight"
+)
 
 
 class _Bounds(NamedTuple):
@@ -45,10 +58,14 @@ class _Bounds(NamedTuple):
     Attributes:
         few: Siblings below which none is.
         of_equals: Powers of ten that are enough among siblings that are all but equal.
+        powers: Powers of ten by which one differs from the median of its siblings.
+        sigmas: Robust deviations by which it does.
     """
 
     few: int = _FEW
     of_equals: float = np.inf
+    powers: float = _FACTOR
+    sigmas: float = _SIGMAS
 
 
 def outliers(evidence: Evidence) -> Iterator[Finding]:
@@ -59,10 +76,16 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     outputs = [*evidence.of_quantity("OutputRMS")]
     # Gradients are made from the last module to the first.
     gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
-    of_weights = [*evidence.of_quantity("WeightGradNorm")][::-1]
+    of_weights = [
+        # Of gains before what divides by their size, as the next norm does, none is left.
+        one
+        for one in [*evidence.of_quantity("WeightGradNorm")][::-1]
+        if not evidence.is_vector(one.module)
+    ]
     inputs = [*evidence.of_quantity("InputRMS")]
     # Between norms a residual stream grows; what they return does not show it.
-    stream = [one for one in inputs if one.module in evidence.norms]
+    stream = [one for one in inputs if one.module in evidence.norms][1:]  # the first is of data
+    of_stream = [*beside_their_roles(made(stream), _FEW)]
     ratios = (
         one
         for one in evidence.of_quantity("UpdateRatio.weight")
@@ -70,13 +93,18 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     )
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
-        (made(outputs), _Bounds(few=_FEW - 1)),
+        (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
+        (made(outputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
-        (made(stream), _Bounds(few=_FEW - 1)),
+        (
+            (one for one in of_stream if one[1] == REPEATED),
+            _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2),
+        ),
+        (((one, "stream") for one, _ in of_stream), _Bounds(sigmas=_SIGMAS / 2)),
         (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
-        (evidence.gains, _Bounds(few=_FEW - 1)),
-        (_in_roles(gradients), _Bounds()),
+        (beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
+        (_of_branches(gradients, evidence), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
         (_in_roles(ratios), _Bounds()),
     )
@@ -92,6 +120,12 @@ def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]
     for one, role in factors:
         if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
             yield one, role
+
+
+def _of_branches(series: Iterable[Watched], evidence: Evidence) -> Iterator[InRole]:
+    """In roles, but those of branches that began at nothing by themselves."""
+    for one in series:
+        yield one, f"{one.role} in branches" if one.module in evidence.in_branches else one.role
 
 
 def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
@@ -119,11 +153,31 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
         return
     table = np.stack([log10(one.values) for one in group])
     distances, width = table - medians(table), spreads(table)
-    is_far = np.abs(distances) > np.maximum(_FACTOR, _SIGMAS * width)
+    is_far = np.abs(distances) > np.maximum(bounds.powers, bounds.sigmas * width)
     if len(group) > _FEW:
         is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
-    for i in np.flatnonzero((is_far.mean(1) >= _SHARE) & is_far[:, -1]).tolist():
-        yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
+    lasts = (is_far.mean(1) >= _SHARE) & is_far[:, -1]
+    # What is odd from the first step on is, though a training may make up for it.
+    begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
+    leaving = first_to_part(table)
+    if leaving is not None:
+        yield _parting(group[leaving.row], leaving)
+    for i in np.flatnonzero(lasts | begins).tolist():
+        if leaving is None or i not in leaving.stayed:
+            yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
+
+
+def _parting(site: Watched, leaving: Parting) -> Finding:
+    word = "grows" if leaving.powers > 0 else "shrinks"
+    text = (
+        f"from step {site.steps[leaving.column]} on {site.title} {word}, by a factor of "
+        f"{np.power(10.0, abs(leaving.powers)):.3g} until now, where that of "
+        f"{len(leaving.stayed)} others like it stays as it was"
+    )
+    expected = f"near {site.values[0]:.3g}, as in the beginning"
+    severity = "alert" if abs(leaving.powers) > _BROKEN else "warning"
+    others = {"severity": severity, "advice": _CHANGED}
+    return OUTLIER.at(site, leaving.column, text, expected, **others)
 
 
 def _finding(site: Watched, distance: Values, is_far: NDArray[np.bool_], others: int) -> Finding:

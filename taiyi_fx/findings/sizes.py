@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import numpy as np
+
 from taiyi_fx.findings.evidence import Evidence, is_near
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
@@ -13,6 +15,7 @@ from taiyi_fx.findings.watched import Watched
 _LARGE = 5.0
 _GAIN = 20.0
 """Of a gain or an embedding, whose own size is that of what it gives: trained ones are larger."""
+_APART = 10.0
 _WILD_GAIN = 12.0
 """Of a matrix; usual initialisations give 0.5 to 2."""
 _SMALL = 4e-4
@@ -32,7 +35,7 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
     outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
     for one in evidence.of_each("ParameterRMS"):
         if _is_large_matrix(one, outputs, evidence):
-            gain = float(one.values[0]) * _elements(one, evidence) ** 0.25
+            gain = float(one.values[0]) * _count(one, evidence) ** 0.25
             text = (
                 f"the weight of {one.module!r} begins so large that it makes what passes it about "
                 f"{gain:.3g} times larger"
@@ -41,6 +44,13 @@ def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
             continue
         size, name = float(one.values[0]), one.quantity.partition(".")[2]
         is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
+        if not is_gain and _becomes_large(one, evidence):
+            last = float(one.values[-1])
+            text = f"the elements of {one.module!r}.{name} grow to {last:.3g} in size"
+            i = int(np.flatnonzero(np.abs(one.values) >= _LARGE)[0])
+            others = {"value": last, "severity": "warning"}
+            yield WILD_PARAMETER.at(one, i, text, "between 0.001 and 1", **others)
+            continue
         if size < (_GAIN if is_gain else _LARGE) and not ("weight" in name and _is_small(one)):
             continue
         text = (
@@ -56,17 +66,23 @@ def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evide
     forward, and of its outputs on the way back; the fourth root of all elements is their mean.
     """
     size, name = float(one.values[0]), one.quantity.partition(".")[2]
-    n = _elements(one, evidence)
+    n = _count(one, evidence)
     is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
     return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN
 
 
-def _elements(one: Watched, evidence: Evidence) -> float:
+def _count(one: Watched, evidence: Evidence) -> float:
     """The number of a parameter's elements; 0 if it is not known."""
-    name = one.quantity.partition(".")[2]
-    norms = evidence.norms_of_parameters
-    norm = norms.get((one.module, name))
-    return 0.0 if norm is None else (float(norm.values[0]) / max(float(one.values[0]), 1e-30)) ** 2
+    return evidence.counts.get((one.module, one.quantity.partition(".")[2]), 0.0)
+
+
+def _becomes_large(one: Watched, evidence: Evidence) -> bool:
+    """True for a parameter that grows to a wild size, where most others stay far below."""
+    last = median(one.last_half)
+    if one.values[0] >= _LARGE or not last >= _LARGE:
+        return False
+    every = [median(s.last_half) for s in evidence.of_each("ParameterRMS")]
+    return last >= _APART * median(every)
 
 
 def _is_small(one: Watched) -> bool:

@@ -22,6 +22,8 @@ _SMALL = 3e-5
 _LARGEST = 1e-4
 """And so small the largest of any weight: some need few steps."""
 _LOUD = 5.0
+_TINY = 0.01
+"""Elements of a weight that is still to grow."""
 _FEW = 3
 _TWICE = 2
 _POWERS = 2.3
@@ -108,14 +110,11 @@ def _jump(s: Watched) -> int | None:
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
     """Steps that are nearly as large as the weights they change, or next to nothing."""
-    series = [
-        s
-        for s in evidence.of_each("UpdateRatio")
-        if "weight" in s.quantity and len(s.values) >= _STEPS
-    ]
-    large = [s for s in series if _is_large(s, evidence.weights.get(s.module))]
-    if large:
-        yield _large(large, series)
+    known = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
+    series = [s for s in known if len(s.values) >= _STEPS]
+    large = [s for s in known if _is_large(s, evidence)]
+    if large and (series or len(large) > len(known) / 2):
+        yield _large(large, known)
     # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
     elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
         yield _small(series)
@@ -127,7 +126,7 @@ def _finite(s: Watched) -> Values:
 
 
 def _are_small(series: list[Watched]) -> bool:
-    usual = [median(_finite(s)) for s in series if len(_finite(s))]
+    usual = [median(_finite(s)) for s in series if len(_finite(s)) and _largest(s) > 0]
     return all(_largest(s) <= _LARGEST for s in series) and bool(median(usual or [1]) <= _SMALL)
 
 
@@ -135,11 +134,23 @@ def _largest(s: Watched) -> float:
     return float(_finite(s).max(initial=0.0))
 
 
-def _is_large(s: Watched, size: Watched | None) -> bool:
-    """True if several steps are; a weight that was zero, or nearly, has to take large ones."""
-    if size is None or size.values[0] < 0.1 * median(size.values):
+def _is_large(s: Watched, evidence: Evidence) -> bool:
+    """True if several steps are, or one as large as the weight itself, in the beginning.
+
+    A weight that was zero, or nearly, has to take large ones.
+    """
+    size = evidence.weights.get(s.module)
+    if size is None or _began_at_nothing(size, evidence):
         return False
-    return int((s.values >= _LARGE).sum()) >= _TWICE
+    is_anew = len(s.values) > 1 and bool((s.values[:_TWICE] >= _ANEW).any())
+    return is_anew or int((s.values >= _LARGE).sum()) >= _TWICE
+
+
+def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
+    """True for a weight that grew tenfold, from elements that were tiny."""
+    count = evidence.counts.get((size.module, "weight"), 0.0)
+    is_tiny = not count or size.values[0] / np.sqrt(count) < _TINY
+    return bool(is_tiny and size.values[0] < 0.1 * median(size.values))
 
 
 def _large(large: list[Watched], series: list[Watched]) -> Finding:
@@ -150,7 +161,13 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
         f"{value:.2g} of their size at once, and those of {len(large) - 1} more of {len(series)}"
     )
     # One that has large steps from the start has them of its own; else it is the optimizer.
-    modules = {s.module for s in large}
+    # Those that follow are led by one that leaps by its own size.
+    is_leap = first.values[i] >= _ANEW
+    modules = {
+        s.module
+        for s in large
+        if not is_leap or (s.values[s.steps == first.steps[i]] >= _LARGE).any()
+    }
     others = [s for s in series if s.module not in modules]
     is_few = len(others) >= max(len(modules), _TWICE)
     is_alone = len(modules) == 1 and _begins_large(first)
@@ -161,7 +178,7 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
 
 def _are_quiet(series: list[Watched], step: int, value: float) -> bool:
     """True if no step of these is near that value at the time."""
-    known = [x for s in series for x in s.values[(s.steps >= step - 1) & (s.steps <= step + 1)]]
+    known = [x for s in series for x in s.values[(s.steps >= step - 1) & (s.steps <= step)]]
     return bool(known) and max(known) <= value / _LOUD
 
 

@@ -67,6 +67,9 @@ def test_a_dead_layer_is_one_bright_row_and_its_fix_restores_the_accuracy(learn)
 def test_the_first_nan_is_named_and_the_row_above_it_grows_long_before(learn):
     with pytest.warns(taiyi_fx.MonitorWarning, match="is in the output of 'blocks.4.ln1'"):
         names = learn("exploding-layer")
+    first, second, *_ = names["broken"].monitor.findings
+    assert (first.kind, first.module) == ("outlier", "blocks.3")
+    assert (second.kind, second.module) == ("non_finite", "blocks.4.ln1")
     sizes = table("runs/broken", "OutputRMS")
     steps = len(sizes["head"])
     assert 200 < steps < 240

@@ -34,7 +34,16 @@ def test_what_led_to_them_is_as_urgent():
     assert causes_first([STEPS, of("outlier", "warning", 0)])[0].severity == "alert"
 
 
-def test_those_of_one_module_change_no_order():
-    own = of("large_steps", "alert", 2)
-    every = [own, of("outlier", "alert", 0)]
+def test_those_of_one_module_come_behind_what_was_there_before_too():
+    own, outlier = of("large_steps", "alert", 2), of("outlier", "warning", 0, "h.0")
+    assert [found.kind for found in causes_first([own, outlier])] == ["outlier", "large_steps"]
+
+
+def test_without_large_steps_the_order_is_that_of_severity():
+    every = [of("outlier", "warning", 0), of("plateau", "note", 0)]
+    assert causes_first(every) == every
+
+
+def test_weights_that_all_drift_are_told_once():
+    every = [of("drift", "alert", 4, ""), of("outlier", "alert", 9)]
     assert causes_first(every) == every

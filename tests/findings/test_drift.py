@@ -40,8 +40,15 @@ def test_others_do_not(odd):
 
 
 def test_where_all_move_none_drifts():
-    numbers = {(f"h.{i}", "WeightNorm"): 1.1 ** np.arange(40.0) for i in range(6)}
+    numbers = {(f"h.{i}", "WeightNorm"): 1.08 ** np.arange(40.0) for i in range(6)}
     assert [*drift(evidence(numbers))] == []
+
+
+def test_where_all_grow_a_hundredfold_it_is_the_model_s():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.15 ** np.arange(40.0) for i in range(6)}
+    (found,) = drift(evidence(numbers))
+    assert (found.kind, found.module, found.severity) == ("drift", "", "alert")
+    assert 10 < found.step < 30
 
 
 def test_where_all_shrink_it_is_the_decay_of_the_model():

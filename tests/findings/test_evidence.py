@@ -89,3 +89,19 @@ def test_what_was_skipped_is_neither_a_gradient_nor_an_update():
 def test_a_window_of_later_steps_is_not_from_the_start():
     assert evidence({("a", "WeightNorm"): [1, 2]}, [0, 1]).is_from_the_start
     assert not evidence({("a", "WeightNorm"): [1, 2]}, [7, 8]).is_from_the_start
+
+
+def test_what_a_module_returns_comes_behind_what_those_within_return():
+    names = ("", "h.0", "h.0.fc", "h.0.act", "h.1", "h.1.fc")
+    known = evidence({(name, q): 1.0 for name in names for q in ("OutputRMS", "InputRMS")})
+    order = [one.module for one in known.of_quantity("OutputRMS")]
+    assert order == ["h.0.fc", "h.0.act", "h.0", "h.1.fc", "h.1", ""]
+    assert [one.module for one in known.of_quantity("InputRMS")] == [*names]
+
+
+def test_branches_began_at_nothing_where_a_weight_of_zero_lets_no_gradient_pass():
+    late = [0.0, 1e-6, 1e-5]
+    numbers = {("a", "OutputGradRMS"): late, ("b", "OutputGradRMS"): [1.0] * 3}
+    assert evidence(numbers).in_branches == frozenset()
+    numbers["b", "WeightNorm"] = late
+    assert evidence(numbers).in_branches == {"a"}

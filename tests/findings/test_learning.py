@@ -59,3 +59,25 @@ def test_a_block_that_never_moves_is_named_as_a_whole():
     (found,) = no_update(evidence(numbers))
     assert (found.module, found.consequences) == ("h.1", ())
     assert found.text.startswith("'h.1' as a whole never changes")
+
+
+def test_where_all_stop_long_before_the_end_it_is_the_optimizer():
+    ended = np.minimum(MOVES, 1.05)
+    numbers = {(name, "WeightNorm"): ended for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    (found,) = no_update(evidence(numbers))
+    assert (found.module, found.step) == ("", 5)
+    numbers["h.0", "WeightNorm"] = MOVES
+    assert "" not in [found.module for found in no_update(evidence(numbers))]
+
+
+def test_gradients_that_are_all_zero_are_the_model_s():
+    (found,) = zero_gradients(model(silent=NAMES))
+    assert (found.kind, found.module, found.severity) == ("zero_gradient", "", "alert")
+
+
+def test_a_norm_that_is_rounded_while_elements_move_is_none():
+    numbers = {(name, "WeightNorm"): 1.0 if name == "h.2" else MOVES for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.2", "UpdateRatio.weight"] = 1e-8
+    assert [*no_update(evidence(numbers))] == []

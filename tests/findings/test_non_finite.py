@@ -82,3 +82,11 @@ def test_between_two_modules_the_functions_are_named():
     (found,) = non_finite(known)
     assert (found.module, found.quantity) == ("b", "InputRMS")
     assert "given it by sub, log: it arises between" in found.text
+
+
+@pytest.mark.parametrize(("quantity", "site"), [("OutputRMS", "h.1.fc"), ("OutputGradRMS", "")])
+def test_a_module_has_what_one_within_it_made_and_hands_on_what_it_is_given(quantity, site):
+    names = ("", "h.0", "h.1", "h.1.fc", "h.1.act")
+    numbers = {(name, quantity): [1, NAN if name != "h.0" else 1] for name in names}
+    (found,) = non_finite(evidence(numbers))
+    assert found.module == site

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from taiyi_fx.findings.outputs import wild_outputs, zero_outputs
+from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
 from tests.findings.given import evidence
 
 
@@ -26,3 +26,22 @@ def test_a_weight_of_zero_without_a_gradient_begins_nothing():
 def test_the_first_output_of_a_wild_size_comes_first():
     numbers = {("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 900.0, ("c", "OutputRMS"): 5000.0}
     assert [found.module for found in wild_outputs(evidence(numbers))] == ["b", "c"]
+
+
+def test_what_functions_make_far_larger_is_named_where_it_is_given():
+    numbers = {("a", "OutputRMS"): 1.0, ("b", "InputRMS"): 500.0, ("b", "OutputRMS"): 1.0}
+    (found,) = wild_between(evidence(numbers))
+    assert (found.kind, found.module, found.step) == ("wild_output", "b", 0)
+    assert [*wild_between(evidence({**numbers, ("a", "OutputRMS"): 100.0}))] == []
+
+
+def test_of_wild_outputs_the_earliest_comes_first():
+    numbers = {("a", "OutputRMS"): np.where(np.arange(40) < 3, 1.0, 500.0)}
+    numbers["b", "OutputRMS"] = 500.0
+    assert [found.module for found in wild_outputs(evidence(numbers))] == ["b", "a"]
+
+
+def test_of_outputs_that_are_wild_at_about_the_same_step_the_first_in_order_is_first():
+    late, early = np.where(np.arange(40) < 20, 1, 1e3), np.where(np.arange(40) < 19, 1, 1e3)
+    numbers = {("h.0", "OutputRMS"): 1.0, ("h.1", "OutputRMS"): late, ("h.2", "OutputRMS"): early}
+    assert next(wild_outputs(evidence(numbers))).module == "h.1"

@@ -32,3 +32,12 @@ def test_one_of_few_features_has_no_more_directions():
     assert len([*rank_collapses(evidence(numbers))]) == 1
     numbers |= {("3", "ParameterNorm.bias"): 0.2, ("3", "ParameterRMS.bias"): 0.2}
     assert [*rank_collapses(evidence(numbers))] == []
+
+
+def test_an_output_that_is_the_same_for_all_rows_is_named_first():
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 for i in range(4)}
+    numbers |= {(f"h.{i}", "ParticipationRatio"): np.nan if i > 1 else 4.0 for i in range(4)}
+    (found,) = rank_collapses(evidence(numbers))
+    assert (found.module, found.kind) == ("h.2", "rank_collapse")
+    numbers |= {(f"h.{i}", "ParticipationRatio"): np.nan for i in range(4)}
+    assert [*rank_collapses(evidence(numbers))] == []  # a batch of one row

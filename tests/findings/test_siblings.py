@@ -24,11 +24,28 @@ def test_an_outlier_is_named_with_its_factor(odd, times, severity):
 
 @pytest.mark.parametrize(
     "odd",
-    [3.0, np.where(np.arange(40) < 10, 150.0, 1.0), np.where(np.arange(40) == 39, 150.0, 1.0)],
-    ids=["a little", "in the beginning", "once"],
+    [
+        3.0,
+        np.where((np.arange(40) // 5) == 1, 150.0, 1.0),
+        np.where(np.arange(40) == 39, 150.0, 1.0),
+    ],
+    ids=["a little", "for five steps", "once"],
 )
 def test_what_is_near_or_does_not_last_is_none(odd):
     assert [*outliers(layers(odd))] == []
+
+
+def test_one_that_begins_odd_is_named_though_training_makes_up_for_it():
+    (found,) = outliers(layers(np.where(np.arange(40) < 10, 150.0, 1.0)))
+    assert (found.module, found.step) == ("h.3", 0)
+
+
+def test_what_stands_between_equal_modules_is_named_where_it_changes_values():
+    numbers = {(f"h.{i}", q): 1.0 for i in range(6) for q in ("InputRMS", "OutputRMS")}
+    numbers["h.3", "InputRMS"] = 3.0
+    (found,) = outliers(evidence(numbers))
+    assert found.module == "h.3"
+    assert "InputRMS of 'h.3' over that of 'h.2' is 3" in found.text
 
 
 def test_few_siblings_have_no_outlier():
@@ -111,3 +128,63 @@ def test_steps_of_a_weight_that_was_zero_are_large_beside_it(first, count):
     numbers |= {(f"h.{i}", "WeightNorm"): 1.0 for i in range(6) if i != 3}
     found = [f for f in outliers(evidence(numbers)) if f.quantity == "UpdateRatio.weight"]
     assert len(found) == count
+
+
+def test_of_blocks_most_of_which_leave_what_they_were_the_first_is_named():
+    grows = np.where(np.arange(40) < 10, 1.0, 3.0 ** (np.arange(40) - 10))
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 + i / 10 for i in range(5)}
+    numbers |= {(f"h.{i}.fc", "OutputRMS"): 1.0 for i in range(5)}
+    numbers |= {(f"h.{i}", "OutputRMS"): grows for i in (2, 3, 4)}
+    found, *_ = outliers(evidence(numbers))
+    assert (found.module, found.severity) == ("h.2", "alert")
+    assert "of 2 others like it stays as it was" in found.text
+
+
+def test_gradients_into_a_branch_that_began_at_nothing_are_compared_with_their_like():
+    numbers = {}
+    for i in range(6):
+        # Of one block alone the branch is the last thing before another branch.
+        inner = np.where(np.arange(40) == 0, 0.0, 1e-4) if i in (2, 3) else 1.0
+        numbers[f"h.{i}.fc", "OutputGradRMS"] = inner
+        numbers[f"h.{i}.out", "OutputGradRMS"] = 1.0
+        numbers[f"h.{i}.out", "WeightNorm"] = 1.0
+    assert [f.module for f in outliers(evidence(numbers))] != []
+    zero = {(f"h.{i}.out", "WeightNorm"): np.arange(40) / 100 for i in (2, 3)}
+    found = [f for f in outliers(evidence(numbers | zero)) if "Grad" in f.quantity]
+    assert found == []
+
+
+def test_a_gain_before_another_norm_has_next_to_no_gradient():
+    numbers = {}
+    for i in range(6):
+        numbers[f"h.{i}.fc", "ParameterRMS.weight"] = 0.1
+        numbers[f"h.{i}.fc", "WeightNorm"] = 0.1 * 64
+        numbers[f"h.{i}.norm", "ParameterRMS.weight"] = 1.0
+        numbers[f"h.{i}.norm", "WeightNorm"] = 8.0
+        numbers[f"h.{i}.norm", "WeightGradNorm"] = numbers[f"h.{i}.fc", "WeightGradNorm"] = 1.0
+    numbers["h.2.norm", "WeightGradNorm"] = 1e-5
+    assert [*outliers(evidence(numbers))] == []
+    numbers["h.2.fc", "WeightGradNorm"] = 1e-5
+    assert [f.module for f in outliers(evidence(numbers))] == ["h.2.fc"]
+
+
+@pytest.mark.parametrize(("size", "count"), [(0.02, 0), (1.0, 1)])
+def test_a_small_matrix_passes_small_gradients_as_it_does_values(size, count):
+    numbers = {}
+    for i in range(6):
+        is_odd = i == 3
+        numbers |= {(f"h.{i}.act", "OutputGradRMS"): 0.02 if is_odd else 1.0}
+        numbers |= {(f"h.{i}.fc", "OutputGradRMS"): 1.0, (f"h.{i}.fc", "InputRMS"): 1.0}
+        numbers |= {(f"h.{i}.fc", "OutputRMS"): size if is_odd else 1.0}
+    texts = [f.text for f in outliers(evidence(numbers))]
+    assert sum("'h.3.act' over that of 'h.3.fc'" in text for text in texts) == count
+
+
+def test_a_network_of_stages_has_other_streams_between_them():
+    numbers = {}
+    for i in range(4):
+        sizes = {f"h.{i}.down": 3.0, **{f"h.{i}.{j}.norm": 0.1 for j in range(3)}}
+        for name, size in sizes.items():
+            numbers |= {(name, "InputRMS"): size, (name, "OutputRMS"): 1.0}
+            numbers |= {(name, "ParameterRMS.weight"): 1.0}
+    assert [*outliers(evidence(numbers))] == []

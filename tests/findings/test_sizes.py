@@ -69,3 +69,10 @@ def test_a_matrix_is_wild_by_what_it_makes_of_its_input():
 )
 def test_usual_matrices_embeddings_and_biases_are_none(known):
     assert [*wild_parameters(known)] == []
+
+
+def test_a_bias_that_grows_far_beyond_others_is_a_warning():
+    numbers = {(f"h.{i}", "ParameterRMS.bias"): 0.1 for i in range(4)}
+    numbers["h.2", "ParameterRMS.bias"] = np.arange(40) / 2
+    (found,) = wild_parameters(evidence(numbers))
+    assert (found.module, found.severity, found.step) == ("h.2", "warning", 10)

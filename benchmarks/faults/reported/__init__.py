@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.faults.reported import forwards, losses, optimizers, starts, writes
+from benchmarks.faults.reported import (
+    attention,
+    experts,
+    forwards,
+    losses,
+    more,
+    optimizers,
+    starts,
+    writes,
+)
 
-__all__ = ["forwards", "losses", "optimizers", "starts", "writes"]
+__all__ = ["attention", "experts", "forwards", "losses", "more", "optimizers", "starts", "writes"]

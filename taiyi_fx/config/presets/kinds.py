@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 
 from taiyi_fx.quantities.routers import choices_of, experts_of
 
@@ -18,6 +19,8 @@ _RECTIFIERS = (nn.ReLU, nn.ReLU6)
 _PARAMETRIZATIONS = "parametrizations"
 _ROUTES = re.compile(r"rout(er|ing)|gat(e|ing)", re.IGNORECASE)
 _HALF = (torch.bfloat16, torch.float16)
+_SMALL = 2**16
+"""Elements of a weight, whose gradient is made once more in little time."""
 
 
 def is_leaf(name: str, module: nn.Module) -> bool:
@@ -104,3 +107,10 @@ def is_model(name: str, module: nn.Module) -> bool:
 
 def _is_of_parametrization(name: str) -> bool:
     return _PARAMETRIZATIONS in name.split(".")
+
+
+def is_small_matrix(name: str, module: nn.Module) -> bool:
+    """True for a linear layer or a convolution whose weight is trained and not large."""
+    weight = dict(module.named_parameters(recurse=False)).get("weight")
+    is_one = isinstance(module, (nn.Linear, _ConvNd))
+    return is_one and weight is not None and weight.requires_grad and weight.numel() <= _SMALL

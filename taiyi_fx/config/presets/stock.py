@@ -11,6 +11,8 @@ from taiyi_fx.config.presets.preset import Part, Preset, Presets
 from taiyi_fx.suggestion import suggestion
 
 SCHEDULE = "adaptive(20, 20)"
+SELDOM = "at_steps(0, 4, 16)"
+"""Of what takes as long as the layer itself, and is wrong from the start if at all."""
 
 _WHOLE = Part(
     "the model itself",
@@ -38,6 +40,13 @@ _HALF = Part(
     "modules with a weight in half precision that is trained",
     kinds.trains_half,
     (["UpdateLost", SCHEDULE, {"param": "weight", "max_elements": 2**16}],),
+)
+_MATRICES = Part(
+    "linear layers and convolutions of at most 2**16 elements",
+    kinds.is_small_matrix,
+    tuple(
+        [name, SELDOM] for name in ("WeightGradAgreement", "WeightGradExcess", "ParticipationRatio")
+    ),
 )
 _PARAMETERS = Part(
     "modules with other parameters",
@@ -77,7 +86,7 @@ _GATES = Part(
     kinds.routing_of,
 )
 
-_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _HALF, _PARAMETERS, _RECTIFIERS)
+_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _MATRICES, _HALF, _PARAMETERS, _RECTIFIERS)
 _OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _HALF, _PARAMETERS)
 
 PRESETS = {

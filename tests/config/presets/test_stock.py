@@ -5,6 +5,8 @@ import pytest
 import taiyi_fx
 from taiyi_fx.config.entries import requests
 from taiyi_fx.config.presets import PRESETS
+from taiyi_fx.config.presets.stock import SCHEDULE, SELDOM
+from taiyi_fx.schedule import parse_schedule
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -19,7 +21,11 @@ def test_every_entry_is_right(name):
 def test_few_schedules_make_few_sets_of_due_readings(name):
     problems = []
     found = [r for part in PRESETS[name] for r in requests(part.of, part.entries, problems)]
-    assert len({request.schedule for _, request in found}) == 1
+    schedules = {request.schedule for _, request in found}
+    often = parse_schedule(SCHEDULE)
+    assert schedules <= {often, parse_schedule(SELDOM)}
+    # What is read seldom is read where the rest is, too.
+    assert all(often.is_due(step) for step in range(400) if parse_schedule(SELDOM).is_due(step))
 
 
 def test_the_names_are_these():
