@@ -230,13 +230,15 @@ class GradientHook:
             it on.
 
     Attributes:
-        version: The version that gradients arrive with, once one has.
+        version: The version that small gradients arrive with, once one has.
+        comes_large: True if a large gradient has come.
         gradients: Those that came and are not measured yet.
     """
 
     def __init__(self, groups: tuple[SlotGroup, ...], room: Held | None = None) -> None:
         self.groups = groups
         self.version = UNKNOWN
+        self.comes_large = False
         self.gradients: list[Tensor] = []
         self._fold = functools.partial(fold_gradient, groups)
         self._room = room
@@ -274,13 +276,13 @@ class GradientHook:
         room, gradients = self._room, self.gradients
         if room is None:
             return general
-        hung, holding = room.hung, with_hook(gradients.append)
+        hung, holding, folding = room.hung, with_hook(gradients.append), with_hook(self._take)
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
-                self.version is not UNKNOWN
-                and type(value) is Tensor
-                and value.numel() <= SMALL
+                type(value) is Tensor
+                and ((is_small := value.numel() <= SMALL) or self.comes_large)
+                and (self.version is not UNKNOWN or not is_small)
                 and value.dtype is torch.float32
                 and value.is_cpu
                 and (may_be_view or not value._is_view())
@@ -288,7 +290,7 @@ class GradientHook:
             ):
                 node = value.grad_fn
                 if node is not None and not value.output_nr:
-                    node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
+                    node._register_hook_dict(holding if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
                     room.hooks[self] = gradients
                     hung.append(None)
@@ -301,6 +303,10 @@ class GradientHook:
         if is_batch(g, self.groups):
             return
         assert self._room is not None
+        if type(g) is Tensor and g.numel() > SMALL:
+            self.comes_large = True
+            fold(g, self.groups)
+            return
         try:
             is_held = self._room.takes_gradient(g, self.groups)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`

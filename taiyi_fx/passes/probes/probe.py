@@ -241,9 +241,10 @@ def _holding(
     hold, hold_version, hold_groups = tensors.append, room.versions.append, room.groups.append
 
     def read(value: Any, given: Any = None) -> None:
-        if (
+        if type(value) is Tensor and value.numel() > SMALL:
+            fold(value, groups)
+        elif (
             type(value) is Tensor
-            and value.numel() <= SMALL
             and value.dtype is torch.float32
             and value.is_cpu
             and not (value._is_view() or value.is_inference())
