@@ -122,7 +122,11 @@ class Held:
             return
         tensors, versions, groups = self._taken()
         try:
-            self._measure_all(tensors, versions, groups)
+            if torch.is_grad_enabled():  # mostly not: backward runs without
+                with torch.no_grad():
+                    self._measure_all(tensors, versions, groups)
+            else:
+                self._measure_all(tensors, versions, groups)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             for its_groups in groups:
                 fail_all(its_groups, error)
@@ -130,18 +134,17 @@ class Held:
     def _measure_all(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> None:
-        with torch.no_grad():
-            if [x._version for x in tensors] != versions or _has_batch(tensors):
-                tensors, groups = self._sound(tensors, versions, groups)
-            try:
-                arranged = self._arrange(tensors, groups)
-            except RuntimeError:  # a nested tensor has no shape
-                for x, its_groups in zip(tensors, groups, strict=True):
-                    fold(x, its_groups)
-                return
-            for alike in arranged:
-                is_all = len(alike.places) == len(tensors)
-                self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
+        if [x._version for x in tensors] != versions or _are_batches_here():
+            tensors, groups = self._sound(tensors, versions, groups)
+        try:
+            arranged = self._arrange(tensors, groups)
+        except RuntimeError:  # a nested tensor has no shape
+            for x, its_groups in zip(tensors, groups, strict=True):
+                fold(x, its_groups)
+            return
+        for alike in arranged:
+            is_all = len(alike.places) == len(tensors)
+            self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
 
     def _measure(self, alike: Alike, tensors: list[Tensor]) -> None:
         try:
@@ -338,9 +341,14 @@ def are_held(groups: Iterable[SlotGroup]) -> bool:
     return all(fast_path(reduction, "measure_many") for reduction, _ in groups)
 
 
-def _has_batch(tensors: list[Tensor]) -> bool:
-    is_any = any(map(is_functorch_wrapped_tensor, tensors))
-    return is_any or any(map(is_legacy_batchedtensor, tensors))
+def _are_batches_here() -> bool:
+    """True if this runs within a transform, where tensors may be batches of several."""
+    # Asked of each tensor this would take a tenth of the time of all that is measured.
+    if torch._C._are_functorch_transforms_active():
+        return True
+    level = torch._C._vmapmode_increment_nesting()
+    torch._C._vmapmode_decrement_nesting()
+    return level > 1
 
 
 def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
