@@ -261,12 +261,18 @@ class Tracker:
 
     def _track(self, due: DueWork, step: int, scale: Scale) -> None:
         failures: dict[Series, str] = {}
-        with self._session.ending_step() as unread:
+
+        def collect(unread: str | None) -> None:
+            has_grad = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(False)  # `torch.no_grad()` without its objects
             try:
                 if due.asked or self._queue.logged:
-                    failures = self._collect(due, step, scale, unread)
+                    failures.update(self._collect(due, step, scale, unread))
             finally:  # whatever a quantity raised, the next step is a new one
+                torch._C._set_grad_enabled(has_grad)
                 self.steps.end(step, is_alone=self._grants_itself)
+
+        self._session.ending_step(collect)
         if not self.steps.count(step):
             self._queue.report(step, failures)
 
@@ -286,8 +292,7 @@ class Tracker:
             join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
         logged = [*self._queue.logged]
         here = self._recorded_here(logged)
-        with torch.no_grad():
-            collected = self._collector.collect(due, step, scale, here, unread=unread)
+        collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
         self._queue.keep_reasons(step, collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:

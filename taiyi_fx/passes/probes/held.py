@@ -296,7 +296,8 @@ class GradientHook:
                     node._register_hook_dict(holding if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
                     room.hooks[self] = gradients
-                    hung.append(None)
+                    if is_small:
+                        hung.append(None)
                     return value
             return general(value, given)
 

@@ -67,7 +67,9 @@ class SlotTable:
 
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""
-        self.before = self.states()
+        board, held = self.board, self.board.held
+        is_first = not (self._touched or held.tensors or held.measured or board.traces)
+        self.before = [] if is_first else self.states()
 
     def restore(self) -> None:
         """Restores the states that the step had before the forward."""
