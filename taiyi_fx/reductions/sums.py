@@ -128,8 +128,8 @@ def norm_in_python(x: Tensor) -> float | None:
     elif n % _ROW:
         size = _of_rows_and_rest(x.reshape(-1), n % _ROW)
     else:
-        of_rows = vector_norm(x.reshape(-1, _ROW), dim=1)
-        size = vector_norm(of_rows, dtype=torch.float64).item()
+        # Joined in Python: one more call of torch would take longer, its code being cold.
+        size = math.hypot(*vector_norm(x.reshape(-1, _ROW), dim=1).tolist())
     if _LOW < size < _HIGH:
         return size
     return None if x.any() else 0.0
@@ -174,9 +174,9 @@ def _norms_of_rows(tensors: Sequence[Tensor]) -> list[float]:
     """Those of large tensors that are whole rows."""
     if not _QUICK.issuperset([x.dtype for x in tensors]):
         return _norms_one_by_one(tensors)
-    of_rows = [vector_norm(x.reshape(-1, _ROW), dim=1, dtype=torch.float32) for x in tensors]
-    every = torch._foreach_norm(of_rows, 2, dtype=torch.float64)  # pyright: ignore[reportPrivateImportUsage]
-    return _in_range(torch.stack(every).tolist(), tensors)
+    singles = (x if x.dtype is torch.float32 else x.float() for x in tensors)
+    of_rows = [vector_norm(x.reshape(-1, _ROW), dim=1).tolist() for x in singles]
+    return _in_range([math.hypot(*sizes) for sizes in of_rows], tensors)
 
 
 def _norms_one_by_one(tensors: Sequence[Tensor]) -> list[float]:
