@@ -24,6 +24,7 @@ from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Value
 from taiyi_fx.schedule import check_step, whole
 from taiyi_fx.step.at_exit import close_at_exit, discard
+from taiyi_fx.step.postponed import Postponed
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.tracker import Tracker
@@ -92,6 +93,7 @@ class Monitor:
             self._queue,
             strict=strict,
         )
+        self._postponed = Postponed()
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -131,6 +133,7 @@ class Monitor:
     @property
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
+        self._record()
         return self._tracker.finish()
 
     @property
@@ -153,6 +156,7 @@ class Monitor:
 
     @on_finding.setter
     def on_finding(self, asked: OnFinding) -> None:
+        self._record()
         self._responder.watch.on_finding = asked
 
     @property
@@ -216,8 +220,10 @@ class Monitor:
             self._begin()
         self._responder.watch.should_skip = False
         scale = Scale.of(grad_scale)
-        if self._tracker.track(step, scale, waits=self.can_skip):
-            self._responder.after(step, scale)
+        if self._tracker.track(step, scale):
+            self._postponed.add(step, scale)
+            if self._postponed.are_due or not self._may_postpone:
+                self._record()
 
     def log(
         self,
@@ -278,6 +284,7 @@ class Monitor:
             TypeError: It is not a writer.
             Exception: Any that the writer raises when it is opened.
         """
+        self._record()
         self._writers.add([writer])
         self._open_alone()
 
@@ -296,6 +303,7 @@ class Monitor:
         Raises:
             LookupError: There is no such module or quantity.
         """
+        self._record()
         return self._tracker.explain(module, quantity)
 
     @contextmanager
@@ -340,6 +348,7 @@ class Monitor:
             ValueError: It is not a step.
         """
         check_step("step", step)
+        self._record()
         is_back = step < self.next_step
         self._start_step = step
         self._tracker.start_at(step)
@@ -382,6 +391,7 @@ class Monitor:
         self._tracker.clear()
 
     def __repr__(self) -> str:
+        self._record()
         kind, quantities = type(self._root).__name__, {s.label for s in self.subscriptions}
         state = ", paused" if self._tracker.steps.is_paused else ""
         return (
@@ -397,6 +407,18 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
+
+    @property
+    def _may_postpone(self) -> bool:
+        """True if nobody sees that a step is recorded a moment later."""
+        is_asked = self._writers or self._responder.watch.on_finding is not None
+        return not is_asked and self._tracker.may_postpone
+
+    def _record(self) -> None:
+        """Records the steps that were postponed, and looks for findings after each."""
+        for step, scale, left in self._postponed.taken():
+            if self._tracker.record(step, but_last=left, waits=self.can_skip):
+                self._responder.after(step, scale)
 
     def _begin(self) -> None:
         """Begins with the first tracked step: meets other ranks, and opens the writers."""

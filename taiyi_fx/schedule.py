@@ -184,6 +184,11 @@ def is_any_due(schedules: Iterable[Schedule], step: int, raised: range = NEVER) 
     return any(s.is_due(step) or (is_raised and isinstance(s, Adaptive)) for s in schedules)
 
 
+def has_adaptive(every: Iterable[Iterable[Schedule]]) -> bool:
+    """True if one of some groups of schedules has an adaptive one."""
+    return any(isinstance(s, Adaptive) for schedules in every for s in schedules)
+
+
 def last_due(schedules: Iterable[Schedule]) -> int | None:
     """The last step at which one of the schedules is due; None where that is not known."""
     lasts = [max(s.steps) if isinstance(s, AtSteps) else None for s in schedules]

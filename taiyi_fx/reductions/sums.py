@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.reductions.rows import accumulated
@@ -115,35 +116,29 @@ def _axes_of_rows(x: Tensor) -> list[int] | None:
 
 def norm_in_python(x: Tensor) -> float | None:
     """The same as a number of Python's, or None of a tensor that is better left to torch."""
-    # Most of what watching comes down to, where each call of torch costs more than the sum itself.
-    if not _is_quick(x):
+    # Most of what watching comes down to, where a call of a function takes longer than the sum of a
+    # small tensor: so nearly all of it is in this one.
+    if x.dtype not in _QUICK or not x.is_cpu or x.is_neg():
         return None
-    size = _size_of(accumulated(x))
+    x = x if x.dtype is torch.float32 else x.float()
+    n = x.numel()
+    if n <= _BLOCK:
+        flat = x.reshape(-1)
+        size = math.sqrt(torch.dot(flat, flat).item())
+    elif n % _ROW:
+        size = _of_rows_and_rest(x.reshape(-1), n % _ROW)
+    else:
+        # Joined in Python: one more call of torch would take longer, its code being cold.
+        size = math.hypot(*vector_norm(x.reshape(-1, _ROW), dim=1).tolist())
     if _LOW < size < _HIGH:
         return size
     return None if x.any() else 0.0
 
 
-def _is_quick(x: Tensor) -> bool:
-    """True if reading the sum on the host costs nothing; on a device it would wait."""
-    return x.is_cpu and x.dtype in _QUICK and not x.is_neg()
-
-
-def _size_of(x: Tensor) -> float:
-    n = x.numel()
-    if n <= _BLOCK:
-        flat = x.reshape(-1)
-        return math.sqrt(torch.dot(flat, flat).item())
-    over = n % _ROW
-    if not over:
-        return math.hypot(*_of_rows(x))
-    flat = x.reshape(-1)
-    rest = flat[n - over :]
-    return math.hypot(*_of_rows(flat[: n - over]), math.sqrt(torch.dot(rest, rest).item()))
-
-
-def _of_rows(x: Tensor) -> list[float]:
-    return torch.linalg.vector_norm(x.reshape(-1, _ROW), dim=1).tolist()
+def _of_rows_and_rest(flat: Tensor, over: int) -> float:
+    rows, rest = flat[:-over].reshape(-1, _ROW), flat[-over:]
+    sizes = vector_norm(rows, dim=1).tolist()
+    return math.hypot(*sizes, math.sqrt(torch.dot(rest, rest).item()))
 
 
 def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
@@ -152,49 +147,73 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
     Of float32 on the CPU numbers of Python, else a vector in `wide`.
     """
     first = tensors[0]
-    if not _is_quick(first):
+    if first.dtype not in _QUICK or not first.is_cpu:  # on a device a look at a sum would wait
         kind, every = wide(first.device), [accumulated(x) for x in tensors]
         return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
     shapes = [x.shape for x in tensors]
-    if shapes.count(first.shape) == len(shapes) <= _TOGETHER and first.numel() <= _SMALL:
+    if 1 < shapes.count(first.shape) == len(shapes) <= _TOGETHER and first.numel() <= _SMALL:
         return _norms_of_alike(tensors)
     found = [0.0] * len(tensors)
-    for places in _by_shape(tuple(shapes)):
-        some = _norms_of_alike([tensors[i] for i in places])
-        for i, size in zip(places, some, strict=True):
+    for measure, places in _ways(tuple(shapes)):
+        for i, size in zip(places, measure([tensors[i] for i in places]), strict=True):
             found[i] = size
     return found
 
 
 def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
-    """Those of tensors of one shape; of small ones by one call."""
-    if tensors[0].numel() <= _SMALL and len(tensors) > 1:
-        stacked = torch.stack(list(tensors))
-        if stacked.dtype in _QUICK:
-            rows = stacked.reshape(len(tensors), tensors[0].numel())
-            rows = rows if rows.dtype is torch.float32 else rows.float()
-            found = torch.linalg.vector_norm(rows, dim=1).tolist()
-            if not (min(found) > _LOW and max(found) < _HIGH):  # a NaN that hides here stays one
-                found = [
-                    size if _LOW < size < _HIGH else norm(x).item()
-                    for x, size in zip(tensors, found, strict=True)
-                ]
-            return found
+    """Those of small tensors of one shape, copied side by side."""
+    stacked = torch.stack(list(tensors))
+    if stacked.dtype not in _QUICK:
+        return _norms_one_by_one(tensors)
+    rows = stacked.reshape(len(tensors), tensors[0].numel())
+    rows = rows if rows.dtype is torch.float32 else rows.float()
+    return _in_range(vector_norm(rows, dim=1).tolist(), tensors)
+
+
+def _norms_of_rows(tensors: Sequence[Tensor]) -> list[float]:
+    """Those of large tensors that are whole rows."""
+    if not _QUICK.issuperset([x.dtype for x in tensors]):
+        return _norms_one_by_one(tensors)
+    singles = (x if x.dtype is torch.float32 else x.float() for x in tensors)
+    of_rows = [vector_norm(x.reshape(-1, _ROW), dim=1).tolist() for x in singles]
+    return _in_range([math.hypot(*sizes) for sizes in of_rows], tensors)
+
+
+def _norms_one_by_one(tensors: Sequence[Tensor]) -> list[float]:
     sizes = [norm_in_python(x) for x in tensors]
     return [norm(x).item() if n is None else n for x, n in zip(tensors, sizes, strict=True)]
 
 
+def _in_range(sizes: list[float], tensors: Sequence[Tensor]) -> list[float]:
+    """The norms, where sums in float32 are as good as any; the others are taken again."""
+    if min(sizes) > _LOW and max(sizes) < _HIGH:  # a NaN that hides here stays one
+        return sizes
+    pairs = zip(tensors, sizes, strict=True)
+    return [size if _LOW < size < _HIGH else norm(x).item() for x, size in pairs]
+
+
+Measure = Callable[[Sequence[Tensor]], list[float]]
+
+
 @functools.lru_cache(maxsize=64)
-def _by_shape(shapes: tuple[torch.Size, ...]) -> list[list[int]]:
-    """Places of tensors that are measured together."""
-    found: dict[torch.Size, list[int]] = {}
+def _ways(shapes: tuple[torch.Size, ...]) -> list[tuple[Measure, list[int]]]:
+    """Places of tensors that are measured together, and by what."""
+    small: dict[torch.Size, list[int]] = {}
+    rows: list[int] = []
+    others: list[int] = []
     for i, shape in enumerate(shapes):
-        found.setdefault(shape, []).append(i)
-    return [
-        places[at : at + _TOGETHER]
-        for places in found.values()
+        n = shape.numel()
+        if n <= _SMALL:
+            small.setdefault(shape, []).append(i)
+        else:
+            (others if n % _ROW else rows).append(i)
+    ways: list[tuple[Measure, list[int]]] = [
+        (_norms_of_alike, places[at : at + _TOGETHER])
+        for places in small.values()
         for at in range(0, len(places), _TOGETHER)
     ]
+    found = [*ways, (_norms_of_rows, rows), (_norms_one_by_one, others)]
+    return [(measure, places) for measure, places in found if places]
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:

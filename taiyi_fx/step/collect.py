@@ -153,7 +153,8 @@ class Collector:
                 columns, blocks, works = self._planner.values(due, step, works, statistics)
             else:
                 self._table.board.held.settle()
-            works = list(self._read(works, statistics, failures, quiet, unread))
+            if works:
+                works = list(self._read(works, statistics, failures, quiet, unread))
         except Exception as error:
             if self.join is not None and due.asked:  # the other ranks wait for this one
                 self.join.fail(step, due.asked, statistics, error)
@@ -162,14 +163,13 @@ class Collector:
             if due.asked:
                 works = self.join.joined(step, works, due.asked, statistics, failures)
             order = {work.series: i for i, work in enumerate(works)}
-        costly = [work for work in works if work.asked.is_costly]
+        costly = [work for work in works if work.asked.is_costly] if works else []
         job = self._submit(step, costly, failures) if costly else None
         prompt = [work for work in works if not work.asked.is_costly] if costly else works
         transfer = self._prompt.start(step, prompt, [*columns, *logged], blocks)
         failures.update(transfer.pop_errors())
-        sites = places.sites.now()
-        reasons = {series: failures.pop(series) for series in quiet.intersection(failures)}
-        overflows = scale.may_overflow
+        sites, overflows = places.sites.now(), scale.may_overflow
+        reasons = {s: failures.pop(s) for s in quiet.intersection(failures)} if quiet else {}
         return TrackedStep(step, transfer, job, order, sites, None, overflows, failures, reasons)
 
     def _places_of(self, due: DueWork) -> _Places:

@@ -45,9 +45,10 @@ class CountingSites:
 
     def now(self) -> Sites | None:
         """The sites in the step that ends now; None if there are none."""
+        if not self._slots:
+            return None
         # 0 where only other ranks have read
-        orders = [slot.order or math.inf for slot in self._slots]
-        return Sites(self._ports, orders) if orders else None
+        return Sites(self._ports, [slot.order or math.inf for slot in self._slots])
 
 
 def first_sites(sites: Sites, outcome: Outcome, *, may_overflow: bool) -> list[NonFiniteSite]:

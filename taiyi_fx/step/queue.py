@@ -73,21 +73,26 @@ class StepQueue:
         steps, columns = self._waiting
         self._waiting = [*steps, step], columns[logged:]
         for waiting in self._waiting[0]:
-            self._report_non_finite(waiting)
+            if waiting.sites is not None:
+                self._report_non_finite(waiting)
 
     def drop(self, step: int) -> None:
         """Drops a step that is not recorded yet: something failed in the middle of it."""
         self._begun = None
         self._waiting = [waiting for waiting in self._waiting[0] if waiting.step != step], []
 
-    def take(self, *, all_of_it: bool) -> None:
+    def take(self, *, all_of_it: bool, but_last: int = 0) -> None:
         """Records the steps that are complete, in their order; or waits for all of them.
+
+        Args:
+            all_of_it: True to wait.
+            but_last: The number of steps at the end that are left.
 
         Raises:
             Exception: Any that a quantity raised, if strict.
         """
         self._finish()
-        while self._waiting[0]:
+        while len(self._waiting[0]) > but_last:
             step = self._waiting[0][0]
             if not (all_of_it or step.is_there):
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -116,8 +117,6 @@ class Statistics:
         self._whole = WholeModel(modules[""]) if whole is None else whole
         self._step = step
         self._of_whole: dict[Reading, State] = {}
-        optimizers = self._whole.optimizers
-        self._states = OptimizerStates(modules, optimizers, members, scale.parameters)
         self._of_states: dict[tuple[str, Reading], State] = {}
 
     def read(self, work: Work) -> Work:
@@ -157,6 +156,11 @@ class Statistics:
             return Statistic(reading, self._of_states[key], 1.0)
         state = self.parameters.of((module, reading))
         return Statistic(reading, state, self.scale.factor(reading))
+
+    @functools.cached_property
+    def _states(self) -> OptimizerStates:
+        optimizers, factor = self._whole.optimizers, self.scale.parameters
+        return OptimizerStates(self._modules, optimizers, self._members, factor)
 
     def is_in_parts(self, name: str, reading: Reading) -> bool:
         """True if each rank measures its own part of a tensor that all ranks hold together."""

@@ -87,6 +87,8 @@ class Steps:
 
     def raise_cadence(self, step: int, *, is_alone: bool) -> None:
         """Makes adaptive schedules due after a step, if that was wished and all ranks know."""
+        if self.cadence.is_idle:
+            return
         if is_alone:
             self.cadence.grant(self.cadence.wished, end=self.cadence.wishes_end)
         granted = self.cadence.take()

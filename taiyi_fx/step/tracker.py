@@ -14,7 +14,7 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.record import Records, Series
-from taiyi_fx.schedule import whole
+from taiyi_fx.schedule import has_adaptive, whole
 from taiyi_fx.step.collect import Collector, TrackedStep
 from taiyi_fx.step.due import DueTable, DueWork
 from taiyi_fx.step.explain import Known, explain
@@ -80,6 +80,7 @@ class Tracker:
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(modules, self._table, modes, strict=strict)
+        self._has_adaptive = has_adaptive(s.schedules for s in subscriptions)
         self.is_begun = False
         if groups[0] is not None:
             self._table.join()
@@ -120,13 +121,12 @@ class Tracker:
             self.steps.cadence = join.ranks.cadence
         self._collector.join = join
 
-    def track(self, step: int, scale: Scale, *, waits: bool) -> bool:
-        """Records what is due at a step and prepares the next one; false if the step is dropped.
+    def track(self, step: int, scale: Scale) -> bool:
+        """Computes what is due at a step and prepares the next one; false if the step is dropped.
 
         Args:
             step: The step.
             scale: The factor of its gradients.
-            waits: True to wait for the step's values.
 
         Raises:
             Exception: Whatever goes wrong, if strict.
@@ -134,16 +134,44 @@ class Tracker:
         due = self.steps.due_at(step)
         self.steps.warn_of_order(step)
         try:
-            self._track(due, step, scale, waits)
+            self._track(due, step, scale)
         except Exception as error:  # whatever it was, training goes on, and so does monitoring
             if self._strict:
                 raise
-            self._drop(due, step, error)
+            self._drop(step, error)
             is_tracked = False
         else:
             is_tracked = True
         self._warn_of_threads()
         return is_tracked
+
+    @property
+    def may_postpone(self) -> bool:
+        """True if nothing that follows depends on the records of the last step."""
+        is_heard = self._strict or self._has_adaptive or self._collector.join is not None
+        return not (is_heard or self._queue.missing)
+
+    def record(self, step: int, *, but_last: int, waits: bool) -> bool:
+        """Records a step that was tracked, and those before it; false if the step is dropped.
+
+        Args:
+            step: The step.
+            but_last: The number of steps that were tracked after it, which are left.
+            waits: True to wait for the values.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
+        """
+        try:
+            self._queue.take(all_of_it=self._strict or waits, but_last=but_last)
+            if self._queue.is_written:
+                self._queue.write_pending()
+        except Exception as error:  # training goes on
+            if self._strict:
+                raise
+            self._drop(step, error)
+            return False
+        return True
 
     def log(self, name: str, value: float | Tensor, step: int | None, mode: Mode | None) -> None:
         """Takes a number of the user's own: see `Monitor.log`."""
@@ -231,19 +259,22 @@ class Tracker:
         if not (self.is_begun or is_told) and self._table.states():
             warn("forwards were read, but track was never called: nothing was recorded of them")
 
-    def _track(self, due: DueWork, step: int, scale: Scale, waits: bool) -> None:
+    def _track(self, due: DueWork, step: int, scale: Scale) -> None:
         failures: dict[Series, str] = {}
-        with self._session.ending_step() as unread:
+
+        def collect(unread: str | None) -> None:
+            has_grad = torch.is_grad_enabled()
+            torch._C._set_grad_enabled(False)  # `torch.no_grad()` without its objects
             try:
                 if due.asked or self._queue.logged:
-                    failures = self._collect(due, step, scale, unread)
+                    failures.update(self._collect(due, step, scale, unread))
             finally:  # whatever a quantity raised, the next step is a new one
+                torch._C._set_grad_enabled(has_grad)
                 self.steps.end(step, is_alone=self._grants_itself)
+
+        self._session.ending_step(collect)
         if not self.steps.count(step):
             self._queue.report(step, failures)
-        self._queue.take(all_of_it=self._strict or waits)
-        if self._queue.is_written:
-            self._queue.write_pending()
 
     @property
     def _grants_itself(self) -> bool:
@@ -261,8 +292,7 @@ class Tracker:
             join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
         logged = [*self._queue.logged]
         here = self._recorded_here(logged)
-        with torch.no_grad():
-            collected = self._collector.collect(due, step, scale, here, unread=unread)
+        collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
         self._queue.keep_reasons(step, collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:
@@ -272,10 +302,10 @@ class Tracker:
     def _recorded_here(self, logged: list[Column]) -> list[Column]:
         return logged if self.writer is None else []
 
-    def _drop(self, due: DueWork, step: int, error: Exception) -> None:
+    def _drop(self, step: int, error: Exception) -> None:
         self._queue.drop(step)
         text = f"step {step} is dropped: {type(error).__name__}: {error}"
-        emitted = (s for s, is_emitted in due.asked if is_emitted)
+        emitted = (s for s, is_emitted in self.steps.due_at(step).asked if is_emitted)
         self._queue.report(step, {(s.module, s.label): text for s in emitted})
 
     def _warn_of_ranks(self, step: int, why: str) -> None:

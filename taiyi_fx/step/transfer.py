@@ -79,7 +79,7 @@ class Transfer:
     ) -> None:
         self._columns = columns
         self._failures: dict[Series, str] = {}
-        self._copies = self._sent(strict)
+        self._copies = self._sent(strict) if columns else None
         outcome.failures.update(self._failures)
         self._outcome = outcome
         self._whole: Outcome | None = None
@@ -87,7 +87,7 @@ class Transfer:
     @property
     def is_there(self) -> bool:
         """True if all values have arrived."""
-        return self._copies.are_there
+        return self._copies is None or self._copies.are_there
 
     def pop_errors(self) -> dict[Series, str]:
         """The failures so far, by series; the outcome will not repeat them."""
@@ -121,6 +121,8 @@ class Transfer:
         return True
 
     def _with_values(self) -> Outcome:
+        if self._copies is None:
+            return self._outcome
         blocks, records = [*self._outcome.blocks], [*self._outcome.records]
         for column, values in zip(self._columns, self._copies.tensors(), strict=True):
             step, mode, of, series, _ = column

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from taiyi_fx import MonitorWarning
+from taiyi_fx.step.postponed import Postponed
 from taiyi_fx.step.statistics import Scale
+from taiyi_fx.writers import CSV
 from tests.step.given import Given
 
 CFG = {"0": ["InputMean", ["OutputRMS", "adaptive(50, 1)"]]}
@@ -27,7 +29,7 @@ def test_a_tracked_step_is_recorded_and_the_next_one_prepared(given):
     tracker = given.monitor._tracker
     for step in range(3):
         forward(given, step)
-        assert tracker.track(step, Scale(), waits=False)
+        assert tracker.track(step, Scale())
     assert tracker.steps.next == 3
     found = [(r.step, r.value) for r in tracker.finish() if r.quantity == "InputMean"]
     assert found == [(0, 0.0), (1, 1.0), (2, 2.0)]
@@ -45,9 +47,9 @@ def test_a_step_that_fails_is_dropped_by_name_and_the_next_one_is_recorded(given
     monkeypatch.setattr(tracker._collector, "collect", fails_at_first)
     forward(given, 0)
     with pytest.warns(MonitorWarning, match="step 0 is dropped: MemoryError: no more"):
-        assert not tracker.track(0, Scale(), waits=False)
+        assert not tracker.track(0, Scale())
     forward(given, 1)
-    assert tracker.track(1, Scale(), waits=False)
+    assert tracker.track(1, Scale())
     assert [r.step for r in tracker.finish() if r.quantity == "InputMean"] == [1]
 
 
@@ -76,3 +78,73 @@ def test_a_rank_surely_records_where_no_other_may_be_joined(given):
     assert given.monitor._tracker.surely_records  # torch.distributed is not initialised
     assert given.monitor._tracker.is_alone
     assert given.monitor._tracker.writer is None
+
+
+def trained(steps, monkeypatch, **options):
+    """A monitor all of whose steps are recorded as late as can be."""
+    monkeypatch.setattr(Postponed, "are_due", False)
+    given = Given({"0": ["InputMean"]}, **options)
+    for step in range(steps):
+        forward(given, step)
+        given.monitor.track(step)
+    return given.monitor
+
+
+def waiting(monitor):
+    return len([*monitor._tracker._queue._waiting[0]])
+
+
+def test_who_asks_for_records_gets_those_of_postponed_steps(monkeypatch):
+    monitor = trained(3, monkeypatch)
+    assert waiting(monitor) == 3
+    assert [(r.step, r.value) for r in monitor.records] == [(0, 0.0), (1, 1.0), (2, 2.0)]
+    assert waiting(monitor) == 0
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda monitor: monitor.tick_epoch(),
+        repr,
+        lambda monitor: monitor.findings,
+        lambda monitor: monitor.explain("0", "InputMean"),
+        lambda monitor: monitor.start_at(7),
+        lambda monitor: monitor.close(),
+        lambda monitor: setattr(monitor, "on_finding", print),
+    ],
+)
+def test_nothing_that_a_monitor_tells_leaves_out_postponed_steps(ask, monkeypatch):
+    monitor = trained(3, monkeypatch)
+    ask(monitor)
+    assert waiting(monitor) == 0
+
+
+def test_a_writer_that_is_added_gets_no_earlier_steps(monkeypatch, tmp_path):
+    monitor = trained(3, monkeypatch)
+    monitor.add_writer(CSV(tmp_path / "numbers.csv"))
+    monitor.close()
+    assert "InputMean" not in (tmp_path / "numbers.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", [{"strict": True}, {"on_finding": print}])
+def test_no_step_is_postponed_where_something_follows_from_its_numbers(options, monkeypatch):
+    assert waiting(trained(3, monkeypatch, **options)) == 0
+
+
+def test_no_step_is_postponed_where_findings_change_what_is_due(monkeypatch):
+    monkeypatch.setattr(Postponed, "are_due", False)
+    given = Given(CFG)
+    forward(given, 0)
+    given.monitor.track(0)
+    assert waiting(given.monitor) == 0
+
+
+def test_no_step_is_postponed_while_a_value_is_missing(monkeypatch):
+    monkeypatch.setattr(Postponed, "are_due", False)
+    given = Given({"0": ["InputMean"]})
+    with pytest.warns(MonitorWarning, match="InputMean"):
+        given.monitor.track(0)
+    forward(given, 1)
+    given.monitor.track(1)
+    assert waiting(given.monitor) == 0
+    assert not given.monitor.missing

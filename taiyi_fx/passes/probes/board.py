@@ -65,9 +65,10 @@ class Board:
     def drop(self) -> None:
         """Drops all results that are not folded yet."""
         self.held.clear()
-        self.drop_left()
-        for trace in self.traces:
-            trace.drop()
+        if self.traces:
+            self.drop_left()
+            for trace in self.traces:
+                trace.drop()
 
     def measure(self) -> None:
         """Folds all results that are not folded yet."""

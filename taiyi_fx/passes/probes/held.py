@@ -49,7 +49,7 @@ _NONE = -1
 class Held:
     """Small tensors of a forward or a backward that is under way.
 
-    Only tensors that nothing is known to change in the meantime are held.
+    Of a tensor that may change in the meantime a copy is held.
 
     Attributes:
         tensors: The tensors that are held.
@@ -76,20 +76,27 @@ class Held:
         # The last arrangements: nearly always the next ones are the same.
         self._arranged: dict[int, Arrangement] = {}
 
-    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
-        """Holds a tensor if it is small and of the kind that is measured together."""
+    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...], *, stays: bool = True) -> bool:
+        """Holds a tensor if it is small and of the kind that is measured together.
+
+        Args:
+            x: The tensor.
+            groups: The reductions and slots that take it.
+            stays: True if nothing is known to change it; a copy is held of any other.
+        """
         if x.numel() > SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
             return False
         if not x.is_cpu or x.is_neg() or x.layout is not torch.strided or x.is_nested:
             return False
-        if x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
+        if stays and x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
             return False
         if x.is_inference():  # which has no version
             return False
         # Its autograd graph, which may hold much more than a megabyte, is not held with it.
         held = x.detach() if x.requires_grad else x
+        held = held if stays else held.clone()  # in less time than measuring it alone would take
         self.tensors.append(held)
-        self.versions.append(x._version)
+        self.versions.append(held._version)
         self.groups.append(groups)
         if len(self.tensors) >= MOST:
             self.measure()
@@ -122,7 +129,11 @@ class Held:
             return
         tensors, versions, groups = self._taken()
         try:
-            self._measure_all(tensors, versions, groups)
+            if torch.is_grad_enabled():  # mostly not: backward runs without
+                with torch.no_grad():
+                    self._measure_all(tensors, versions, groups)
+            else:
+                self._measure_all(tensors, versions, groups)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             for its_groups in groups:
                 fail_all(its_groups, error)
@@ -130,18 +141,17 @@ class Held:
     def _measure_all(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> None:
-        with torch.no_grad():
-            if [x._version for x in tensors] != versions or _has_batch(tensors):
-                tensors, groups = self._sound(tensors, versions, groups)
-            try:
-                arranged = self._arrange(tensors, groups)
-            except RuntimeError:  # a nested tensor has no shape
-                for x, its_groups in zip(tensors, groups, strict=True):
-                    fold(x, its_groups)
-                return
-            for alike in arranged:
-                is_all = len(alike.places) == len(tensors)
-                self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
+        if [x._version for x in tensors] != versions or _are_batches_here():
+            tensors, groups = self._sound(tensors, versions, groups)
+        try:
+            arranged = self._arrange(tensors, groups)
+        except RuntimeError:  # a nested tensor has no shape
+            for x, its_groups in zip(tensors, groups, strict=True):
+                fold(x, its_groups)
+            return
+        for alike in arranged:
+            is_all = len(alike.places) == len(tensors)
+            self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
 
     def _measure(self, alike: Alike, tensors: list[Tensor]) -> None:
         try:
@@ -230,13 +240,15 @@ class GradientHook:
             it on.
 
     Attributes:
-        version: The version that gradients arrive with, once one has.
+        version: The version that small gradients arrive with, once one has.
+        comes_large: True if a large gradient has come.
         gradients: Those that came and are not measured yet.
     """
 
     def __init__(self, groups: tuple[SlotGroup, ...], room: Held | None = None) -> None:
         self.groups = groups
         self.version = UNKNOWN
+        self.comes_large = False
         self.gradients: list[Tensor] = []
         self._fold = functools.partial(fold_gradient, groups)
         self._room = room
@@ -274,13 +286,13 @@ class GradientHook:
         room, gradients = self._room, self.gradients
         if room is None:
             return general
-        hung, holding = room.hung, with_hook(gradients.append)
+        hung, holding, folding = room.hung, with_hook(gradients.append), with_hook(self._take)
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
-                self.version is not UNKNOWN
-                and type(value) is Tensor
-                and value.numel() <= SMALL
+                type(value) is Tensor
+                and ((is_small := value.numel() <= SMALL) or self.comes_large)
+                and (self.version is not UNKNOWN or not is_small)
                 and value.dtype is torch.float32
                 and value.is_cpu
                 and (may_be_view or not value._is_view())
@@ -288,10 +300,11 @@ class GradientHook:
             ):
                 node = value.grad_fn
                 if node is not None and not value.output_nr:
-                    node._register_hook_dict(holding)  # pyright: ignore[reportAttributeAccessIssue]
+                    node._register_hook_dict(holding if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
                     room.hooks[self] = gradients
-                    hung.append(None)
+                    if is_small:
+                        hung.append(None)
                     return value
             return general(value, given)
 
@@ -301,6 +314,10 @@ class GradientHook:
         if is_batch(g, self.groups):
             return
         assert self._room is not None
+        if type(g) is Tensor and g.numel() > SMALL:
+            self.comes_large = True
+            fold(g, self.groups)
+            return
         try:
             is_held = self._room.takes_gradient(g, self.groups)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
@@ -332,9 +349,14 @@ def are_held(groups: Iterable[SlotGroup]) -> bool:
     return all(fast_path(reduction, "measure_many") for reduction, _ in groups)
 
 
-def _has_batch(tensors: list[Tensor]) -> bool:
-    is_any = any(map(is_functorch_wrapped_tensor, tensors))
-    return is_any or any(map(is_legacy_batchedtensor, tensors))
+def _are_batches_here() -> bool:
+    """True if this runs within a transform, where tensors may be batches of several."""
+    # Asked of each tensor this would take a tenth of the time of all that is measured.
+    if torch._C._are_functorch_transforms_active():
+        return True
+    level = torch._C._vmapmode_increment_nesting()
+    torch._C._vmapmode_decrement_nesting()
+    return level > 1
 
 
 def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:

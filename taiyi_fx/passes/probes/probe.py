@@ -143,9 +143,15 @@ class Probe:
     def _read_values(self, value: Any, given: Any = None) -> None:
         for pick, groups, room in self._values:
             tensor = _picked(value, pick)
-            if tensor is None or (room is not None and self.stays and room.takes(tensor, groups)):
+            if tensor is None:
                 continue
-            fold(tensor, groups)
+            try:
+                is_held = room is not None and room.takes(tensor, groups, stays=self.stays)
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+                fail_all(groups, error)
+                continue
+            if not is_held:
+                fold(tensor, groups)
 
     def _read_call(self, value: Any, given: Any) -> None:
         for _, groups in self.call_slots:
@@ -211,9 +217,10 @@ class Probe:
         if self.call_slots or self.span_slots:
             return _named(self, self.__call__)
         read, tapped = self._read_values, self._with_gradients_read
-        if self.stays and len(self._values) == 1:
+        if len(self._values) == 1:
             ((pick, groups, room),) = self._values
-            read = _holding(groups, room, read) if pick is None and room is not None else read
+            if pick is None and room is not None:
+                read = _holding(groups, room, read, stays=self.stays)
         is_alone = self.is_inside and self.is_fresh and self.taps_output and not self.pair_slots
         if is_alone and len(self._gradient_hooks) == 1:
             ((pick, hook),) = self._gradient_hooks
@@ -268,27 +275,30 @@ class Probe:
 
 
 def _holding(
-    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None]
+    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None], *, stays: bool
 ) -> Callable[..., None]:
-    """Holds a value that nothing changes; other cases go to the general function."""
+    """Holds a value, or a copy of one that may change; other cases go to the general function."""
     tensors = room.tensors
     hold, hold_version, hold_groups = tensors.append, room.versions.append, room.groups.append
 
     def read(value: Any, given: Any = None) -> None:
-        if (
-            type(value) is Tensor
-            and value.numel() <= SMALL
-            and value.dtype is torch.float32
+        if type(value) is not Tensor or value.is_inference():
+            general(value)
+        elif value.numel() > SMALL:
+            fold(value, groups)
+        elif (
+            value.dtype is torch.float32
             and value.is_cpu
-            and not (value._is_view() or value.is_inference())
+            and not (stays and value._is_view())
             and len(tensors) < MOST
         ):
             try:
                 held = value.detach()  # without its graph
+                held = held if stays else held.clone()
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail_all(groups, error)
                 return
-            hold_version(value._version)
+            hold_version(held._version)
             hold_groups(groups)
             hold(held)
         else:

@@ -155,18 +155,19 @@ class Session:
         finally:
             self._lock.release()
 
-    @contextmanager
-    def ending_step(self) -> Iterator[str | None]:
-        """Ends the step for this thread, which tracks it; in the body no other thread is read.
+    def ending_step(self, track: Callable[[str | None], None]) -> None:
+        """Ends the step for this thread, which tracks it.
 
-        Yields the reason why the readings are not the step's, if so; they are dropped then.
+        Args:
+            track: Called meanwhile, while no other thread is read, with the reason why the readings
+                are not the step's, if so; they are dropped then.
         """
         is_alone = self._wait(_PATIENCE)
         try:
             why = self.threads.end_step(0 if is_alone else self.run.thread)
             if why is not None:
                 self.table.clear()
-            yield why
+            track(why)
         finally:
             self.is_uneven = False
             if is_alone:

@@ -24,6 +24,11 @@ class Cadence:
     wishes_end: bool = False
     is_end: bool = False
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing is wished, and nothing granted that was not taken."""
+        return not (self.wished or self.granted or self.wishes_end)
+
     def clear(self) -> None:
         """Forgets all wishes, as for another training."""
         self.wished = self.granted = 0
