@@ -20,7 +20,7 @@ from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
 from taiyi_fx.testing.program import Program
 from taiyi_fx.testing.tensor import TensorRecipe
-from taiyi_fx.verification.bitwise import difference as difference_of_bits
+from taiyi_fx.snapshot.bitwise import difference as difference_of_bits
 
 Cfg = Mapping[Any, Any]
 EVERY_LEAF: Cfg = {

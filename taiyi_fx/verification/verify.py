@@ -16,7 +16,7 @@ from taiyi_fx.verification.batch import Batch, Loss
 from taiyi_fx.verification.phases import Subject, Task
 from taiyi_fx.verification.result import Verification
 from taiyi_fx.verification.side_by_side import compare
-from taiyi_fx.verification.state import State
+from taiyi_fx.snapshot.state import State
 
 
 def verify(

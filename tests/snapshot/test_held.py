@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from taiyi_fx.verification.held import accesses
+from taiyi_fx.snapshot.held import accesses
 
 
 def closing(value):

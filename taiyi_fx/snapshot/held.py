@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.structure import slots_of
-from taiyi_fx.verification.bitwise import SCALARS
+from taiyi_fx.snapshot.bitwise import SCALARS
 
 Entries = dict[Any, Any]
 """An object's content: a list's by position, a module's by name."""

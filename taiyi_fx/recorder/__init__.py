@@ -1,0 +1,1 @@
+"""The flight recorder: the last steps of every site, and the bad step run again."""
