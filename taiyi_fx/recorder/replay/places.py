@@ -104,8 +104,10 @@ def _is_machinery(file: str) -> bool:
     return not file.startswith(_PACKAGES) and any(map(file.startswith, _PYTHON))
 
 
+_OWN = tuple(_TORCH + os.path.join(*path) + os.sep for path in (("nn", "modules"), ("optim",)))
+
+
 def _is_torchs_own(frame: FrameType) -> bool:
     """True for a line of a module or an optimizer of torch."""
-    is_torchs = frame.f_code.co_filename.startswith(_TORCH)
-    is_call = frame.f_code.co_name in ("_call_impl", "_wrapped_call_impl")
-    return is_torchs and not is_call and isinstance(_self(frame), (nn.Module, Optimizer))
+    names = ("_call_impl", "_wrapped_call_impl", "maybe_fallback", "wrapper", "_use_grad")
+    return frame.f_code.co_filename.startswith(_OWN) and frame.f_code.co_name not in names

@@ -60,11 +60,14 @@ class OperationWatch(TorchDispatchMode):
 
     Attributes:
         count: The number of operations so far.
+        owners: For an optimizer's step, the parameters by the storages that belong to them: their
+            own, their gradients' and their moments'.
     """
 
     def __init__(self, names: Mapping[int, str]) -> None:
         super().__init__()
         self.count = 0
+        self.owners: dict[int, str] = {}
         self._names = names
         self._origins: dict[int, Origin] = {}
         self._ends: list[int] = []
@@ -124,7 +127,18 @@ class OperationWatch(TorchDispatchMode):
         name, node = _name(func), torch._C._current_autograd_node()
         if place.phase == "backward" and node is not None:
             name = f"{node.name()}: {name}"
+        if place.phase == "optimizer":
+            place = replace(place, module=self._owner(worse) or place.module)
         return Origin(self.count, name, place, inputs, tuple(map(facts_of, worse)), is_meant)
+
+    def own(self, name: str, tensors: Iterable[Tensor | None]) -> None:
+        """Makes tensors those of a parameter, which belongs to the named module."""
+        for x in tensors:
+            if x is not None and _is_plain(x):
+                self.owners[_storage(x)] = name
+
+    def _owner(self, tensors: Iterable[Tensor]) -> str | None:
+        return next((self.owners[s] for s in map(_storage, tensors) if s in self.owners), None)
 
     def _note_place(self) -> Place:
         """The place of the operation under way; in the forward, kept for its backward."""

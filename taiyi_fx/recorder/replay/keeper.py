@@ -1,0 +1,202 @@
+"""The last steps, kept so that they can be run again."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from taiyi_fx.passes.probes.dtensor import is_spread
+from taiyi_fx.passes.probes.modes import modes_off
+from taiyi_fx.recorder.replay.calls import Call
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of
+from taiyi_fx.recorder.replay.memory import CheckpointMemory
+
+
+@dataclass
+class KeptStep:
+    """A step as it happened.
+
+    Attributes:
+        step: Its number.
+        checkpoint: The state that it began from, if that was kept.
+        calls: The calls of the model.
+        had_gradients: True if parameters had gradients as it began: zeros, mostly.
+        norms: For each optimizer the norms of the gradients that its step was given.
+        is_tracked: True once it was tracked.
+    """
+
+    step: int
+    checkpoint: Checkpoint | None
+    had_gradients: bool
+    calls: list[Call] = field(default_factory=list)
+    norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
+    is_tracked: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it keeps."""
+        held = self.checkpoint.bytes if self.checkpoint else 0
+        return held + sum(call.bytes for call in self.calls)
+
+
+class CannotKeep(Exception):
+    """Steps of this training cannot be kept; the message says why."""
+
+
+class StepKeeper:
+    """Keeps what is needed to run the last steps of a training again.
+
+    Args:
+        model: The model.
+        optimizers: Gives the optimizers that train it.
+        every: Keep a state every so many steps.
+        limit: The most bytes that all of it may take.
+        folder: A folder for the states, which are kept in memory otherwise.
+
+    Attributes:
+        steps: The steps since the last state but one, oldest first.
+        scaler: The scaler, once one was tracked.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizers: Callable[[], Sequence[Optimizer]],
+        *,
+        every: int,
+        limit: int,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.steps: deque[KeptStep] = deque()
+        self.scaler: torch.amp.GradScaler | None = None
+        self._model, self._optimizers = model, optimizers
+        self._every, self._limit = every, limit
+        self._memory = CheckpointMemory(folder)
+        self._watched: dict[int, tuple[Optimizer, Any]] = {}
+
+    def begin_call(
+        self, step: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_compiled: bool
+    ) -> Call:
+        """Notes a call of the model that begins, and a state first, if one is due.
+
+        Raises:
+            CannotKeep: What there is to keep is too large, or is held by several ranks together.
+        """
+        with modes_off(), torch.no_grad():
+            if not self.steps or self.steps[-1].is_tracked:
+                self._begin_step(step)
+            call = Call(args, kwargs, is_compiled)
+            self.steps[-1].calls.append(call)
+            return call
+
+    def end_call(self, call: Call, value: Any) -> None:
+        """Notes the output of a call."""
+        with modes_off():
+            call.end(value)
+
+    def track(self, step: int) -> None:
+        """Ends a step: calls after it belong to the next one.
+
+        Raises:
+            CannotKeep: What there is to keep is too large.
+        """
+        if self.steps and not self.steps[-1].is_tracked:
+            self.steps[-1].step, self.steps[-1].is_tracked = step, True
+            self._check_size(sum(kept.bytes for kept in self.steps))
+
+    def clear(self) -> None:
+        """Drops all steps, as another training begins."""
+        self.steps.clear()
+
+    def close(self) -> None:
+        """Drops all steps, and leaves the optimizers alone."""
+        self.steps.clear()
+        for _, handle in self._watched.values():
+            handle.remove()
+        self._watched.clear()
+
+    def _begin_step(self, step: int) -> None:
+        optimizers = self._optimizers()
+        self._watch(optimizers)
+        self._forget()
+        is_due = not self.steps or len(self._since_checkpoint()) >= self._every
+        kept = self._checkpoint(step, optimizers) if is_due else None
+        had_gradients = any(p.grad is not None for p in self._model.parameters())
+        self.steps.append(KeptStep(step, kept, had_gradients))
+
+    def _since_checkpoint(self) -> list[KeptStep]:
+        kept = [*self.steps]
+        last = max((i for i, one in enumerate(kept) if one.checkpoint is not None), default=0)
+        return kept[last:]
+
+    def _forget(self) -> None:
+        """Drops the steps before the last state, where another one is due now.
+
+        Two states are kept then, and all steps between: a fault of an optimizer's step shows in the
+        step after it, and numbers of a device come late.
+        """
+        if len(self._since_checkpoint()) < self._every:
+            return
+        while self.steps and self.steps[0] is not self._since_checkpoint()[0]:
+            gone = self.steps.popleft().checkpoint
+            if gone is not None:
+                self._memory.give_back(gone.tensors)
+
+    def _checkpoint(self, step: int, optimizers: Sequence[Optimizer]) -> Checkpoint:
+        sizes = 0
+        for name, x in tensors_of(self._model, optimizers):
+            sizes += x.nbytes
+            if is_spread(x):
+                raise CannotKeep(
+                    f"{name.partition('.')[2]} is held by several ranks together, and a step of "
+                    "one of them cannot be run again"
+                )
+        self._check_size(2 * sizes)
+        self._memory.begin()
+        return capture(step, self._model, optimizers, self.scaler, self._memory.allocate)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limit:
+            raise CannotKeep(
+                f"it takes {_size(size)} to keep steps to be run again, two states of the training "
+                f"and the batches, and no more than {_size(self._limit)} were granted"
+            )
+
+    def _watch(self, optimizers: Sequence[Optimizer]) -> None:
+        """Has optimizers note the norms of the gradients that they are given."""
+        if [id(o) for o in optimizers] == [*self._watched]:
+            return
+        for _, handle in self._watched.values():
+            handle.remove()
+        self._watched = {
+            id(o): (o, o.register_step_pre_hook(lambda of, *_, i=i: self._note_norms(i, of)))
+            for i, o in enumerate(optimizers)
+            if hasattr(o, "register_step_pre_hook")
+        }
+
+    def _note_norms(self, i: int, optimizer: Optimizer) -> None:
+        if not self.steps:
+            return
+        found = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        with modes_off(), torch.no_grad():
+            self.steps[-1].norms[i] = norms_of(found)
+
+
+def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The norm of each gradient, where there is one."""
+    dense = [g for g in gradients if g is not None and g.layout is torch.strided]
+    norms = iter(torch._foreach_norm(dense) if dense else ())
+    return [
+        next(norms) if g is not None and g.layout is torch.strided else None for g in gradients
+    ]
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"

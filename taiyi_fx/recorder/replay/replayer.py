@@ -1,0 +1,115 @@
+"""From a finding to its operation: the step of the finding is run again, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from taiyi_fx.recorder.replay.keeper import KeptStep
+from taiyi_fx.recorder.replay.rerun import Forward, Ran, run_again
+from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.snapshot.bitwise import difference
+
+
+class CannotReplay(Exception):
+    """A step cannot be run again; the message says why."""
+
+
+def replay_step(
+    step: int,
+    kept: Sequence[KeptStep],
+    model: nn.Module,
+    forward: Forward,
+    optimizers: Sequence[Optimizer],
+) -> tuple[Replay, Sequence[KeptStep]]:
+    """Runs a step again, with those after it where it went well.
+
+    A state that is not finite was spoilt by a step before, which is run again then.
+
+    Args:
+        step: The step.
+        kept: The steps that are kept, oldest first.
+        model: The model.
+        forward: Calls it.
+        optimizers: The optimizers that train it.
+
+    Returns:
+        What was found, and the steps that were run.
+
+    Raises:
+        CannotReplay: The step is not kept, or no state before it that is finite.
+    """
+    chosen = _from_state_before(step, kept)
+    ran = run_again(model, forward, optimizers, chosen)
+    last = ran[-1]
+    is_latest = last.step == kept[-1].step and not kept[-1].norms
+    if is_latest and last.gradients:
+        _compare_gradients(last, model)
+    return _replay(ran), chosen
+
+
+def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
+    if not kept or step < kept[0].step:
+        first = f"from {kept[0].step} on" if kept else "none"
+        raise CannotReplay(
+            f"step {step} is not kept any more ({first}): checkpoint_every= keeps more steps"
+        )
+    states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
+    spoilt = ""
+    for i in reversed(states):
+        checkpoint = kept[i].checkpoint
+        spoilt = checkpoint.first_non_finite() if checkpoint is not None else None
+        if spoilt is None:
+            return [*kept[i:]]
+    raise CannotReplay(
+        f"{str(spoilt).partition('.')[2]} was not finite at step {kept[0].step} already, the "
+        "first that is kept"
+    )
+
+
+def _compare_gradients(ran: Ran, model: nn.Module) -> None:
+    """Compares gradients with those that the training has just made."""
+    now: Mapping[str, Tensor | None] = {n: p.grad for n, p in model.named_parameters()}
+    for name, gradient in ran.gradients.items():
+        other = now.get(name)
+        if gradient is None and other is None:
+            continue
+        if gradient is None or other is None or difference(gradient, other):
+            ran.differences.append(f"the gradient of {name} has other bits than it has now")
+            return
+
+
+def _replay(ran: Sequence[Ran]) -> Replay:
+    last = ran[-1]
+    differences = [text for one in ran for text in one.differences]
+    note = "; ".join(dict.fromkeys([*differences, *(n for one in ran for n in one.notes)]))
+    is_exact = not differences
+    if last.origin is None:
+        return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)
+    found = last.origin
+    place = found.place
+    return Replay(
+        last.step,
+        place.module,
+        found.operation,
+        place.file,
+        place.line,
+        place.phase,
+        found.inputs,
+        found.outputs,
+        is_exact,
+        place.function,
+        place.stack,
+        note,
+    )
+
+
+def with_file(replay: Replay, saved: str) -> Replay:
+    """The replay with the file that its step is kept in."""
+    return replace(replay, saved=saved)
+
+
+Report = Callable[[str, Exception], None]

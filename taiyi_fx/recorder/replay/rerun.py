@@ -1,0 +1,218 @@
+"""Kept steps run again under watch: forward, backward, and the optimizer's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.calls import Call, as_numbers, prints_of
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint
+from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
+from taiyi_fx.recorder.replay.keeper import KeptStep, norms_of
+from taiyi_fx.recorder.replay.stage import copied_arguments, optimizer_on, staged, surroundings
+from taiyi_fx.recorder.replay.watched import OperationWatch, Origin
+from taiyi_fx.snapshot.bitwise import difference
+
+Forward = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""Calls the model with arguments by position and by name."""
+
+
+@dataclass
+class Ran:
+    """A step that was run again.
+
+    Attributes:
+        step: The step.
+        gradients: The gradients of the parameters, by name.
+        origin: The operation that it went wrong at, if one was found.
+        differences: The differences from the step as it happened, in words.
+        notes: The reasons for differences, and what else is to be known.
+    """
+
+    step: int
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    origin: Origin | None = None
+    differences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def run_again(
+    model: nn.Module,
+    forward: Forward,
+    optimizers: Sequence[Optimizer],
+    steps: Sequence[KeptStep],
+) -> list[Ran]:
+    """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
+
+    Args:
+        model: The model, which is as it was afterwards.
+        forward: Calls it.
+        optimizers: The optimizers that trained it.
+        steps: The steps; the first has a checkpoint.
+    """
+    checkpoint = steps[0].checkpoint
+    if checkpoint is None:
+        raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
+    with staged(model, checkpoint) as tensors:
+        return [*_Rerun(model, forward, optimizers, tensors).steps(steps)]
+
+
+class _Rerun:
+    def __init__(
+        self,
+        model: nn.Module,
+        forward: Forward,
+        optimizers: Sequence[Optimizer],
+        tensors: Mapping[str, Tensor],
+    ) -> None:
+        self._forward = forward
+        self._tensors = tensors
+        self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}
+        self._names = {id(vars(m)): name for name, m in model.named_modules()}
+        self._models, self._optimizers = [*optimizers], []
+
+    def steps(self, steps: Sequence[KeptStep]) -> Iterator[Ran]:
+        """Runs steps one after another, until one goes wrong or cannot be followed by the next."""
+        ran: Ran | None = None
+        for kept in steps:
+            if kept.checkpoint is not None:
+                if ran is not None:
+                    ran.differences += self._differences(kept.checkpoint)
+                self._load(kept.checkpoint)
+            elif not self._optimizers:
+                return
+            ran = Ran(kept.step)
+            self._run(kept, ran)
+            yield ran
+            if ran.origin is not None:
+                return
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        with torch.no_grad():
+            for name, x in self._tensors.items():
+                x.copy_(checkpoint.tensors[f"model.{name}"])
+        pairs = zip(self._models, checkpoint.optimizers, strict=False)
+        self._optimizers = [
+            optimizer_on(o, state, checkpoint.tensors, self._parameters) for o, state in pairs
+        ]
+
+    def _differences(self, after: Checkpoint) -> list[str]:
+        """The difference from the state that the training reached, if an optimizer was run."""
+        if not self._optimizers:
+            return []
+        for name, x in self._tensors.items():
+            if difference(x.detach().cpu(), after.tensors[f"model.{name}"]):
+                return [f"{name} has other bits after the step than it had then"]
+        return []
+
+    def _run(self, kept: KeptStep, ran: Ran) -> None:
+        watch = OperationWatch(self._names)
+        for p in self._parameters.values():
+            p.grad = torch.zeros_like(p) if kept.had_gradients and p.requires_grad else None
+        for call in kept.calls:
+            if not call.is_complete:
+                ran.notes.append("a call of the model did not return")
+                return
+            run_replayed(lambda call=call: self._call(call, watch, ran))
+            if ran.origin is not None:
+                return
+        ran.gradients = {name: p.grad for name, p in self._parameters.items()}
+        ran.origin = watch.origin_of(ran.gradients.values())
+        if ran.origin is None and kept.norms:
+            run_replayed(lambda: self._optimize(kept, watch, ran))
+
+    def _call(self, call: Call, watch: OperationWatch, ran: Ran) -> None:
+        """Runs a call's forward and, if that goes well, its backward."""
+        args, kwargs = copied_arguments(call)
+        for name, x in _bad_arguments(args, kwargs):
+            watch.blame(name, x, "forward")
+        with surroundings(call):
+            with watch:
+                value = self._forward(args, kwargs)
+            outputs = [*tensors_in(value)]
+            if prints_of(value) != tuple(map(as_numbers, call.outputs)):
+                ran.differences.append("an output has other bits than it had then")
+                ran.notes += _reasons(call)
+            buffers = [x for name, x in self._tensors.items() if name not in self._parameters]
+            found = watch.origin_of([*outputs, *buffers])
+            ran.origin = None if found is None or found.is_meant else found
+            if ran.origin is None:
+                _backward(outputs, call, watch)
+
+    def _optimize(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
+        """Runs the steps of the optimizers that made one."""
+        self._name_owners(watch)
+        for i, optimizer in enumerate(self._optimizers):
+            if i in kept.norms:
+                self._scale(optimizer, kept.norms[i], ran)
+                with watch:
+                    optimizer.step()
+        moments = tensors_in([[*o.state.values()] for o in self._optimizers])
+        ran.origin = watch.origin_of([*self._parameters.values(), *moments])
+
+    def _name_owners(self, watch: OperationWatch) -> None:
+        for name, p in self._parameters.items():
+            moments = tensors_in([o.state.get(p, {}) for o in self._optimizers])
+            watch.own(name.rpartition(".")[0], [p, p.grad, *moments])
+
+    def _scale(self, optimizer: Optimizer, then: Sequence[Tensor | None], ran: Ran) -> None:
+        """Multiplies gradients as the training did between backward and an optimizer's step."""
+        own = [p for group in optimizer.param_groups for p in group["params"]]
+        factor, difference = factor_between(norms_of([p.grad for p in own]), then)
+        if difference:
+            ran.differences.append(difference)
+        for p in own:
+            if p.grad is not None and factor != 1:
+                p.grad.mul_(factor)
+
+
+def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch) -> None:
+    reached = [i for i in call.gradients if outputs[i].grad_fn is not None]
+    gradients = [call.gradients[i].detach().clone() for i in reached]
+    for i, gradient in zip(reached, gradients, strict=True):
+        if has_non_finite(gradient):
+            watch.blame(f"the gradient that reached output {i} of the model", gradient, "backward")
+    with watch:
+        torch.autograd.backward([outputs[i] for i in reached], gradients)
+
+
+def _reasons(call: Call) -> list[str]:
+    """The reasons that are known why a call cannot run as it did."""
+    found = []
+    if call.was_changed:
+        found.append("an argument of the model was changed in place since it was called")
+    if call.is_compiled:
+        found.append("compiled code ran then, and its operations one by one now")
+    return found
+
+
+def run_replayed(body: Callable[[], Any]) -> Any:
+    """Runs a part of a step; lines outside of it are not the user's."""
+    return body()
+
+
+def _bad_arguments(args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor]]:
+    named = [*((f"argument {i}", a) for i, a in enumerate(args)), *kwargs.items()]
+    for name, value in named:
+        yield from ((f"{name} of the model", x) for x in tensors_in(value) if has_nan(x))
+
+
+def factor_between(
+    now: Sequence[Tensor | None], then: Sequence[Tensor | None]
+) -> tuple[float, str]:
+    """The factor between two lists of norms, 1 where there is none; and the difference in words."""
+    both = zip(now, then, strict=False)
+    pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
+    if all(a == b for a, b in pairs):
+        return 1.0, ""
+    ratios = [b / a for a, b in pairs if a]
+    what = "between backward and the optimizer's step"
+    if ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios)):
+        return ratios[0], f"gradients were multiplied by {ratios[0]:.4g} {what}"
+    return 1.0, f"gradients were changed {what}"
