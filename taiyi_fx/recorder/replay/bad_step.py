@@ -57,7 +57,9 @@ class BadStep:
         def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return model(*args, **kwargs)
 
-        found, _ = replay_step(self.replay.step, self.steps, model, forward, optimizers)
+        found, _ = replay_step(
+            self.replay.step, self.steps, model, forward, optimizers, is_live=False
+        )
         return _with_notes(found, [*self._differences(model), *unknown])
 
     def _differences(self, model: nn.Module) -> list[str]:
@@ -246,17 +248,20 @@ def _check_model(model: nn.Module, first: KeptStep) -> None:
     }
     named = (*model.named_parameters(), *model.named_buffers())
     here = {name: tuple(x.shape) for name, x in named}
-    wrong = [f"{n} is {here.get(n, 'not there')}, then {kept.get(n, 'not')}" for n in {**kept, **here} if kept.get(n) != here.get(n)]
+    wrong = [
+        f"{n} is {here.get(n, 'not there')}, then {kept.get(n, 'not')}"
+        for n in {**kept, **here}
+        if kept.get(n) != here.get(n)
+    ]
     if wrong:
         raise ValueError(
-            "the model is not the one of the step: " + "; ".join(wrong[:3])
+            "the model is not the one of the step: "
+            + "; ".join(wrong[:3])
             + (f"; and {len(wrong) - 3} more" if len(wrong) > 3 else "")
         )
 
 
-def _made_optimizers(
-    names: Sequence[str], model: nn.Module
-) -> tuple[list[Optimizer], list[str]]:
+def _made_optimizers(names: Sequence[str], model: nn.Module) -> tuple[list[Optimizer], list[str]]:
     """Optimizers of torch's classes, and a text where one is of another class."""
     found: list[Optimizer] = []
     for name in names:

@@ -93,9 +93,7 @@ class Keeping:
         return Key(name, own.device)
 
 
-def tensors_of(
-    model: nn.Module, optimizers: Sequence[Optimizer]
-) -> Iterator[tuple[str, Tensor]]:
+def tensors_of(model: nn.Module, optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, Tensor]]:
     """All tensors that a checkpoint holds, by name."""
     for name, x in (*model.named_parameters(), *model.named_buffers()):
         yield f"model.{name}", x

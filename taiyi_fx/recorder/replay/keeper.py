@@ -193,9 +193,7 @@ def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     """The norm of each gradient, where there is one."""
     dense = [g for g in gradients if g is not None and g.layout is torch.strided]
     norms = iter(torch._foreach_norm(dense) if dense else ())
-    return [
-        next(norms) if g is not None and g.layout is torch.strided else None for g in gradients
-    ]
+    return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
 
 
 def _size(count: int) -> str:

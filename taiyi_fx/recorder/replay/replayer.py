@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ def replay_step(
     model: nn.Module,
     forward: Forward,
     optimizers: Sequence[Optimizer],
+    *,
+    is_live: bool = True,
 ) -> tuple[Replay, Sequence[KeptStep]]:
     """Runs a step again, with those after it where it went well.
 
@@ -35,6 +37,7 @@ def replay_step(
         model: The model.
         forward: Calls it.
         optimizers: The optimizers that train it.
+        is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
         What was found, and the steps that were run.
@@ -45,7 +48,7 @@ def replay_step(
     chosen = _from_state_before(step, kept)
     ran = run_again(model, forward, optimizers, chosen)
     last = ran[-1]
-    is_latest = last.step == kept[-1].step and not kept[-1].norms
+    is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         _compare_gradients(last, model)
     return _replay(ran), chosen
@@ -110,6 +113,3 @@ def _replay(ran: Sequence[Ran]) -> Replay:
 def with_file(replay: Replay, saved: str) -> Replay:
     """The replay with the file that its step is kept in."""
     return replace(replay, saved=saved)
-
-
-Report = Callable[[str, Exception], None]

@@ -58,7 +58,9 @@ class Replay:
     def __str__(self) -> str:
         lines = [f"step {self.step}, {self.phase}: {self._operation()}"]
         if self.file:
-            lines.append(f"  at {self.file}:{self.line}" + (f" in {self.function}" if self.function else ""))
+            lines.append(
+                f"  at {self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
+            )
         lines += [f"  took {x}" for x in self.inputs]
         lines += [f"  gave {x}" for x in self.outputs]
         proof = "the step ran as it had before, bit for bit" if self.is_exact else "not exact"

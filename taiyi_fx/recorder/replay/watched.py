@@ -201,7 +201,11 @@ def _changed(func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> lis
     if not func._schema.is_mutable or _name(func).startswith(_FRESH):
         return []
     written = [(i, a.name) for i, a in enumerate(func._schema.arguments) if _is_written(a)]
-    values = [kwargs[name] if name in kwargs else args[i] for i, name in written if i < len(args) or name in kwargs]
+    values = [
+        kwargs[name] if name in kwargs else args[i]
+        for i, name in written
+        if i < len(args) or name in kwargs
+    ]
     return [x for x in tensors_in(values) if _is_plain(x)]
 
 
