@@ -160,6 +160,17 @@ class Session:
         finally:
             root.take_off()
 
+    def unread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the model; nothing of it is read, and no witness told."""
+        due, witness = self.run.due, self.witness
+        self.run.set_due(frozenset())
+        self.witness = None
+        try:
+            return self(self.installation.root.__call__, args, kwargs)
+        finally:
+            self.run.set_due(due)
+            self.witness = witness
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Reads all calls of the model in the body as one forward."""

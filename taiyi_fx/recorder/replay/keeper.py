@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,7 @@ class StepKeeper:
     Args:
         model: The model.
         optimizers: Gives the optimizers that train it.
+        boundary: Holds what fails where no caller of ours does.
         every: Keep a state every so many steps.
         limit: The most bytes that all of it may take.
         folder: A folder for the states, which are kept in memory otherwise.
@@ -70,6 +72,7 @@ class StepKeeper:
         model: nn.Module,
         optimizers: Callable[[], Sequence[Optimizer]],
         *,
+        boundary: Callable[[str], AbstractContextManager[None]],
         every: int,
         limit: int,
         folder: str | os.PathLike[str] | None = None,
@@ -77,6 +80,7 @@ class StepKeeper:
         self.steps: deque[KeptStep] = deque()
         self.scaler: torch.amp.GradScaler | None = None
         self._model, self._optimizers = model, optimizers
+        self._boundary = boundary
         self._every, self._limit = every, limit
         self._memory = CheckpointMemory(folder)
         self._watched: dict[int, tuple[Optimizer, Any]] = {}
@@ -92,6 +96,7 @@ class StepKeeper:
         with modes_off(), torch.no_grad():
             if not self.steps or self.steps[-1].is_tracked:
                 self._begin_step(step)
+            self._check_size(sum(kept.bytes for kept in self.steps))
             call = Call(args, kwargs, is_compiled)
             self.steps[-1].calls.append(call)
             return call
@@ -185,7 +190,7 @@ class StepKeeper:
         if not self.steps:
             return
         found = [p.grad for group in optimizer.param_groups for p in group["params"]]
-        with modes_off(), torch.no_grad():
+        with self._boundary("noting the gradients"), modes_off(), torch.no_grad():
             self.steps[-1].norms[i] = norms_of(found)
 
 

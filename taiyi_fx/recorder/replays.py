@@ -1,0 +1,184 @@
+"""The replays of a training: steps are kept as they happen, and run again at an alert."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from taiyi_fx.findings import Finding
+from taiyi_fx.passes.runtime.session import Session
+from taiyi_fx.recorder.replay.bad_step import save_bad_step
+from taiyi_fx.recorder.replay.calls import Call
+from taiyi_fx.recorder.replay.keeper import StepKeeper
+from taiyi_fx.recorder.replay.plain import CannotSave
+from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
+from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.warning import WarnOnce
+
+FILE = "bad-step.safetensors"
+"""The file that the first bad step of a training is kept in."""
+
+
+@dataclass(frozen=True)
+class KeepingOptions:
+    """The wishes of how steps are kept.
+
+    Attributes:
+        every: A state is kept every so many steps.
+        limit: The most bytes that states and batches may take.
+        folder: A folder for the states, which are kept in memory otherwise.
+        most: The most steps that are run again; after so many a training is known to be broken.
+    """
+
+    every: int
+    limit: int = 8 * 2**30
+    folder: str | os.PathLike[str] | None = None
+    most: int = 3
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training that steps are kept of.
+
+    Attributes:
+        session: Runs the model's forwards.
+        optimizers: Gives the optimizers.
+        next_step: Gives the step that the next forward belongs to; None while nothing is read.
+        folder: Gives the folder that bad steps are written to, if there is one.
+        is_strict: True to raise what goes wrong.
+    """
+
+    session: Session
+    optimizers: Callable[[], Sequence[Optimizer]]
+    next_step: Callable[[], int | None]
+    folder: Callable[[], Path | None]
+    is_strict: bool = False
+
+
+class Replays:
+    """Keeps the last steps of a training, and runs them again.
+
+    Whatever fails here is warned of once, and the training goes on without.
+
+    Args:
+        training: The training.
+        options: The wishes.
+
+    Attributes:
+        found: The replays so far.
+    """
+
+    def __init__(self, training: Training, options: KeepingOptions) -> None:
+        self.found: list[Replay] = []
+        self._training, self._options = training, options
+        self._model = training.session.installation.root
+        self._keeper = StepKeeper(
+            self._model,
+            training.optimizers,
+            boundary=self._boundary,
+            every=options.every,
+            limit=options.limit,
+            folder=options.folder,
+        )
+        self._replayed: set[int] = set()
+        self._warn = WarnOnce()
+        training.session.witness = self
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_compiled: bool) -> Call | None:
+        """Notes a call of the model that begins."""
+        step = self._training.next_step()
+        if step is None:
+            return None
+        with self._boundary("keeping the state of a step"):
+            return self._keeper.begin_call(step, args, kwargs, is_compiled=is_compiled)
+        return None
+
+    def end(self, token: Call | None, value: Any) -> None:
+        """Notes the output of a call."""
+        if token is not None:
+            with self._boundary("keeping the output of a call"):
+                self._keeper.end_call(token, value)
+
+    def track(self, step: int, scaler: torch.amp.GradScaler | None = None) -> None:
+        """Ends a step."""
+        if scaler is not None:
+            self._keeper.scaler = scaler
+        with self._boundary("keeping a step"):
+            self._keeper.track(step)
+
+    def after(self, findings: Sequence[Finding]) -> list[Replay]:
+        """Runs the steps of alerts again; returns what was found."""
+        steps = sorted({one.step for one in findings if one.severity == "alert"} - self._replayed)
+        made: list[Replay] = []
+        for step in steps[: max(0, self._options.most - len(self._replayed))]:
+            self._replayed.add(step)
+            made += self._replays_of(step)
+        self.found += made
+        return made
+
+    def replay(self, step: int) -> Replay:
+        """Runs a step that is kept again, and keeps it in a file, if there is a folder for it.
+
+        Raises:
+            CannotReplay: It is not kept, or no state before it is finite.
+        """
+        found, steps = replay_step(
+            step,
+            [*self._keeper.steps],
+            self._model,
+            self._training.session.unread,
+            self._training.optimizers(),
+        )
+        file = self._file(found.step)
+        if file is None:
+            return found
+        try:
+            save_bad_step(file, found, steps, self._model, self._training.optimizers())
+        except (CannotSave, TypeError, OSError) as error:
+            self._warn.of("saving", f"step {found.step} is not kept in a file: {error}")
+            return found
+        return replace(found, saved=str(file))
+
+    def clear(self) -> None:
+        """Drops all steps, as another training begins."""
+        self._keeper.clear()
+        self._replayed.clear()
+
+    def close(self) -> None:
+        """Ends keeping; the replays stay."""
+        self._keeper.close()
+        self._training.session.witness = None
+
+    def _replays_of(self, step: int) -> list[Replay]:
+        with self._boundary(f"running step {step} again"):
+            try:
+                return [self.replay(step)]
+            except CannotReplay as error:
+                self._warn.of("replay", f"step {step} was not run again: {error}")
+        return []
+
+    def _file(self, step: int) -> Path | None:
+        folder = self._training.folder()
+        if folder is None:
+            return None
+        first = folder / FILE
+        return first if not first.exists() else folder / f"bad-step-{step}.safetensors"
+
+    @contextmanager
+    def _boundary(self, what: str) -> Iterator[None]:
+        """Ends keeping where the body fails, with a warning; raises, if strict."""
+        try:
+            yield
+        except Exception as error:
+            if self._training.is_strict:
+                raise
+            self.close()
+            text = f"{what} failed, so that no step will be run again: "
+            self._warn.of("keeping", f"{text}{type(error).__name__}: {error}")
