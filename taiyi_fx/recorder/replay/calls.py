@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from torch import Tensor
 from taiyi_fx.passes.runtime.random_state import random_state
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.reductions import Fingerprint
+
+Prints: TypeAlias = "tuple[tuple[int, int] | None, ...]"
+"""The fingerprints of some tensors; None of one that has none."""
 
 _DEVICES = ("cpu", "cuda")
 
@@ -72,7 +75,7 @@ class Call:
         self.gradients[i] = gradient.detach().clone() if gradient.requires_grad else gradient
 
 
-def prints_of(value: Any) -> tuple[tuple[int, int] | None, ...]:
+def prints_of(value: Any) -> Prints:
     """The fingerprints of an output's tensors."""
     return tuple(map(as_numbers, map(_fingerprint, tensors_in(value))))
 

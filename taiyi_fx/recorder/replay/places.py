@@ -27,6 +27,7 @@ _PYTHON = {
 _PACKAGES = tuple(
     os.path.abspath(sysconfig.get_path(kind)) + os.sep for kind in ("purelib", "platlib")
 )
+_GENERATED = ("<frozen ", "<string>", "<eval_with_key>")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _self(frame: FrameType) -> Any:
 
 
 def _is_machinery(file: str) -> bool:
-    if file.startswith((_OURS, _TORCH)) or file.startswith("<"):
+    if file.startswith((_OURS, _TORCH, *_GENERATED)):
         return True
     return not file.startswith(_PACKAGES) and any(map(file.startswith, _PYTHON))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.optim import Optimizer
 
-from taiyi_fx.recorder.replay.keeper import KeptStep
-from taiyi_fx.recorder.replay.rerun import Forward, Ran, run_again
+from taiyi_fx.recorder.replay.keeper import KeptStep, norms_of
+from taiyi_fx.recorder.replay.rerun import Forward, Ran, factor_between, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
@@ -50,7 +51,7 @@ def replay_step(
     last = ran[-1]
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
-        _compare_gradients(last, model)
+        compare_gradients(last, model)
     return _replay(ran), chosen
 
 
@@ -73,16 +74,27 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
     )
 
 
-def _compare_gradients(ran: Ran, model: nn.Module) -> None:
-    """Compares gradients with those that the training has just made."""
-    now: Mapping[str, Tensor | None] = {n: p.grad for n, p in model.named_parameters()}
-    for name, gradient in ran.gradients.items():
-        other = now.get(name)
-        if gradient is None and other is None:
-            continue
-        if gradient is None or other is None or difference(gradient, other):
-            ran.differences.append(f"the gradient of {name} has other bits than it has now")
-            return
+def compare_gradients(ran: Ran, model: nn.Module) -> None:
+    """Compares the gradients of a step that was run again with those that the model has now."""
+    now = {name: p.grad for name, p in model.named_parameters()}
+    pairs = [(name, gradient, now.get(name)) for name, gradient in ran.gradients.items()]
+    other = [name for name, a, b in pairs if not _are_equal(a, b)]
+    if not other:
+        return
+    norms = [norms_of([pair[i] for pair in pairs]) for i in (1, 2)]
+    factor, _ = factor_between(*norms)
+    if dist.is_initialized() and dist.get_world_size() > 1:
+        ran.notes.append("gradients are those of this rank, before ranks exchanged theirs")
+    elif factor != 1:
+        ran.notes.append(f"gradients had been multiplied by {factor:.4g} when the step was tracked")
+    else:
+        ran.differences.append(f"the gradient of {other[0]} has other bits than it had then")
+
+
+def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return not difference(a, b)
 
 
 def _replay(ran: Sequence[Ran]) -> Replay:

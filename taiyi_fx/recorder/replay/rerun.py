@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.structure import tensors_in
-from taiyi_fx.recorder.replay.calls import Call, as_numbers, prints_of
+from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.keeper import KeptStep, norms_of
@@ -33,6 +33,7 @@ class Ran:
         origin: The operation that it went wrong at, if one was found.
         differences: The differences from the step as it happened, in words.
         notes: The reasons for differences, and what else is to be known.
+        outputs: The fingerprints of what the calls returned.
     """
 
     step: int
@@ -40,6 +41,7 @@ class Ran:
     origin: Origin | None = None
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    outputs: list[Prints] = field(default_factory=list)
 
 
 def run_again(
@@ -47,6 +49,8 @@ def run_again(
     forward: Forward,
     optimizers: Sequence[Optimizer],
     steps: Sequence[KeptStep],
+    *,
+    is_watched: bool = True,
 ) -> list[Ran]:
     """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
 
@@ -55,12 +59,13 @@ def run_again(
         forward: Calls it.
         optimizers: The optimizers that trained it.
         steps: The steps; the first has a checkpoint.
+        is_watched: Watch each operation; otherwise compiled code runs as it did.
     """
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
-    with staged(model, checkpoint) as tensors:
-        return [*_Rerun(model, forward, optimizers, tensors).steps(steps)]
+    with staged(model, checkpoint, is_eager=is_watched) as tensors:
+        return [*_Rerun(model, forward, optimizers, tensors, is_watched).steps(steps)]
 
 
 class _Rerun:
@@ -70,7 +75,9 @@ class _Rerun:
         forward: Forward,
         optimizers: Sequence[Optimizer],
         tensors: Mapping[str, Tensor],
+        is_watched: bool,
     ) -> None:
+        self._is_watched = is_watched
         self._forward = forward
         self._tensors = tensors
         self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}
@@ -112,7 +119,7 @@ class _Rerun:
         return []
 
     def _run(self, kept: KeptStep, ran: Ran) -> None:
-        watch = OperationWatch(self._names)
+        watch = OperationWatch(self._names, is_on=self._is_watched)
         for p in self._parameters.values():
             p.grad = torch.zeros_like(p) if kept.had_gradients and p.requires_grad else None
         for call in kept.calls:
@@ -133,10 +140,11 @@ class _Rerun:
         for name, x in _bad_arguments(args, kwargs):
             watch.blame(name, x, "forward")
         with surroundings(call):
-            with watch:
+            with watch.watching():
                 value = self._forward(args, kwargs)
             outputs = [*tensors_in(value)]
-            if prints_of(value) != tuple(map(as_numbers, call.outputs)):
+            ran.outputs.append(prints_of(value))
+            if ran.outputs[-1] != tuple(map(as_numbers, call.outputs)):
                 ran.differences.append("an output has other bits than it had then")
                 ran.notes += _reasons(call)
             buffers = [x for name, x in self._tensors.items() if name not in self._parameters]
@@ -151,7 +159,7 @@ class _Rerun:
         for i, optimizer in enumerate(self._optimizers):
             if i in kept.norms:
                 self._scale(optimizer, kept.norms[i], ran)
-                with watch:
+                with watch.watching():
                     optimizer.step()
         moments = tensors_in([[*o.state.values()] for o in self._optimizers])
         ran.origin = watch.origin_of([*self._parameters.values(), *moments])
@@ -178,7 +186,7 @@ def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch) -> N
     for i, gradient in zip(reached, gradients, strict=True):
         if has_non_finite(gradient):
             watch.blame(f"the gradient that reached output {i} of the model", gradient, "backward")
-    with watch:
+    with watch.watching():
         torch.autograd.backward([outputs[i] for i in reached], gradients)
 
 

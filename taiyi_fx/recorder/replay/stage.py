@@ -26,8 +26,15 @@ from taiyi_fx.snapshot.state import State
 # which would wait for other ranks, and gradients of the training stay as they are. What forwards
 # change beside, a counter or a cache, is restored from a snapshot; random generators are as well.
 @contextmanager
-def staged(model: nn.Module, checkpoint: Checkpoint) -> Iterator[dict[str, Tensor]]:
+def staged(
+    model: nn.Module, checkpoint: Checkpoint, *, is_eager: bool = True
+) -> Iterator[dict[str, Tensor]]:
     """In the body, a model has the parameters, buffers and plain values of a checkpoint.
+
+    Args:
+        model: The model.
+        checkpoint: The checkpoint.
+        is_eager: Nothing that torch.compile made runs in the body.
 
     Yields:
         The parameters and buffers that it has for now, by name.
@@ -35,7 +42,7 @@ def staged(model: nn.Module, checkpoint: Checkpoint) -> Iterator[dict[str, Tenso
     state, random = State(model), random_state()
     try:
         with ExitStack() as stack:
-            if "torch._dynamo" in sys.modules:  # without it nothing was compiled
+            if is_eager and "torch._dynamo" in sys.modules:  # without it nothing was compiled
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(torch.enable_grad())
             yield _put(model, checkpoint)

@@ -6,6 +6,7 @@ import math
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +58,7 @@ class OperationWatch(TorchDispatchMode):
 
     Args:
         names: The names of the model's modules, by the identity of their ``__dict__``.
+        is_on: False for one that sees nothing.
 
     Attributes:
         count: The number of operations so far.
@@ -64,8 +66,9 @@ class OperationWatch(TorchDispatchMode):
             own, their gradients' and their moments'.
     """
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[int, str], *, is_on: bool = True) -> None:
         super().__init__()
+        self._is_on = is_on
         self.count = 0
         self.owners: dict[int, str] = {}
         self._names = names
@@ -73,8 +76,14 @@ class OperationWatch(TorchDispatchMode):
         self._ends: list[int] = []
         self._places: list[Place] = []
 
+    def watching(self) -> AbstractContextManager[Any]:
+        """In the body, operations are watched."""
+        return self if self._is_on else nullcontext()
+
     def origin_of(self, tensors: Iterable[Tensor | None]) -> Origin | None:
         """The origin of the numbers in some tensors that are not finite; None if all are."""
+        if not self._is_on:
+            return None
         dense = (x for x in tensors if x is not None and _is_plain(x))
         return self._earliest([x for x in dense if has_non_finite(x)])
 
