@@ -5,13 +5,12 @@ from __future__ import annotations
 import pdb
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from taiyi_fx.cli.command import Commands, command
 from taiyi_fx.cli.models import add_model, failure_text, load_model
 from taiyi_fx.cli.printing import as_json, say
 from taiyi_fx.cli.refused import Refused
-from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,17 +78,9 @@ def _debug(bad: BadStep, model: nn.Module, found: Replay) -> None:
 
 def _say(bad: BadStep, found: Replay, wants_json: bool) -> None:
     if wants_json:
-        say(as_json(_finite(found.as_dict())))
+        say(as_json(found.as_dict()))
         return
     say(str(found))
     then = bad.replay
     if (then.operation, then.phase) != (found.operation, found.phase):
         say(f"where it happened, it was\n{then}")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(part) for part in value]
-    return json_number(value) if isinstance(value, float) else value

@@ -91,7 +91,9 @@ class Replays:
         self._warn = WarnOnce()
         training.session.witness = self
 
-    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_compiled: bool) -> Call | None:
+    def begin(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], is_compiled: bool
+    ) -> Call | None:
         """Notes a call of the model that begins."""
         step = self._training.next_step()
         if step is None:

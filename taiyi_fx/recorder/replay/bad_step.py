@@ -130,6 +130,9 @@ def _step(plain: Plain, i: int, kept: KeptStep) -> dict[str, Any]:
             str(of): [None if x is None else float(x) for x in norms]
             for of, norms in kept.norms.items()
         },
+        "settings": plain.value(
+            f"steps.{i}.settings", {str(o): g for o, g in kept.settings.items()}
+        ),
         "calls": [_call(plain, f"steps.{i}.calls.{j}", c) for j, c in enumerate(kept.calls)],
         "checkpoint": None if state is None else _checkpoint(plain, f"steps.{i}.state", state),
     }
@@ -188,6 +191,7 @@ def _loaded_step(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kep
         found["had_gradients"],
         [_loaded_call(one, tensors) for one in found["calls"]],
         {int(of): _loaded_norms(norms) for of, norms in found["norms"].items()},
+        {int(of): groups for of, groups in value_of(found["settings"], tensors).items()},
         is_tracked=True,
     )
 

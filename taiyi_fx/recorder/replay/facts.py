@@ -19,9 +19,9 @@ class TensorFacts:
         device: Its device.
         nan: The number of NaN elements.
         inf: The number of infinite elements.
-        smallest: The least of its finite elements; NaN if there is none.
-        largest: The greatest of its finite elements; NaN if there is none.
-        mean: The mean of its finite elements, in float64; NaN if there is none.
+        smallest: The least of its finite elements; None if there is none.
+        largest: The greatest of its finite elements; None if there is none.
+        mean: The mean of its finite elements, in float64; None if there is none.
     """
 
     shape: tuple[int, ...]
@@ -29,9 +29,9 @@ class TensorFacts:
     device: str
     nan: int
     inf: int
-    smallest: float
-    largest: float
-    mean: float
+    smallest: float | None
+    largest: float | None
+    mean: float | None
 
     @property
     def is_finite(self) -> bool:
@@ -41,7 +41,7 @@ class TensorFacts:
     def __str__(self) -> str:
         size = "×".join(map(str, self.shape)) or "one number"
         counts = [f"{n} {what}" for n, what in ((self.nan, "NaN"), (self.inf, "Inf")) if n]
-        span = "" if math.isnan(self.mean) else f"{self.smallest:.4g} to {self.largest:.4g}"
+        span = "" if self.mean is None else f"{self.smallest:.4g} to {self.largest:.4g}"
         return f"{self.dtype} {size}: {', '.join([*counts, *([span] if span else [])])}"
 
 
@@ -56,9 +56,9 @@ def facts_of(x: Tensor) -> TensorFacts:
         str(x.device),
         int(values.isnan().sum()),
         int(values.isinf().sum()),
-        float(finite.min()) if is_any else math.nan,
-        float(finite.max()) if is_any else math.nan,
-        float(finite.mean()) if is_any else math.nan,
+        float(finite.min()) if is_any else None,
+        float(finite.max()) if is_any else None,
+        float(finite.mean()) if is_any else None,
     )
 
 

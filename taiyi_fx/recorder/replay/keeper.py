@@ -30,6 +30,7 @@ class KeptStep:
         calls: The calls of the model.
         had_gradients: True if parameters had gradients as it began: zeros, mostly.
         norms: For each optimizer the norms of the gradients that its step was given.
+        settings: The settings of their parameter groups then, such as learning rates.
         is_tracked: True once it was tracked.
     """
 
@@ -38,6 +39,7 @@ class KeptStep:
     had_gradients: bool
     calls: list[Call] = field(default_factory=list)
     norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
+    settings: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     is_tracked: bool = False
 
     @property
@@ -181,17 +183,24 @@ class StepKeeper:
         for _, handle in self._watched.values():
             handle.remove()
         self._watched = {
-            id(o): (o, o.register_step_pre_hook(lambda of, *_, i=i: self._note_norms(i, of)))
+            id(o): (o, o.register_step_pre_hook(lambda of, *_, i=i: self._note(i, of)))
             for i, o in enumerate(optimizers)
             if hasattr(o, "register_step_pre_hook")
         }
 
-    def _note_norms(self, i: int, optimizer: Optimizer) -> None:
+    def _note(self, i: int, optimizer: Optimizer) -> None:
         if not self.steps:
             return
         found = [p.grad for group in optimizer.param_groups for p in group["params"]]
         with self._boundary("noting the gradients"), modes_off(), torch.no_grad():
             self.steps[-1].norms[i] = norms_of(found)
+            self.steps[-1].settings[i] = [_settings(group) for group in optimizer.param_groups]
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a parameter group: schedules change them from step to step."""
+    others = ((name, value) for name, value in group.items() if name != "params")
+    return {n: v.detach().cpu().clone() if isinstance(v, Tensor) else v for n, v in others}
 
 
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
@@ -199,6 +208,21 @@ def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     dense = [g for g in gradients if g is not None and g.layout is torch.strided]
     norms = iter(torch._foreach_norm(dense) if dense else ())
     return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
+
+
+def factor_between(
+    now: Sequence[Tensor | None], then: Sequence[Tensor | None]
+) -> tuple[float, str]:
+    """The factor between two lists of norms, 1 where there is none; and the difference in words."""
+    both = zip(now, then, strict=False)
+    pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
+    if all(a == b for a, b in pairs):
+        return 1.0, ""
+    ratios = [b / a for a, b in pairs if a]
+    what = "between backward and the optimizer's step"
+    if ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios)):
+        return ratios[0], f"gradients were multiplied by {ratios[0]:.4g} {what}"
+    return 1.0, f"gradients were changed {what}"
 
 
 def _size(count: int) -> str:

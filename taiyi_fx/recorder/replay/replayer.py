@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.optim import Optimizer
 
-from taiyi_fx.recorder.replay.keeper import KeptStep, norms_of
-from taiyi_fx.recorder.replay.rerun import Forward, Ran, factor_between, run_again
+from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
+from taiyi_fx.recorder.replay.rerun import Forward, Ran, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
@@ -49,6 +49,11 @@ def replay_step(
     chosen = _from_state_before(step, kept)
     ran = run_again(model, forward, optimizers, chosen)
     last = ran[-1]
+    if last.origin is None and step not in [one.step for one in ran]:
+        raise CannotReplay(
+            f"step {step} cannot be reached from the state of step {chosen[0].step} without the "
+            "optimizer: give it to instrument as optimizer=, or keep a state at each step"
+        )
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         compare_gradients(last, model)

@@ -14,7 +14,7 @@ from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
-from taiyi_fx.recorder.replay.keeper import KeptStep, norms_of
+from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
 from taiyi_fx.recorder.replay.stage import copied_arguments, optimizer_on, staged, surroundings
 from taiyi_fx.recorder.replay.watched import OperationWatch, Origin
 from taiyi_fx.snapshot.bitwise import difference
@@ -85,7 +85,10 @@ class _Rerun:
         self._models, self._optimizers = [*optimizers], []
 
     def steps(self, steps: Sequence[KeptStep]) -> Iterator[Ran]:
-        """Runs steps one after another, until one goes wrong or cannot be followed by the next."""
+        """Runs steps one after another, until one goes wrong.
+
+        Those are left out that nothing leads to: neither a state, nor an optimizer's step.
+        """
         ran: Ran | None = None
         for kept in steps:
             if kept.checkpoint is not None:
@@ -93,7 +96,7 @@ class _Rerun:
                     ran.differences += self._differences(kept.checkpoint)
                 self._load(kept.checkpoint)
             elif not self._optimizers:
-                return
+                continue
             ran = Ran(kept.step)
             self._run(kept, ran)
             yield ran
@@ -120,6 +123,9 @@ class _Rerun:
 
     def _run(self, kept: KeptStep, ran: Ran) -> None:
         watch = OperationWatch(self._names, is_on=self._is_watched)
+        for name, x in self._tensors.items():
+            if has_nan(x) or (name in self._parameters and has_non_finite(x)):
+                watch.blame(name, x, "forward")
         for p in self._parameters.values():
             p.grad = torch.zeros_like(p) if kept.had_gradients and p.requires_grad else None
         for call in kept.calls:
@@ -158,6 +164,7 @@ class _Rerun:
         self._name_owners(watch)
         for i, optimizer in enumerate(self._optimizers):
             if i in kept.norms:
+                _set(optimizer, kept.settings[i])
                 self._scale(optimizer, kept.norms[i], ran)
                 with watch.watching():
                     optimizer.step()
@@ -178,6 +185,15 @@ class _Rerun:
         for p in own:
             if p.grad is not None and factor != 1:
                 p.grad.mul_(factor)
+
+
+def _set(optimizer: Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
+    for group, then in zip(optimizer.param_groups, settings, strict=False):
+        for name, value in then.items():
+            if isinstance(value, Tensor):
+                group[name].copy_(value)
+            else:
+                group[name] = value
 
 
 def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch) -> None:
@@ -209,18 +225,3 @@ def _bad_arguments(args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor]]:
     named = [*((f"argument {i}", a) for i, a in enumerate(args)), *kwargs.items()]
     for name, value in named:
         yield from ((f"{name} of the model", x) for x in tensors_in(value) if has_nan(x))
-
-
-def factor_between(
-    now: Sequence[Tensor | None], then: Sequence[Tensor | None]
-) -> tuple[float, str]:
-    """The factor between two lists of norms, 1 where there is none; and the difference in words."""
-    both = zip(now, then, strict=False)
-    pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
-    if all(a == b for a, b in pairs):
-        return 1.0, ""
-    ratios = [b / a for a, b in pairs if a]
-    what = "between backward and the optimizer's step"
-    if ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios)):
-        return ratios[0], f"gradients were multiplied by {ratios[0]:.4g} {what}"
-    return 1.0, f"gradients were changed {what}"

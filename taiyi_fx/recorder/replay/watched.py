@@ -115,6 +115,8 @@ class OperationWatch(TorchDispatchMode):
                 is_meant = bool(bad) and origin is None and not any(map(has_nan, worse))
                 inputs = before or tuple(map(facts_of, read))
                 is_meant |= _fills(func, args, kwargs)
+                if place.phase == "optimizer":
+                    place = replace(place, module=self._owner([*worse, *read]) or place.module)
                 origin = self._origin(func, place, inputs, worse, is_meant)
             self._origins.update((_storage(x), origin) for x in worse)
         self.count += 1
@@ -136,8 +138,6 @@ class OperationWatch(TorchDispatchMode):
         name, node = _name(func), torch._C._current_autograd_node()
         if place.phase == "backward" and node is not None:
             name = f"{node.name()}: {name}"
-        if place.phase == "optimizer":
-            place = replace(place, module=self._owner(worse) or place.module)
         return Origin(self.count, name, place, inputs, tuple(map(facts_of, worse)), is_meant)
 
     def own(self, name: str, tensors: Iterable[Tensor | None]) -> None:
