@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -30,6 +31,7 @@ from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
+from taiyi_fx.recorder.recorder import Recorder
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.optimizer_states import lacking
@@ -63,6 +65,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     writers: Sequence[Writer] = (),
     on_finding: OnFinding = None,
     finding_severity: Severity = "alert",
+    recorder: Recorder | None = None,
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
@@ -114,6 +117,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             step for a while, which warnings and alerts do anyway; an address, ``"https://..."``,
             is sent the finding as JSON; or a list of these.
         finding_severity: The lowest severity of findings that are warned of and acted upon.
+        recorder: Keeps the last steps, and runs one that went wrong again: see `Recorder`.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
@@ -148,7 +152,10 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        made = _instrument(model, cfg, start_step, options, writers, watched, optimizers)
+        folder = None if run is None else Path(run)
+        made = _instrument(
+            model, cfg, start_step, options, writers, watched, optimizers, recorder, folder
+        )
     monitor_of(made).watch_optimizer(*optimizers)
     return made
 
@@ -186,6 +193,8 @@ def _instrument(
     writers: Sequence[Writer],
     watched: WatchOptions,
     optimizers: Sequence[torch.optim.Optimizer],
+    recorder: Recorder | None,
+    folder: Path | None,
 ) -> InstrumentedModule:
     config = check(model, cfg)
     _check_states(config, optimizers)
@@ -217,6 +226,8 @@ def _instrument(
         groups=(options.process_group, options.data_group),
         writers=writers,
         watched=watched,
+        recorder=recorder,
+        folder=folder,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
 

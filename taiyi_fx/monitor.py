@@ -6,6 +6,7 @@ import html
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,6 +21,8 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.build import Instrumented
+from taiyi_fx.recorder.recorder import Recorder
+from taiyi_fx.recorder.replays import Training
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Value
 from taiyi_fx.schedule import check_step, whole
@@ -61,6 +64,8 @@ class Monitor:
         groups: Groups = (None, None),
         writers: Sequence[Writer] = (),
         watched: WatchOptions = NOTHING,
+        recorder: Recorder | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.epochs: list[EpochSummary] = []
         self._config = config
@@ -92,6 +97,9 @@ class Monitor:
             self._queue,
             strict=strict,
         )
+        self._recorder = recorder
+        if recorder is not None:
+            recorder.attach(self._training(folder, strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -216,8 +224,13 @@ class Monitor:
             self._begin()
         self._responder.watch.should_skip = False
         scale = Scale.of(grad_scale)
-        if self._tracker.track(step, scale, waits=self.can_skip):
-            self._responder.after(step, scale)
+        if self._recorder is not None:
+            is_scaler = isinstance(grad_scale, torch.amp.GradScaler)
+            self._recorder.track(step, grad_scale if is_scaler else None)
+        is_tracked = self._tracker.track(step, scale, waits=self.can_skip)
+        findings = self._responder.after(step, scale) if is_tracked else ()
+        if self._recorder is not None:
+            self._record(step, findings)
 
     def log(
         self,
@@ -341,6 +354,8 @@ class Monitor:
         """
         check_step("step", step)
         is_back = step < self.next_step
+        if self._recorder is not None:
+            self._recorder.clear()
         self._start_step = step
         self._tracker.start_at(step)
         if is_back:
@@ -368,6 +383,8 @@ class Monitor:
             self._responder.watch.close()
         finally:
             self._tracker.close()
+            if self._recorder is not None:
+                self._recorder.close()
             self._writers.close()
             warn_of(self._writers.pop_errors())
         # Not after an interrupt: the records that it delayed are written when the process ends.
@@ -397,6 +414,28 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
+
+    def _training(self, folder: Path | None, strict: bool) -> Training:
+        """The training, as a recorder has it."""
+        tracker = self._tracker
+
+        def next_step() -> int | None:
+            return None if tracker.steps.is_paused else tracker.steps.next
+
+        return Training(
+            self._session,
+            lambda: tracker.whole.optimizers,
+            next_step,
+            folder,
+            strict,
+        )
+
+    def _record(self, step: int, findings: Sequence[Finding]) -> None:
+        assert self._recorder is not None
+        events = self._recorder.after(step, findings)
+        self._queue.add_events(events)
+        if events and self._queue.is_written:
+            self._queue.write_pending()
 
     def _begin(self) -> None:
         """Begins with the first tracked step: meets other ranks, and opens the writers."""

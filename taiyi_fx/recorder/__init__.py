@@ -1,1 +1,6 @@
 """The flight recorder: the last steps of every site, and the bad step run again."""
+
+from taiyi_fx.recorder.recorder import Recorder
+from taiyi_fx.recorder.replay.result import Replay
+
+__all__ = ["Recorder", "Replay"]

@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.findings import Finding
 from taiyi_fx.passes.runtime.session import Session
+from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.keeper import StepKeeper
 from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.result import Replay
-from taiyi_fx.warning import WarnOnce
+from taiyi_fx.warning import WarnOnce, warn
+from taiyi_fx.writers.folder import of_rank
 
 FILE = "bad-step.safetensors"
 """The file that the first bad step of a training is kept in."""
@@ -31,13 +34,13 @@ class KeepingOptions:
     """The wishes of how steps are kept.
 
     Attributes:
-        every: A state is kept every so many steps.
+        every: A state is kept every so many steps; None keeps one where an audit is due alone.
         limit: The most bytes that states and batches may take.
         folder: A folder for the states, which are kept in memory otherwise.
         most: The most steps that are run again; after so many a training is known to be broken.
     """
 
-    every: int
+    every: int | None
     limit: int = 8 * 2**30
     folder: str | os.PathLike[str] | None = None
     most: int = 3
@@ -51,14 +54,14 @@ class Training:
         session: Runs the model's forwards.
         optimizers: Gives the optimizers.
         next_step: Gives the step that the next forward belongs to; None while nothing is read.
-        folder: Gives the folder that bad steps are written to, if there is one.
+        folder: The folder of the run, which bad steps are written to; None if there is none.
         is_strict: True to raise what goes wrong.
     """
 
     session: Session
     optimizers: Callable[[], Sequence[Optimizer]]
     next_step: Callable[[], int | None]
-    folder: Callable[[], Path | None]
+    folder: Path | None
     is_strict: bool = False
 
 
@@ -73,10 +76,13 @@ class Replays:
 
     Attributes:
         found: The replays so far.
+        audits: The audits so far.
     """
 
     def __init__(self, training: Training, options: KeepingOptions) -> None:
         self.found: list[Replay] = []
+        self.audits: list[Audit] = []
+        self.audit_every: int | None = None
         self._training, self._options = training, options
         self._model = training.session.installation.root
         self._keeper = StepKeeper(
@@ -84,9 +90,11 @@ class Replays:
             training.optimizers,
             boundary=self._boundary,
             every=options.every,
+            also=self._is_audited,
             limit=options.limit,
             folder=options.folder,
         )
+        self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()
         self._warn = WarnOnce()
         training.session.witness = self
@@ -115,14 +123,34 @@ class Replays:
         with self._boundary("keeping a step"):
             self._keeper.track(step)
 
+    def audit(self, step: int) -> Audit | None:
+        """Audits a step that was tracked, if that is due; warns of what is not equal."""
+        if not self._is_audited(step):
+            return None
+        made: list[Audit] = []
+        with self._boundary(f"the audit of step {step}"):
+            kept = self._keeper.steps[-1] if self._keeper.steps else None
+            if kept is not None and kept.step == step and kept.checkpoint is not None:
+                forward, optimizers = self._training.session.unread, self._training.optimizers()
+                made.append(audit_step(kept, self._model, forward, optimizers))
+            if self._ranks.is_possible:
+                made.append(self._ranks.audit(step))
+        self.audits += made
+        other = [one for one in made if not one.is_equal]
+        for one in other:
+            warn(f"audit of step {step}: {one.text}")
+        return other[0] if other else None
+
     def after(self, findings: Sequence[Finding]) -> list[Replay]:
         """Runs the steps of alerts again; returns what was found."""
         steps = sorted({one.step for one in findings if one.severity == "alert"} - self._replayed)
         made: list[Replay] = []
         for step in steps[: max(0, self._options.most - len(self._replayed))]:
             self._replayed.add(step)
-            made += self._replays_of(step)
-        self.found += made
+            for one in self._replays_of(step):
+                warn(f"a step was run again\n{one}")
+                made.append(one)
+                self.found.append(one)
         return made
 
     def replay(self, step: int) -> Replay:
@@ -158,6 +186,9 @@ class Replays:
         self._keeper.close()
         self._training.session.witness = None
 
+    def _is_audited(self, step: int) -> bool:
+        return self.audit_every is not None and step % self.audit_every == 0
+
     def _replays_of(self, step: int) -> list[Replay]:
         with self._boundary(f"running step {step} again"):
             try:
@@ -167,11 +198,10 @@ class Replays:
         return []
 
     def _file(self, step: int) -> Path | None:
-        folder = self._training.folder()
-        if folder is None:
+        if self._training.folder is None:
             return None
-        first = folder / FILE
-        return first if not first.exists() else folder / f"bad-step-{step}.safetensors"
+        folder = of_rank(self._training.folder, dist.get_rank() if dist.is_initialized() else 0)
+        return folder / (f"bad-step-{step}.safetensors" if self.found else FILE)
 
     @contextmanager
     def _boundary(self, what: str) -> Iterator[None]:

@@ -27,11 +27,13 @@ class Reaction:
         events: For the writers: the new findings.
         raises_cadence: True if adaptive schedules are to be due at each step for a while.
         stops: True if the training is to stop.
+        findings: The new findings.
     """
 
     events: tuple[Event, ...] = ()
     raises_cadence: bool = False
     stops: bool = False
+    findings: tuple[Finding, ...] = ()
 
 
 class Watch:
@@ -124,7 +126,7 @@ class Watch:
         told = self._tell_all(new, warned_of)
         self.should_skip = self.skips and (is_bad or bool(told))
         stops = "stop" in self._actions.words and bool(told)
-        return Reaction(_events(new, step), is_odd or bool(new), stops)
+        return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
 
     def at_end(
         self, records: Records, find: Find, *, warned_of: Collection[str] = ()

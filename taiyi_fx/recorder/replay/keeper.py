@@ -60,7 +60,8 @@ class StepKeeper:
         model: The model.
         optimizers: Gives the optimizers that train it.
         boundary: Holds what fails where no caller of ours does.
-        every: Keep a state every so many steps.
+        every: Keep a state every so many steps, and all steps; None keeps only those of `also`.
+        also: True for a step that is kept in any case.
         limit: The most bytes that all of it may take.
         folder: A folder for the states, which are kept in memory otherwise.
 
@@ -75,7 +76,8 @@ class StepKeeper:
         optimizers: Callable[[], Sequence[Optimizer]],
         *,
         boundary: Callable[[str], AbstractContextManager[None]],
-        every: int,
+        every: int | None,
+        also: Callable[[int], bool] = lambda step: False,
         limit: int,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -83,21 +85,27 @@ class StepKeeper:
         self.scaler: torch.amp.GradScaler | None = None
         self._model, self._optimizers = model, optimizers
         self._boundary = boundary
-        self._every, self._limit = every, limit
+        self._every, self._also, self._limit = every, also, limit
+        self._leaves_out = False
         self._memory = CheckpointMemory(folder)
         self._watched: dict[int, tuple[Optimizer, Any]] = {}
 
     def begin_call(
         self, step: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_compiled: bool
-    ) -> Call:
+    ) -> Call | None:
         """Notes a call of the model that begins, and a state first, if one is due.
+
+        Returns:
+            The call, for its end; None if its step is not kept.
 
         Raises:
             CannotKeep: What there is to keep is too large, or is held by several ranks together.
         """
         with modes_off(), torch.no_grad():
-            if not self.steps or self.steps[-1].is_tracked:
+            if not self._leaves_out and (not self.steps or self.steps[-1].is_tracked):
                 self._begin_step(step)
+            if self._leaves_out:
+                return None
             self._check_size(sum(kept.bytes for kept in self.steps))
             call = Call(args, kwargs, is_compiled)
             self.steps[-1].calls.append(call)
@@ -114,6 +122,7 @@ class StepKeeper:
         Raises:
             CannotKeep: What there is to keep is too large.
         """
+        self._leaves_out = False
         if self.steps and not self.steps[-1].is_tracked:
             self.steps[-1].step, self.steps[-1].is_tracked = step, True
             self._check_size(sum(kept.bytes for kept in self.steps))
@@ -132,8 +141,14 @@ class StepKeeper:
     def _begin_step(self, step: int) -> None:
         optimizers = self._optimizers()
         self._watch(optimizers)
-        self._forget()
-        is_due = not self.steps or len(self._since_checkpoint()) >= self._every
+        since = self._since_checkpoint()
+        is_regular = self._every is not None and (not since or len(since) >= self._every)
+        is_due = is_regular or self._also(step)
+        if is_due:
+            self._forget()
+        elif self._every is None:
+            self._leaves_out = True
+            return
         kept = self._checkpoint(step, optimizers) if is_due else None
         had_gradients = any(p.grad is not None for p in self._model.parameters())
         self.steps.append(KeptStep(step, kept, had_gradients))
@@ -146,11 +161,9 @@ class StepKeeper:
     def _forget(self) -> None:
         """Drops the steps before the last state, where another one is due now.
 
-        Two states are kept then, and all steps between: a fault of an optimizer's step shows in the
+        Two states are there then, and all steps between: a fault of an optimizer's step shows in the
         step after it, and numbers of a device come late.
         """
-        if len(self._since_checkpoint()) < self._every:
-            return
         while self.steps and self.steps[0] is not self._since_checkpoint()[0]:
             gone = self.steps.popleft().checkpoint
             if gone is not None:

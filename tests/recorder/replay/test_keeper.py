@@ -55,9 +55,24 @@ def test_no_more_than_the_granted_memory_is_taken():
     for step in range(20):
         keeper.begin_call(step, (torch.ones(100),), {}, is_compiled=False)
         keeper.track(step)
-    with pytest.raises(CannotKeep):  # a forward that is never tracked
-        for _ in range(100):
-            keeper.begin_call(20, (torch.ones(100),), {}, is_compiled=False)
+    with pytest.raises(CannotKeep):
+        never_tracked(keeper)
+
+
+def never_tracked(keeper):
+    for _ in range(100):
+        keeper.begin_call(20, (torch.ones(100),), {}, is_compiled=False)
+
+
+def test_without_states_at_intervals_only_the_steps_that_are_asked_for_are_kept():
+    model = Net()
+    keeper = keeper_of(model, None, every=None, also=lambda step: step % 3 == 0)
+    found = []
+    for step in range(8):
+        found.append(keeper.begin_call(step, (), {}, is_compiled=False) is not None)
+        keeper.track(step)
+    assert found == [step % 3 == 0 for step in range(8)]
+    assert [one.step for one in keeper.steps] == [3, 6]
 
 
 def test_a_factor_between_gradients_is_found():

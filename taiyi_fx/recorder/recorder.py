@@ -1,0 +1,141 @@
+"""The recorder of a training: its last steps, kept, and run again at an alert."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import torch
+
+from taiyi_fx.findings import Finding
+from taiyi_fx.recorder.audit import Audit
+from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
+from taiyi_fx.records.record import Event
+from taiyi_fx.schedule import whole
+
+
+class Recorder:
+    """Keeps the last steps of a training, and runs a step that went wrong again.
+
+    Give it to `instrument`, as ``recorder=``; one recorder is for one training.
+
+    Args:
+        checkpoint_every: Keep the state of the training, which a step can be run again from, every
+            so many steps: parameters, buffers, the optimizer's state, random states; the last two
+            of them, and the batches since. None keeps none. With 1 each step begins from its own
+            state; with more, steps are run again from the state before them on.
+        checkpoint_bytes: The most bytes that all of it may take, on the host.
+        checkpoint_folder: A folder on a fast disk for the states, which take memory otherwise.
+
+    Raises:
+        TypeError: A number is not a whole number.
+        ValueError: It is below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        checkpoint_every: int | None = None,
+        checkpoint_bytes: int = 8 * 2**30,
+        checkpoint_folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if checkpoint_every is not None:
+            checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
+        limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
+        self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder)
+        self._replays: Replays | None = None
+        self._audit_every: int | None = None
+
+    @property
+    def replays(self) -> list[Replay]:
+        """The steps that were run again, in order."""
+        return [] if self._replays is None else self._replays.found
+
+    @property
+    def audits(self) -> list[Audit]:
+        """The audits so far, in order."""
+        return [] if self._replays is None else self._replays.audits
+
+    def audit(self, *, every: int = 1000) -> None:
+        """Has a step run twice and its bits compared, every so many steps.
+
+        Where there are several ranks, the parameters that they all hold are compared as well. What
+        is not equal is warned of, and an event of the run.
+
+        Args:
+            every: The number of steps from one audit to the next.
+
+        Raises:
+            TypeError: It is not a whole number.
+            ValueError: It is below 1.
+        """
+        self._audit_every = at_least_one("every", every)
+        if self._replays is not None:
+            self._replays.audit_every = self._audit_every
+
+    def replay(self, step: int) -> Replay:
+        """Runs a step that is kept again, now.
+
+        Raises:
+            RuntimeError: No training is recorded, or none of its steps.
+            CannotReplay: The step is not kept, or no state before it is finite.
+        """
+        if self._replays is None:
+            raise RuntimeError(
+                "no steps are kept: give instrument a Recorder(checkpoint_every=1) as recorder="
+            )
+        found = self._replays.replay(step)
+        self._replays.found.append(found)
+        return found
+
+    def attach(self, training: Training) -> None:
+        """Begins with a training, as `instrument` has it.
+
+        Raises:
+            ValueError: It records another one already.
+        """
+        if self._replays is not None:
+            raise ValueError("this recorder records another training: make one for each")
+        if self._keeping.every is not None or self._audit_every is not None:
+            self._replays = Replays(training, self._keeping)
+            self._replays.audit_every = self._audit_every
+
+    def track(self, step: int, scaler: torch.amp.GradScaler | None) -> None:
+        """Ends a step, before its numbers are looked at."""
+        if self._replays is not None:
+            self._replays.track(step, scaler)
+
+    def after(self, step: int, findings: Sequence[Finding]) -> list[Event]:
+        """Runs the steps of new alerts again, and audits where that is due; gives events of it."""
+        if self._replays is None:
+            return []
+        audit = self._replays.audit(step)
+        events = [] if audit is None else [Event(step, "finding", "", f"audit: {audit.text}")]
+        for one in self._replays.after(findings):
+            text = f"run again: {one}"
+            events.append(Event(step, "finding", one.module, text))
+        return events
+
+    def clear(self) -> None:
+        """Drops the steps that are kept."""
+        if self._replays is not None:
+            self._replays.clear()
+
+    def close(self) -> None:
+        """Ends recording; replays and audits stay."""
+        if self._replays is not None:
+            self._replays.close()
+
+
+def at_least_one(name: str, number: int) -> int:
+    """A whole number above 0.
+
+    Raises:
+        TypeError: It is not a whole number.
+        ValueError: It is below 1.
+    """
+    number = whole(name, number)
+    if number < 1:
+        raise ValueError(f"{name} is a whole number of at least 1, not {number}")
+    return number
