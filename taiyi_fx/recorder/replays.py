@@ -96,6 +96,7 @@ class Replays:
         )
         self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()
+        self._was_bad = False
         self._warn = WarnOnce()
         training.session.witness = self
 
@@ -142,15 +143,21 @@ class Replays:
         return other[0] if other else None
 
     def after(self, findings: Sequence[Finding]) -> list[Replay]:
-        """Runs the steps of alerts again; returns what was found."""
-        steps = sorted({one.step for one in findings if one.severity == "alert"} - self._replayed)
+        """Runs steps that went wrong again, and those of alerts; returns what was found.
+
+        A NaN is seen here at once, as the watch looks at the numbers of a training now and then.
+        """
+        alerts = {one.step for one in findings if one.severity == "alert"}
+        bad = self._bad_steps()
+        steps = sorted((alerts | bad) - self._replayed)
         made: list[Replay] = []
         for step in steps[: max(0, self._options.most - len(self._replayed))]:
             self._replayed.add(step)
             for one in self._replays_of(step):
-                warn(f"a step was run again\n{one}")
-                made.append(one)
-                self.found.append(one)
+                if one.operation or step in bad:  # an alert may be of what no operation brought
+                    warn(f"a step was run again\n{one}")
+                    made.append(one)
+                    self.found.append(one)
         return made
 
     def replay(self, step: int) -> Replay:
@@ -185,6 +192,14 @@ class Replays:
         """Ends keeping; the replays stay."""
         self._keeper.close()
         self._training.session.witness = None
+
+    def _bad_steps(self) -> set[int]:
+        """The steps with a NaN that are kept; of those that follow one another, the first."""
+        may_overflow = self._keeper.scaler is not None and self._keeper.scaler.is_enabled()
+        bad = [one.step for one in self._keeper.steps if one.is_bad(may_overflow=may_overflow)]
+        is_new = bad and not self._was_bad
+        self._was_bad = bool(bad)
+        return {bad[0]} if is_new else set()
 
     def _is_audited(self, step: int) -> bool:
         return self.audit_every is not None and step % self.audit_every == 0

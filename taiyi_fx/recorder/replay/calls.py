@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -12,10 +12,13 @@ from torch import Tensor
 
 from taiyi_fx.passes.runtime.random_state import random_state
 from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.flags import largest
 from taiyi_fx.reductions import Fingerprint
 
 Prints: TypeAlias = "tuple[tuple[int, int] | None, ...]"
 """The fingerprints of some tensors; None of one that has none."""
+
+Marks: TypeAlias = "tuple[list[Tensor], list[Tensor]]"
 
 _DEVICES = ("cpu", "cuda")
 
@@ -33,6 +36,7 @@ class Call:
         outputs: The fingerprints of the output's tensors; None of those that have none.
         gradients: The gradients that reached them, by position.
         is_complete: True once it returned.
+        marks: The largest elements of outputs, and of the gradients: NaN where one is.
     """
 
     args: tuple[Any, ...]
@@ -43,6 +47,7 @@ class Call:
     outputs: tuple[tuple[Tensor, ...] | None, ...] = ()
     gradients: dict[int, Tensor] = field(default_factory=dict)
     is_complete: bool = False
+    marks: Marks = field(default_factory=lambda: ([], []))
 
     def __post_init__(self) -> None:
         self._versions = [(x, x._version) for x in self._tensors() if not x.is_inference()]
@@ -52,6 +57,7 @@ class Call:
         tensors = [*tensors_in(value)]
         with torch.no_grad():
             self.outputs = tuple(map(_fingerprint, tensors))
+            self._mark(0, tensors)
         for i, x in enumerate(tensors):
             if x.grad_fn is not None:
                 x.register_hook(lambda gradient, i=i: self._take(i, gradient))
@@ -70,7 +76,12 @@ class Call:
     def _tensors(self) -> list[Tensor]:
         return [*tensors_in((self.args, self.kwargs))]
 
+    def _mark(self, side: int, tensors: Sequence[Tensor]) -> None:
+        self.marks[side].extend(m for m in map(largest, tensors) if m is not None)
+
     def _take(self, i: int, gradient: Tensor) -> None:
+        with torch.no_grad():
+            self._mark(1, [gradient])
         # The very tensor: as long as it is held, autograd leaves it to nobody to write into.
         self.gradients[i] = gradient.detach().clone() if gradient.requires_grad else gradient
 

@@ -17,6 +17,7 @@ from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of
+from taiyi_fx.recorder.replay.flags import NonFiniteFlag
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
 
 
@@ -32,6 +33,7 @@ class KeptStep:
         norms: For each optimizer the norms of the gradients that its step was given.
         settings: The settings of their parameter groups then, such as learning rates.
         is_tracked: True once it was tracked.
+        flags: True if an output has a NaN, and if a gradient is not finite, once that is known.
     """
 
     step: int
@@ -41,6 +43,13 @@ class KeptStep:
     norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
     settings: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     is_tracked: bool = False
+    flags: tuple[NonFiniteFlag, NonFiniteFlag] | None = None
+
+    def is_bad(self, *, may_overflow: bool) -> bool:
+        """True if it is known to have gone wrong; with a scaler, by its outputs alone."""
+        if self.flags is None:
+            return False
+        return bool(self.flags[0]) or (not may_overflow and bool(self.flags[1]))
 
     @property
     def bytes(self) -> int:
@@ -125,7 +134,19 @@ class StepKeeper:
         self._leaves_out = False
         if self.steps and not self.steps[-1].is_tracked:
             self.steps[-1].step, self.steps[-1].is_tracked = step, True
+            with modes_off(), torch.no_grad():
+                self.steps[-1].flags = self._flags(self.steps[-1])
             self._check_size(sum(kept.bytes for kept in self.steps))
+
+    def _flags(self, kept: KeptStep) -> tuple[NonFiniteFlag, NonFiniteFlag]:
+        norms = norms_of([p.grad for p in self._model.parameters()])
+        given = [mark for call in kept.calls for mark in call.marks[1]]
+        gradients = [*given, *(norm for norm in norms if norm is not None)]
+        outputs = [mark for call in kept.calls for mark in call.marks[0]]
+        return (
+            NonFiniteFlag(outputs, nan_alone=True),
+            NonFiniteFlag(gradients, nan_alone=False),
+        )
 
     def clear(self) -> None:
         """Drops all steps, as another training begins."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -170,6 +170,14 @@ class _Rerun:
                     optimizer.step()
         moments = tensors_in([[*o.state.values()] for o in self._optimizers])
         ran.origin = watch.origin_of([*self._parameters.values(), *moments])
+        if ran.origin is not None and not ran.origin.place.module:
+            ran.origin = self._with_module(ran.origin, watch)
+
+    def _with_module(self, origin: Origin, watch: OperationWatch) -> Origin:
+        """The origin, in the module of the first parameter that it reached."""
+        reached = (n for n, p in self._parameters.items() if watch.origin_of([p]) is origin)
+        module = next(reached, "").rpartition(".")[0]
+        return replace(origin, place=replace(origin.place, module=module))
 
     def _name_owners(self, watch: OperationWatch) -> None:
         for name, p in self._parameters.items():

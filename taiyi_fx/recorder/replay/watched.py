@@ -8,6 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -73,6 +74,7 @@ class OperationWatch(TorchDispatchMode):
         self.owners: dict[int, str] = {}
         self._names = names
         self._origins: dict[int, Origin] = {}
+        self._thread = get_ident()
         self._ends: list[int] = []
         self._places: list[Place] = []
 
@@ -150,12 +152,14 @@ class OperationWatch(TorchDispatchMode):
         return next((self.owners[s] for s in map(_storage, tensors) if s in self.owners), None)
 
     def _note_place(self) -> Place:
-        """The place of the operation under way; in the forward, kept for its backward."""
+        """The place of the operation under way, which is kept for its backward."""
         place = place_of(sys._getframe(2), self._names)
-        if place.phase != "backward":
-            # By now autograd has made the operation's node, if it needs one.
+        if get_ident() == self._thread:
+            # By now autograd has made the operation's node, if it needs one. Backward runs the
+            # forward again in activation checkpoints; threads of a device count on their own.
             self._ends.append(_get_sequence_nr())
             self._places.append(place)
+        if place.phase != "backward":
             return place
         node = torch._C._current_autograd_node()
         if place.file or node is None:  # the user's own backward, or a forward run again
