@@ -32,6 +32,7 @@ from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.recorder.recorder import Recorder
+from taiyi_fx.recorder.sites import recorded_modules, with_sites
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.optimizer_states import lacking
@@ -199,18 +200,22 @@ def _instrument(
     config = check(model, cfg)
     _check_states(config, optimizers)
     is_rewritten = bool(options.passes)
-    captured = trace(model, config.targets(evaluation=options.record_eval or is_rewritten))
+    recorded = () if recorder is None else recorded_modules(model)
+    evaluation = options.record_eval or is_rewritten
+    captured = trace(model, config.targets(evaluation=evaluation, also=recorded))
     if options.capture == "whole" and not captured.is_whole:
         raise ValueError(f"the model does not become one graph: {captured}")
     config = with_functions(config, model, captured)
     if is_rewritten:
         captured = _rewritten(captured, model, options.passes)
+    plan = config.plan()
     compiled = build(
         model,
         captured,
-        config.plan(),
+        plan if recorder is None else with_sites(plan, model),
         record_eval=options.record_eval,
         is_rewritten=is_rewritten,
+        asked=plan,
     )
     findings = {**config.passed_over, **_of_named(compiled.findings, config)}
     if findings:

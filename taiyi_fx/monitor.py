@@ -78,6 +78,7 @@ class Monitor:
         self.missing = self._queue.missing
         self.non_finite = self._queue.non_finite
         self._writers.add(writers)
+        self._recorder = recorder
         self._tracker = Tracker(
             config.subscriptions,
             compiled,
@@ -86,6 +87,7 @@ class Monitor:
             groups,
             first=start_step,
             strict=strict,
+            recorded=None if recorder is None else recorder.reads(compiled.table),
         )
         describe = describer(self._modules, config.subscriptions)
         self._responder = Responder(
@@ -97,7 +99,6 @@ class Monitor:
             self._queue,
             strict=strict,
         )
-        self._recorder = recorder
         if recorder is not None:
             recorder.attach(self._training(folder, strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better

@@ -2,5 +2,6 @@
 
 from taiyi_fx.recorder.recorder import Recorder
 from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.runs.recording import Recording
 
-__all__ = ["Recorder", "Replay"]
+__all__ = ["Recorder", "Recording", "Replay"]
