@@ -152,11 +152,10 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        folder = None if run is None else Path(run)
-        made = _instrument(
-            model, cfg, start_step, options, writers, watched, optimizers, recorder, folder
-        )
+        made = _instrument(model, cfg, start_step, options, writers, watched, optimizers)
     monitor_of(made).watch_optimizer(*optimizers)
+    if recorder is not None:
+        monitor_of(made).add_recorder(recorder, None if run is None else Path(run))
     return made
 
 
@@ -193,8 +192,6 @@ def _instrument(
     writers: Sequence[Writer],
     watched: WatchOptions,
     optimizers: Sequence[torch.optim.Optimizer],
-    recorder: Recorder | None,
-    folder: Path | None,
 ) -> InstrumentedModule:
     config = check(model, cfg)
     _check_states(config, optimizers)
@@ -226,8 +223,6 @@ def _instrument(
         groups=(options.process_group, options.data_group),
         writers=writers,
         watched=watched,
-        recorder=recorder,
-        folder=folder,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
 

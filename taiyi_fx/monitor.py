@@ -64,8 +64,6 @@ class Monitor:
         groups: Groups = (None, None),
         writers: Sequence[Writer] = (),
         watched: WatchOptions = NOTHING,
-        recorder: Recorder | None = None,
-        folder: Path | None = None,
     ) -> None:
         self.epochs: list[EpochSummary] = []
         self._config = config
@@ -97,9 +95,8 @@ class Monitor:
             self._queue,
             strict=strict,
         )
-        self._recorder = recorder
-        if recorder is not None:
-            recorder.attach(self._training(folder, strict))
+        self._recorder: Recorder | None = None
+        self._is_strict = strict
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -294,6 +291,32 @@ class Monitor:
         self._writers.add([writer])
         self._open_alone()
 
+    def add_recorder(self, recorder: Recorder, folder: Path | None = None) -> None:
+        """Has a recorder keep the steps from here on.
+
+        Args:
+            recorder: The recorder.
+            folder: The folder for the steps that went wrong.
+
+        Raises:
+            TypeError: It is no recorder.
+            ValueError: It records another training, or this one has a recorder.
+        """
+        if not isinstance(recorder, Recorder):
+            raise TypeError(f"recorder is a taiyi_fx.Recorder, not {recorder!r}")
+        if self._recorder is not None:
+            raise ValueError("this training has a recorder already")
+        steps, whole_model = self._tracker.steps, self._tracker.whole
+        training = Training(
+            self._session,
+            lambda: whole_model.optimizers,
+            lambda: None if steps.is_paused else steps.next,
+            folder,
+            self._is_strict,
+        )
+        recorder.attach(training)
+        self._recorder = recorder
+
     def flush(self) -> None:
         """Flushes all writers; waits for values that are still being computed."""
         _ = self.records
@@ -414,21 +437,6 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
-
-    def _training(self, folder: Path | None, strict: bool) -> Training:
-        """The training, as a recorder has it."""
-        tracker = self._tracker
-
-        def next_step() -> int | None:
-            return None if tracker.steps.is_paused else tracker.steps.next
-
-        return Training(
-            self._session,
-            lambda: tracker.whole.optimizers,
-            next_step,
-            folder,
-            strict,
-        )
 
     def _record(self, step: int, findings: Sequence[Finding]) -> None:
         assert self._recorder is not None
