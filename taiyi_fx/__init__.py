@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         weight,
         weight_grad,
     )
-    from taiyi_fx.recorder import Recorder, Replay
+    from taiyi_fx.recorder import Recorder, Recording, Replay
     from taiyi_fx.records.epochs import EpochSummary
     from taiyi_fx.records.grid import Grid
     from taiyi_fx.records.record import NonFiniteSite, Record, Records
@@ -72,6 +72,7 @@ __all__ = [
     "QuantityInfo",
     "Record",
     "Recorder",
+    "Recording",
     "Records",
     "Reduction",
     "Replay",
@@ -133,6 +134,7 @@ _HOMES = {
     "EpochSummary": "records.epochs",
     "Finding": "findings",
     "Recorder": "recorder",
+    "Recording": "recorder",
     "Replay": "recorder",
     "Grid": "records.grid",
     "InstrumentedModule": "instrumented",

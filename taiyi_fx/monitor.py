@@ -6,7 +6,6 @@ import html
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,7 +52,7 @@ class Monitor:
             Gradients that overflow under a scaler are no fault: ``is_overflow`` says so.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what instrument made, given by name
         self,
         config: Config,
         compiled: Instrumented,
@@ -64,6 +63,7 @@ class Monitor:
         groups: Groups = (None, None),
         writers: Sequence[Writer] = (),
         watched: WatchOptions = NOTHING,
+        recorder: Recorder | None = None,
     ) -> None:
         self.epochs: list[EpochSummary] = []
         self._config = config
@@ -76,6 +76,7 @@ class Monitor:
         self.missing = self._queue.missing
         self.non_finite = self._queue.non_finite
         self._writers.add(writers)
+        self._recorder = recorder
         self._tracker = Tracker(
             config.subscriptions,
             compiled,
@@ -84,6 +85,7 @@ class Monitor:
             groups,
             first=start_step,
             strict=strict,
+            recorded=None if recorder is None else recorder.reads(compiled.table),
         )
         describe = describer(self._modules, config.subscriptions)
         self._responder = Responder(
@@ -95,8 +97,8 @@ class Monitor:
             self._queue,
             strict=strict,
         )
-        self._recorder: Recorder | None = None
-        self._is_strict = strict
+        if recorder is not None:
+            recorder.attach(self._training(strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -291,32 +293,6 @@ class Monitor:
         self._writers.add([writer])
         self._open_alone()
 
-    def add_recorder(self, recorder: Recorder, folder: Path | None = None) -> None:
-        """Has a recorder keep the steps from here on.
-
-        Args:
-            recorder: The recorder.
-            folder: The folder for the steps that went wrong.
-
-        Raises:
-            TypeError: It is no recorder.
-            ValueError: It records another training, or this one has a recorder.
-        """
-        if not isinstance(recorder, Recorder):
-            raise TypeError(f"recorder is a taiyi_fx.Recorder, not {recorder!r}")
-        if self._recorder is not None:
-            raise ValueError("this training has a recorder already")
-        steps, whole_model = self._tracker.steps, self._tracker.whole
-        training = Training(
-            self._session,
-            lambda: whole_model.optimizers,
-            lambda: None if steps.is_paused else steps.next,
-            folder,
-            self._is_strict,
-        )
-        recorder.attach(training)
-        self._recorder = recorder
-
     def flush(self) -> None:
         """Flushes all writers; waits for values that are still being computed."""
         _ = self.records
@@ -437,6 +413,20 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
+
+    def _training(self, strict: bool) -> Training:
+        """The training, as a recorder has it."""
+        tracker = self._tracker
+
+        def next_step() -> int | None:
+            return None if tracker.steps.is_paused else tracker.steps.next
+
+        return Training(
+            self._session,
+            lambda: tracker.whole.optimizers,
+            next_step,
+            strict,
+        )
 
     def _record(self, step: int, findings: Sequence[Finding]) -> None:
         assert self._recorder is not None

@@ -82,7 +82,7 @@ def norm(x: Tensor) -> Tensor:
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)
     x = accumulated(x)
-    axes = _axes_of_rows(x) if is_compiling() and x.is_cpu and x.dtype is torch.float32 else None
+    axes = axes_of_rows(x) if is_compiling() and x.is_cpu and x.dtype is torch.float32 else None
     return _norm_by_rows(x, axes) if axes else torch.linalg.vector_norm(x, dtype=wide(x.device))
 
 
@@ -98,7 +98,7 @@ def _norm_by_rows(x: Tensor, axes: list[int]) -> Tensor:
     return squares.double().sum().sqrt() / inverse.double()
 
 
-def _axes_of_rows(x: Tensor) -> list[int] | None:
+def axes_of_rows(x: Tensor) -> list[int] | None:
     """The last axes of a large tensor, as many as make rows of at most `_BLOCK`; else None.
 
     No size that the compiler left open is compared, which would add a guard.
@@ -159,7 +159,7 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
     if shapes.count(first.shape) == len(shapes) <= _TOGETHER and first.numel() <= _SMALL:
         return _norms_of_alike(tensors)
     found = [0.0] * len(tensors)
-    for places in _by_shape(tuple(shapes)):
+    for places in by_shape(tuple(shapes)):
         some = _norms_of_alike([tensors[i] for i in places])
         for i, size in zip(places, some, strict=True):
             found[i] = size
@@ -185,7 +185,7 @@ def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
 
 
 @functools.lru_cache(maxsize=64)
-def _by_shape(shapes: tuple[torch.Size, ...]) -> list[list[int]]:
+def by_shape(shapes: tuple[torch.Size, ...]) -> list[list[int]]:
     """Places of tensors that are measured together."""
     found: dict[torch.Size, list[int]] = {}
     for i, shape in enumerate(shapes):

@@ -31,7 +31,7 @@ def made():
     model, counter = Spoilt(), iter(range(100))
     instrumented = taiyi_fx.instrument(model, {"": ["NonFinite"]})
     session = instrumentation_of(instrumented).compiled.session
-    training = Training(session, lambda: (), lambda: 0, None, is_strict=True)
+    training = Training(session, lambda: (), lambda: 0, is_strict=True)
     replays = Replays(training, KeepingOptions(1))
 
     def step(is_spoilt=False, findings=()):
