@@ -31,7 +31,7 @@ from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
-from taiyi_fx.recorder.recorder import Recorder
+from taiyi_fx.recorder.recorder import Recorder, check_recorder
 from taiyi_fx.recorder.sites import recorded_modules, with_sites
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
@@ -124,7 +124,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         ConfigError: The configuration is wrong; everything that is, is listed.
         TypeError: The model is not a module, or is a wrapper that has to come after; a group is not
             a process group; a pass is not a function, or did not return a graph; or ``on_finding``
-            is none of these.
+            is none of these; or the recorder is none.
         ValueError: ``start_step`` is not a step; a run is both to be replaced and resumed, or no
             folder is given for it; ``on_finding`` has a text that is neither an
             action nor an address, or ``finding_severity`` is none; a data group is given for a rank
@@ -141,6 +141,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     watched = WatchOptions(on_finding, finding_severity)
     start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
     optimizers = check_optimizers(optimizer)
+    if recorder is not None:
+        check_recorder(recorder).folder = None if run is None else Path(run)
     if run is not None:
         writers = [Store(run, overwrite=overwrite), *writers]
     with _no_collection():
@@ -153,10 +155,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        folder = None if run is None else Path(run)
-        made = _instrument(
-            model, cfg, start_step, options, writers, watched, optimizers, recorder, folder
-        )
+        made = _instrument(model, cfg, start_step, options, writers, watched, optimizers, recorder)
     monitor_of(made).watch_optimizer(*optimizers)
     return made
 
@@ -195,7 +194,6 @@ def _instrument(
     watched: WatchOptions,
     optimizers: Sequence[torch.optim.Optimizer],
     recorder: Recorder | None,
-    folder: Path | None,
 ) -> InstrumentedModule:
     config = check(model, cfg)
     _check_states(config, optimizers)
@@ -232,7 +230,6 @@ def _instrument(
         writers=writers,
         watched=watched,
         recorder=recorder,
-        folder=folder,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
 

@@ -6,7 +6,6 @@ import html
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,7 +52,7 @@ class Monitor:
             Gradients that overflow under a scaler are no fault: ``is_overflow`` says so.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what instrument made, given by name
         self,
         config: Config,
         compiled: Instrumented,
@@ -65,7 +64,6 @@ class Monitor:
         writers: Sequence[Writer] = (),
         watched: WatchOptions = NOTHING,
         recorder: Recorder | None = None,
-        folder: Path | None = None,
     ) -> None:
         self.epochs: list[EpochSummary] = []
         self._config = config
@@ -100,7 +98,7 @@ class Monitor:
             strict=strict,
         )
         if recorder is not None:
-            recorder.attach(self._training(folder, strict))
+            recorder.attach(self._training(strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -423,7 +421,7 @@ class Monitor:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
 
-    def _training(self, folder: Path | None, strict: bool) -> Training:
+    def _training(self, strict: bool) -> Training:
         """The training, as a recorder has it."""
         tracker = self._tracker
 
@@ -434,7 +432,6 @@ class Monitor:
             self._session,
             lambda: tracker.whole.optimizers,
             next_step,
-            folder,
             strict,
         )
 

@@ -123,14 +123,13 @@ class RankAudit:
 def parted(rows: Rows) -> dict[str, Any]:
     """The ranks that part from most others, the first tensor that they part in, and their number.
 
-    Tensors are compared of which at least two ranks have the same bits; of two ranks alone, those
-    of models that have most of their tensors in common. Without an answer by most, no rank is
-    named.
+    They are compared only if most ranks have the same bits in half of the tensors: otherwise each
+    has a part of the model, as in tensor parallelism. Of two ranks none is named.
     """
     names = [name for name in rows[0] if all(name in row for row in rows)]
     counts = {name: Counter(row[name] for row in rows) for name in names}
-    equal = [name for name in names if len(counts[name]) == 1]
-    if 2 * len(equal) < len(names):  # each rank has a part of the model, as in tensor parallelism
+    agreed = [name for name in names if 2 * max(counts[name].values()) > len(rows)]
+    if 2 * len(agreed) < len(names):
         return {"ranks": [], "name": "", "count": 0}
     other = [name for name in names if len(counts[name]) > 1]
     ranks: set[int] = set()

@@ -44,6 +44,9 @@ class Recorder:
         checkpoint_bytes: The most bytes that all of it may take, on the host.
         checkpoint_folder: A folder on a fast disk for the states, which take memory otherwise.
 
+    Attributes:
+        folder: The folder of the run, as `instrument` tells it; None without a run.
+
     Raises:
         TypeError: A number is not a whole number.
         ValueError: It is below 1.
@@ -59,6 +62,7 @@ class Recorder:
         checkpoint_folder: str | os.PathLike[str] | None = None,
     ) -> None:
         self._steps, self._every = at_least_one("steps", steps), at_least_one("every", every)
+        self.folder: Path | None = None
         self._ring: Ring | None = None
         self._dumps: Dumps | None = None
         if checkpoint_every is not None:
@@ -148,10 +152,10 @@ class Recorder:
     def attach(self, training: Training) -> None:
         """Begins with a training, as `instrument` has it."""
         assert self._ring is not None
-        self._dumps = Dumps(self._ring, training.folder)
+        self._dumps = Dumps(self._ring, self.folder)
         tell_of_end(self)
         if self._keeping.every is not None or self._audit_every is not None:
-            self._replays = Replays(training, self._keeping)
+            self._replays = Replays(training, self._keeping, self.folder)
             self._replays.audit_every = self._audit_every
 
     def track(self, step: int, scaler: torch.amp.GradScaler | None) -> None:
@@ -206,6 +210,17 @@ class Recorder:
         tell_no_more(self)
         if self._replays is not None:
             self._replays.close()
+
+
+def check_recorder(given: object) -> Recorder:
+    """A recorder as it was given.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(given, Recorder):
+        raise TypeError(f"recorder is a taiyi_fx.Recorder, such as Recorder(), not {given!r}")
+    return given
 
 
 def at_least_one(name: str, number: int) -> int:

@@ -54,14 +54,12 @@ class Training:
         session: Runs the model's forwards.
         optimizers: Gives the optimizers.
         next_step: Gives the step that the next forward belongs to; None while nothing is read.
-        folder: The folder of the run, which bad steps are written to; None if there is none.
         is_strict: True to raise what goes wrong.
     """
 
     session: Session
     optimizers: Callable[[], Sequence[Optimizer]]
     next_step: Callable[[], int | None]
-    folder: Path | None
     is_strict: bool = False
 
 
@@ -73,17 +71,20 @@ class Replays:
     Args:
         training: The training.
         options: The wishes.
+        folder: The folder of the run, which bad steps are written to; None if there is none.
 
     Attributes:
         found: The replays so far.
         audits: The audits so far.
     """
 
-    def __init__(self, training: Training, options: KeepingOptions) -> None:
+    def __init__(
+        self, training: Training, options: KeepingOptions, folder: Path | None = None
+    ) -> None:
         self.found: list[Replay] = []
         self.audits: list[Audit] = []
         self.audit_every: int | None = None
-        self._training, self._options = training, options
+        self._training, self._options, self._folder = training, options, folder
         self._model = training.session.installation.root
         self._keeper = StepKeeper(
             self._model,
@@ -213,9 +214,9 @@ class Replays:
         return []
 
     def _file(self, step: int) -> Path | None:
-        if self._training.folder is None:
+        if self._folder is None:
             return None
-        folder = of_rank(self._training.folder, dist.get_rank() if dist.is_initialized() else 0)
+        folder = of_rank(self._folder, dist.get_rank() if dist.is_initialized() else 0)
         return folder / (f"bad-step-{step}.safetensors" if self.found else FILE)
 
     @contextmanager

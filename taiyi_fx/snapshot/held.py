@@ -205,6 +205,7 @@ _BY_KIND: dict[Any, Access] = {
     torch.Generator: _state(
         lambda g: Opaque(g.get_state()), lambda g, saved: g.set_state(saved.value)
     ),
+    random.SystemRandom: Access(lambda held: {}, _keep, ""),  # the system's, which has no state
     random.Random: _state(
         lambda g: Opaque(g.getstate()),
         lambda g, saved: cast(random.Random, g).setstate(saved.value),

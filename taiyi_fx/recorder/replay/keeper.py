@@ -182,8 +182,8 @@ class StepKeeper:
     def _forget(self) -> None:
         """Drops the steps before the last state, where another one is due now.
 
-        Two states are there then, and all steps between: a fault of an optimizer's step shows in the
-        step after it, and numbers of a device come late.
+        Two states are there then, and all steps between: a fault of an optimizer's step shows in
+        the step after it, and numbers of a device come late.
         """
         while self.steps and self.steps[0] is not self._since_checkpoint()[0]:
             gone = self.steps.popleft().checkpoint
@@ -240,7 +240,7 @@ def _settings(group: dict[str, Any]) -> dict[str, Any]:
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     """The norm of each gradient, where there is one."""
     dense = [g for g in gradients if g is not None and g.layout is torch.strided]
-    norms = iter(torch._foreach_norm(dense) if dense else ())
+    norms = iter(torch._foreach_norm(dense) if dense else ())  # pyright: ignore[reportPrivateImportUsage]
     return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
 
 

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import Tensor, nn
-from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
-from taiyi_fx.recorder.replay.rerun import Forward, Ran, run_again
+from taiyi_fx.recorder.replay.rerun import Forward, Ran, are_several_ranks, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
@@ -86,9 +85,9 @@ def compare_gradients(ran: Ran, model: nn.Module) -> None:
     other = [name for name, a, b in pairs if not _are_equal(a, b)]
     if not other:
         return
-    norms = [norms_of([pair[i] for pair in pairs]) for i in (1, 2)]
-    factor, _ = factor_between(*norms)
-    if dist.is_initialized() and dist.get_world_size() > 1:
+    again = norms_of([a for _, a, _ in pairs])
+    factor, _ = factor_between(again, norms_of([b for _, _, b in pairs]))
+    if are_several_ranks():
         ran.notes.append("gradients are those of this rank, before ranks exchanged theirs")
     elif factor != 1:
         ran.notes.append(f"gradients had been multiplied by {factor:.4g} when the step was tracked")

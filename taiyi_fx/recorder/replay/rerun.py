@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.structure import tensors_in
@@ -87,7 +88,8 @@ class _Rerun:
     def steps(self, steps: Sequence[KeptStep]) -> Iterator[Ran]:
         """Runs steps one after another, until one goes wrong.
 
-        Those are left out that nothing leads to: neither a state, nor an optimizer's step.
+        Those are left out that nothing leads to: neither a state, nor an optimizer's step, whose
+        gradients this rank made alone.
         """
         ran: Ran | None = None
         for kept in steps:
@@ -95,7 +97,7 @@ class _Rerun:
                 if ran is not None:
                     ran.differences += self._differences(kept.checkpoint)
                 self._load(kept.checkpoint)
-            elif not self._optimizers:
+            elif not self._optimizers or are_several_ranks():
                 continue
             ran = Ran(kept.step)
             self._run(kept, ran)
@@ -114,7 +116,7 @@ class _Rerun:
 
     def _differences(self, after: Checkpoint) -> list[str]:
         """The difference from the state that the training reached, if an optimizer was run."""
-        if not self._optimizers:
+        if not self._optimizers or are_several_ranks():
             return []
         for name, x in self._tensors.items():
             if difference(x.detach().cpu(), after.tensors[f"model.{name}"]):
@@ -137,7 +139,9 @@ class _Rerun:
                 return
         ran.gradients = {name: p.grad for name, p in self._parameters.items()}
         ran.origin = watch.origin_of(ran.gradients.values())
-        if ran.origin is None and kept.norms:
+        if ran.origin is None and are_several_ranks():
+            ran.notes.append("this rank's own part of the step went well")
+        elif ran.origin is None and kept.norms:
             run_replayed(lambda: self._optimize(kept, watch, ran))
 
     def _call(self, call: Call, watch: OperationWatch, ran: Ran) -> None:
@@ -157,7 +161,7 @@ class _Rerun:
             found = watch.origin_of([*outputs, *buffers])
             ran.origin = None if found is None or found.is_meant else found
             if ran.origin is None:
-                _backward(outputs, call, watch)
+                _backward(outputs, call, watch, ran)
 
     def _optimize(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
         """Runs the steps of the optimizers that made one."""
@@ -204,11 +208,14 @@ def _set(optimizer: Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
                 group[name] = value
 
 
-def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch) -> None:
+def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch, ran: Ran) -> None:
     reached = [i for i in call.gradients if outputs[i].grad_fn is not None]
     gradients = [call.gradients[i].detach().clone() for i in reached]
     for i, gradient in zip(reached, gradients, strict=True):
         if has_non_finite(gradient):
+            if ran.differences:
+                ran.notes.append("gradients of then were not finite, and are of other outputs")
+                return
             watch.blame(f"the gradient that reached output {i} of the model", gradient, "backward")
     with watch.watching():
         torch.autograd.backward([outputs[i] for i in reached], gradients)
@@ -222,6 +229,11 @@ def _reasons(call: Call) -> list[str]:
     if call.is_compiled:
         found.append("compiled code ran then, and its operations one by one now")
     return found
+
+
+def are_several_ranks() -> bool:
+    """True if gradients come from other ranks as well, of which a replay knows nothing."""
+    return dist.is_initialized() and dist.get_world_size() > 1
 
 
 def run_replayed(body: Callable[[], Any]) -> Any:
