@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import distributed as dist
 
 from taiyi_fx.recorder.ring import Ring
-from taiyi_fx.runs.recording import Recording, file_of, files_in, read_recording
+from taiyi_fx.runs.recording import Recording, file_of, files_in, step_of
 from taiyi_fx.warning import warn
 from taiyi_fx.writers.folder import of_rank
 
@@ -32,8 +32,8 @@ class Dumps:
         """Deletes the run's recordings of this rank that end at a step or later."""
         folder = self._own_folder()
         for file in files_in(folder) if folder is not None else ():
-            if file.parent == folder and (read_recording(file).step or 0) >= step:
-                file.unlink()
+            if file.parent == folder and step_of(file) >= step:
+                file.unlink(missing_ok=True)
 
     def dump(self, reason: str, path: Path | None = None) -> Recording:
         """Makes a recording, and writes it to a path, else into the run.

@@ -65,6 +65,7 @@ class Recorder:
         self.folder: Path | None = None
         self._ring: Ring | None = None
         self._dumps: Dumps | None = None
+        self._has_begun = False
         if checkpoint_every is not None:
             checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
         limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
@@ -160,6 +161,9 @@ class Recorder:
 
     def track(self, step: int, scaler: torch.amp.GradScaler | None) -> None:
         """Ends a step, before its statistics are taken and its numbers are looked at."""
+        if self._dumps is not None and not self._has_begun:
+            self._has_begun = True
+            self._dumps.drop_from(step)
         if self._replays is not None:
             self._replays.track(step, scaler)
 

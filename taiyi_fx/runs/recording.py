@@ -195,13 +195,18 @@ def recordings_in(folder: Path) -> list[Recording]:
 
 def files_in(folder: Path) -> Sequence[Path]:
     """The files of recordings in the folder of a run, and in those of its ranks."""
-    pattern = _NAME.format(0).replace("0" * 8, "*")
+    pattern = _NAME.format(0).replace("0" * 8, "*[0-9]")
     return sorted([*folder.glob(pattern), *folder.glob(f"rank*/{pattern}")])
 
 
 def file_of(folder: Path, step: int) -> Path:
     """The file of a recording whose last step this is."""
     return folder / _NAME.format(step)
+
+
+def step_of(file: Path) -> int:
+    """The last step of the recording in a file, by its name."""
+    return int(file.stem.rpartition("-")[2])
 
 
 def _is_read(row: Sequence[float]) -> bool:
