@@ -119,6 +119,11 @@ class Monitor:
         return self._outline()
 
     @property
+    def recorder(self) -> Recorder | None:
+        """The recorder that `instrument` was given."""
+        return self._recorder
+
+    @property
     def next_step(self) -> int:
         """The step that the next forward is read for."""
         return self._tracker.steps.next
@@ -377,7 +382,9 @@ class Monitor:
         self.pause()
         try:
             _ = self.records
-            self._responder.at_end()
+            found = self._responder.at_end()
+            if self._recorder is not None:
+                self._recorder.found(found)
             self._queue.write_pending()
             self._responder.watch.close()
         finally:

@@ -9,7 +9,7 @@ from torch import distributed as dist
 
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.runs.recording import Recording, file_of, files_in, read_recording
-from taiyi_fx.warning import WarnOnce, warn
+from taiyi_fx.warning import warn
 from taiyi_fx.writers.folder import of_rank
 
 
@@ -27,7 +27,6 @@ class Dumps:
     def __init__(self, ring: Ring, folder: Path | None) -> None:
         self.last: Recording | None = None
         self._ring, self._folder = ring, folder
-        self._warn = WarnOnce()
 
     def drop_from(self, step: int) -> None:
         """Deletes the run's recordings of this rank that end at a step or later."""
@@ -61,12 +60,12 @@ class Dumps:
         except OSError as error:
             warn(f"the last steps could not be written, and are recorder.last: {error}")
             return
-        if self._folder is None and made.step is not None:
-            self._warn.of(
-                "memory",
-                f"the last {len(made.steps)} steps are kept in memory alone, as recorder.last: "
-                "give instrument a folder as run=, or recorder.dump a path",
-            )
+        if made.step is None:
+            return
+        where = "the run, and on its page"
+        if self._folder is None:
+            where = "memory alone, as recorder.last: give instrument a folder as run="
+        warn(f"recorded: {made.summary}. They are in {where}")
 
     def _own_folder(self) -> Path | None:
         rank = dist.get_rank() if dist.is_initialized() else 0

@@ -110,6 +110,17 @@ class Recording:
         first = forward[0] if forward else self._innermost(self.values[row], bad)
         return self.steps[row], self.sites[first]
 
+    @property
+    def summary(self) -> str:
+        """What it has, in words: the first NaN or Inf, where there is one."""
+        text = f"the last {len(self.steps)} steps of {len(self.sites)} sites"
+        if self.first_non_finite is None:
+            return f"{text}, all finite"
+        step, site = self.first_non_finite
+        what = "output" if site.place == "output" else "gradient of the output"
+        of = repr(site.module) if site.module else "the model itself"
+        return f"{text}; NaN or Inf is first at step {step}, in the {what} of {of}"
+
     def _innermost(self, values: NDArray[np.float64], bad: Sequence[int]) -> int:
         """The last of some sites, or the part of that module that made the same tensor."""
         *others, found = bad

@@ -73,16 +73,18 @@ class Responder:
             return self._respond(step, scale)
         return ()
 
-    def at_end(self) -> None:
-        """Looks for findings a last time, as training is over.
+    def at_end(self) -> Sequence[Finding]:
+        """Looks for findings a last time, as training is over; returns the new ones.
 
         Raises:
             Exception: Whatever goes wrong, if strict.
         """
         with self._boundary():
             records, find = self._queue.records, self.diagnosis.find
-            events = self.watch.at_end(records, find, warned_of=self._warned_of)
-            self._queue.add_events(events)
+            found = self.watch.at_end(records, find, warned_of=self._warned_of)
+            self._queue.add_events(found.events)
+            return found.findings
+        return ()
 
     def warn_if_none_skips(self) -> None:
         """Warns where steps cannot be left out, although that was asked for."""

@@ -130,8 +130,8 @@ class Watch:
 
     def at_end(
         self, records: Records, find: Find, *, warned_of: Collection[str] = ()
-    ) -> tuple[Event, ...]:
-        """Looks a last time, if numbers came after the look before; gives events of what is new.
+    ) -> Reaction:
+        """Looks a last time, if numbers came after the look before; gives what is new.
 
         No finding will be seen a second time, so that all are told: to the user's functions and
         addresses too, while there is nothing left to stop.
@@ -146,7 +146,7 @@ class Watch:
         """
         _, _, new = self._watched(None, records, find, may_overflow=False)
         self._tell_all(new, warned_of)
-        return _events(new, self._step or 0)
+        return Reaction(_events(new, self._step or 0), findings=tuple(new))
 
     def close(self) -> None:
         """Waits for findings that are being sent, but not for long."""
