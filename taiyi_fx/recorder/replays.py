@@ -154,15 +154,19 @@ class Replays:
         made: list[Replay] = []
         for step in steps[: max(0, self._options.most - len(self._replayed))]:
             self._replayed.add(step)
-            for one in self._replays_of(step):
+            for one in self._replays_of(step, is_of_size=step not in bad):
                 if one.operation or step in bad:  # an alert may be of what no operation brought
                     warn(f"a step was run again\n{one}")
                     made.append(one)
                     self.found.append(one)
         return made
 
-    def replay(self, step: int) -> Replay:
+    def replay(self, step: int, *, is_of_size: bool = False) -> Replay:
         """Runs a step that is kept again, and keeps it in a file, if there is a folder for it.
+
+        Args:
+            step: The step.
+            is_of_size: Where nothing is NaN or Inf, look for numbers that grew at once.
 
         Raises:
             CannotReplay: It is not kept, or no state before it is finite.
@@ -173,12 +177,20 @@ class Replays:
             self._model,
             self._training.session.unread,
             self._training.optimizers(),
+            is_of_size=is_of_size,
         )
         file = self._file(found.step)
         if file is None:
             return found
         try:
-            save_bad_step(file, found, steps, self._model, self._training.optimizers())
+            save_bad_step(
+                file,
+                found,
+                steps,
+                self._model,
+                self._training.optimizers(),
+                self._keeper.initial,
+            )
         except (CannotSave, TypeError, OSError) as error:
             self._warn.of("saving", f"step {found.step} is not kept in a file: {error}")
             return found
@@ -205,10 +217,10 @@ class Replays:
     def _is_audited(self, step: int) -> bool:
         return self.audit_every is not None and step % self.audit_every == 0
 
-    def _replays_of(self, step: int) -> list[Replay]:
+    def _replays_of(self, step: int, *, is_of_size: bool) -> list[Replay]:
         with self._boundary(f"running step {step} again"):
             try:
-                return [self.replay(step)]
+                return [self.replay(step, is_of_size=is_of_size)]
             except CannotReplay as error:
                 self._warn.of("replay", f"step {step} was not run again: {error}")
         return []

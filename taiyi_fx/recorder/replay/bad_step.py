@@ -7,7 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ from taiyi_fx.version import __version__
 
 _KEY = "taiyi_fx.bad_step"
 _FORMAT = 1
+
+Values: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,18 @@ def save_bad_step(
     steps: Sequence[KeptStep],
     model: nn.Module,
     optimizers: Sequence[Optimizer],
+    initial: Values = MappingProxyType({}),
 ) -> None:
     """Writes a step that was replayed, and all that it takes to run it again, to a file.
+
+    Args:
+        file: The file.
+        replay: What was found.
+        steps: The steps that were run.
+        model: The model.
+        optimizers: The optimizers that train it.
+        initial: The plain values that modules had as they were made, which the file leaves out: so
+            a model whose constants were mended keeps them.
 
     Raises:
         CannotSave: An argument of the model is of a class that a file cannot hold.
@@ -95,7 +108,7 @@ def save_bad_step(
         "device": _device_of(model),
         "optimizers": [f"{type(o).__module__}.{type(o).__qualname__}" for o in optimizers],
         "replay": plain.value("replay", replay.as_dict()),
-        "steps": [_step(plain, i, kept) for i, kept in enumerate(steps)],
+        "steps": [_step(plain, i, kept, initial) for i, kept in enumerate(steps)],
     }
     write_tensors(file, plain.tensors, {_KEY: json.dumps(content)})
 
@@ -121,11 +134,12 @@ def load_bad_step(file: Path) -> BadStep:
     return BadStep(replay, steps, names, content["device"], content["torch"])
 
 
-def _step(plain: Plain, i: int, kept: KeptStep) -> dict[str, Any]:
+def _step(plain: Plain, i: int, kept: KeptStep, initial: Values) -> dict[str, Any]:
     state = kept.checkpoint
     return {
         "step": kept.step,
         "had_gradients": kept.had_gradients,
+        "values": plain.value("values", _changed(kept.values, initial)),
         "norms": {
             str(of): [None if x is None else float(x) for x in norms]
             for of, norms in kept.norms.items()
@@ -162,17 +176,22 @@ def _checkpoint(plain: Plain, path: str, state: Checkpoint) -> dict[str, Any]:
         }
         for o in state.optimizers
     ]
-    values = {
-        module: {k: v for k, v in held.items() if not isinstance(v, (bytes, complex))}
-        for module, held in state.values.items()
-    }
     return {
         "step": state.step,
         "tensors": names,
         "optimizers": optimizers,
-        "values": plain.value("values", values),
         "random": _random(plain, f"{path}.random", state.random),
     }
+
+
+def _changed(values: Values, initial: Values) -> dict[str, dict[str, Any]]:
+    """The values that are others than at first, without those that JSON has no form for."""
+    found: dict[str, dict[str, Any]] = {}
+    for module, held in values.items():
+        first = initial.get(module, {})
+        other = {k: v for k, v in held.items() if k not in first or first[k] != v}
+        found[module] = {k: v for k, v in other.items() if not isinstance(v, (bytes, complex))}
+    return found
 
 
 def _random(plain: Plain, path: str, state: Mapping[str, Any]) -> Any:
@@ -189,6 +208,7 @@ def _loaded_step(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kep
         found["step"],
         None if state is None else _loaded_checkpoint(state, tensors),
         found["had_gradients"],
+        value_of(found["values"], tensors),
         [_loaded_call(one, tensors) for one in found["calls"]],
         {int(of): _loaded_norms(norms) for of, norms in found["norms"].items()},
         {int(of): groups for of, groups in value_of(found["settings"], tensors).items()},
@@ -223,7 +243,6 @@ def _loaded_checkpoint(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) 
     return Checkpoint(
         found["step"],
         {name: tensors[held["tensor"]] for name, held in found["tensors"].items()},
-        value_of(found["values"], tensors),
         optimizers,
         _loaded_random(found["random"], tensors),
     )

@@ -49,7 +49,6 @@ class Checkpoint:
         step: The step that begins.
         tensors: Parameters and buffers (``"model.fc.weight"``), and tensors of the optimizers'
             states (``"optimizer.0.fc.weight.exp_avg"``), on the host.
-        values: The plain values that modules hold, by the modules' names.
         optimizers: The optimizers' states.
         random: The states of all random generators.
         scaler: The state of the scaler, if one is known.
@@ -57,7 +56,6 @@ class Checkpoint:
 
     step: int
     tensors: Mapping[str, Tensor]
-    values: Mapping[str, Mapping[str, Any]]
     optimizers: tuple[OptimizerState, ...]
     random: Mapping[str, Any]
     scaler: Mapping[str, Any] | None = None
@@ -118,9 +116,13 @@ def capture(
         keeping.keep(f"model.{name}", x)
     names = _names(model)
     states = tuple(_of_optimizer(i, o, names, keeping) for i, o in enumerate(optimizers))
-    values = {name: plain_values(module) for name, module in model.named_modules()}
     kept_scaler = None if scaler is None else dict(scaler.state_dict())
-    return Checkpoint(step, keeping.tensors, values, states, random_state(), kept_scaler)
+    return Checkpoint(step, keeping.tensors, states, random_state(), kept_scaler)
+
+
+def values_of(model: nn.Module) -> dict[str, dict[str, Any]]:
+    """The plain values of all modules, by their names."""
+    return {name: plain_values(module) for name, module in model.named_modules()}
 
 
 def plain_values(module: nn.Module) -> dict[str, Any]:

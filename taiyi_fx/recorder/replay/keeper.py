@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.recorder.replay.calls import Call
-from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of, values_of
 from taiyi_fx.recorder.replay.flags import NonFiniteFlag
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
 
@@ -28,6 +28,7 @@ class KeptStep:
     Attributes:
         step: Its number.
         checkpoint: The state that it began from, if that was kept.
+        values: The plain values that modules hold as it begins, by the modules' names.
         calls: The calls of the model.
         had_gradients: True if parameters had gradients as it began: zeros, mostly.
         norms: For each optimizer the norms of the gradients that its step was given.
@@ -39,6 +40,7 @@ class KeptStep:
     step: int
     checkpoint: Checkpoint | None
     had_gradients: bool
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
     settings: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class StepKeeper:
     Attributes:
         steps: The steps since the last state but one, oldest first.
         scaler: The scaler, once one was tracked.
+        initial: The plain values of the model's modules as keeping began.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class StepKeeper:
     ) -> None:
         self.steps: deque[KeptStep] = deque()
         self.scaler: torch.amp.GradScaler | None = None
+        self.initial = values_of(model)
         self._model, self._optimizers = model, optimizers
         self._boundary = boundary
         self._every, self._also, self._limit = every, also, limit
@@ -172,7 +176,7 @@ class StepKeeper:
             return
         kept = self._checkpoint(step, optimizers) if is_due else None
         had_gradients = any(p.grad is not None for p in self._model.parameters())
-        self.steps.append(KeptStep(step, kept, had_gradients))
+        self.steps.append(KeptStep(step, kept, had_gradients, values_of(self._model)))
 
     def _since_checkpoint(self) -> list[KeptStep]:
         kept = [*self.steps]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from taiyi_fx.recorder.replay.band import Growth, first_growth
 from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
 from taiyi_fx.recorder.replay.rerun import Forward, Ran, are_several_ranks, run_again
 from taiyi_fx.recorder.replay.result import Replay
@@ -26,6 +27,7 @@ def replay_step(
     optimizers: Sequence[Optimizer],
     *,
     is_live: bool = True,
+    is_of_size: bool = False,
 ) -> tuple[Replay, Sequence[KeptStep]]:
     """Runs a step again, with those after it where it went well.
 
@@ -37,6 +39,8 @@ def replay_step(
         model: The model.
         forward: Calls it.
         optimizers: The optimizers that train it.
+        is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
+            that it had in the step before.
         is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
@@ -45,8 +49,11 @@ def replay_step(
     Raises:
         CannotReplay: The step is not kept, or no state before it that is finite.
     """
-    chosen = _from_state_before(step, kept)
-    ran = run_again(model, forward, optimizers, chosen)
+    first = step - 1 if is_of_size and any(one.step == step - 1 for one in kept) else step
+    chosen = _from_state_before(first, kept)
+    if is_of_size:
+        chosen = [one for one in chosen if one.step <= step]
+    ran = run_again(model, forward, optimizers, chosen, takes_sizes=is_of_size)
     last = ran[-1]
     if last.origin is None and step not in [one.step for one in ran]:
         raise CannotReplay(
@@ -56,7 +63,10 @@ def replay_step(
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         compare_gradients(last, model)
-    return _replay(ran), chosen
+    found = _replay(ran)
+    if is_of_size and last.origin is None and len(ran) > 1:
+        found = _with_growth(found, first_growth(ran[-2].sizes, last.sizes))
+    return found, chosen
 
 
 def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
@@ -126,6 +136,22 @@ def _replay(ran: Sequence[Ran]) -> Replay:
     )
 
 
-def with_file(replay: Replay, saved: str) -> Replay:
-    """The replay with the file that its step is kept in."""
-    return replace(replay, saved=saved)
+def _with_growth(replay: Replay, growth: Growth | None) -> Replay:
+    """The replay, at an operation that left its usual size."""
+    if growth is None:
+        return replay
+    at, place = growth.at, growth.at.place
+    grown = f"its output is {growth.factor:.3g} times as large as in the step before"
+    return replace(
+        replay,
+        module=place.module,
+        operation=at.operation,
+        file=place.file,
+        line=place.line,
+        phase=place.phase,
+        inputs=at.inputs,
+        outputs=at.outputs,
+        function=place.function,
+        stack=place.stack,
+        note="; ".join(filter(None, [grown, replay.note])),
+    )

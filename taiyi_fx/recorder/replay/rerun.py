@@ -12,6 +12,7 @@ from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.band import Size
 from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
@@ -35,6 +36,7 @@ class Ran:
         differences: The differences from the step as it happened, in words.
         notes: The reasons for differences, and what else is to be known.
         outputs: The fingerprints of what the calls returned.
+        sizes: The sizes of all operations' numbers, if they were taken.
     """
 
     step: int
@@ -43,6 +45,7 @@ class Ran:
     differences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     outputs: list[Prints] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
 
 
 def run_again(
@@ -52,6 +55,7 @@ def run_again(
     steps: Sequence[KeptStep],
     *,
     is_watched: bool = True,
+    takes_sizes: bool = False,
 ) -> list[Ran]:
     """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
 
@@ -61,12 +65,18 @@ def run_again(
         optimizers: The optimizers that trained it.
         steps: The steps; the first has a checkpoint.
         is_watched: Watch each operation; otherwise compiled code runs as it did.
+        takes_sizes: Keep the sizes of all numbers.
     """
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
     with staged(model, checkpoint, is_eager=is_watched) as tensors:
-        return [*_Rerun(model, forward, optimizers, tensors, is_watched).steps(steps)]
+        names = {id(vars(m)): name for name, m in model.named_modules()}
+
+        def watch() -> OperationWatch:
+            return OperationWatch(names, is_on=is_watched, takes_sizes=takes_sizes)
+
+        return [*_Rerun(model, forward, optimizers, tensors, watch).steps(steps)]
 
 
 class _Rerun:
@@ -76,13 +86,12 @@ class _Rerun:
         forward: Forward,
         optimizers: Sequence[Optimizer],
         tensors: Mapping[str, Tensor],
-        is_watched: bool,
+        watch: Callable[[], OperationWatch],
     ) -> None:
-        self._is_watched = is_watched
+        self._modules, self._watch = dict(model.named_modules()), watch
         self._forward = forward
         self._tensors = tensors
         self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}
-        self._names = {id(vars(m)): name for name, m in model.named_modules()}
         self._models, self._optimizers = [*optimizers], []
 
     def steps(self, steps: Sequence[KeptStep]) -> Iterator[Ran]:
@@ -124,12 +133,9 @@ class _Rerun:
         return []
 
     def _run(self, kept: KeptStep, ran: Ran) -> None:
-        watch = OperationWatch(self._names, is_on=self._is_watched)
-        for name, x in self._tensors.items():
-            if has_nan(x) or (name in self._parameters and has_non_finite(x)):
-                watch.blame(name, x, "forward")
-        for p in self._parameters.values():
-            p.grad = torch.zeros_like(p) if kept.had_gradients and p.requires_grad else None
+        watch = self._watch()
+        ran.sizes = watch.sizes
+        self._begin(kept, watch)
         for call in kept.calls:
             if not call.is_complete:
                 ran.notes.append("a call of the model did not return")
@@ -143,6 +149,17 @@ class _Rerun:
             ran.notes.append("this rank's own part of the step went well")
         elif ran.origin is None and kept.norms:
             run_replayed(lambda: self._optimize(kept, watch, ran))
+
+    def _begin(self, kept: KeptStep, watch: OperationWatch) -> None:
+        """Brings the modules' values, and gradients, to where the step began."""
+        for name, x in self._tensors.items():
+            if has_nan(x) or (name in self._parameters and has_non_finite(x)):
+                watch.blame(name, x, "forward")
+        for name, values in kept.values.items():
+            if name in self._modules:  # a mended model may have others
+                vars(self._modules[name]).update(values)
+        for p in self._parameters.values():
+            p.grad = torch.zeros_like(p) if kept.had_gradients and p.requires_grad else None
 
     def _call(self, call: Call, watch: OperationWatch, ran: Ran) -> None:
         """Runs a call's forward and, if that goes well, its backward."""

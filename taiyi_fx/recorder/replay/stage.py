@@ -29,7 +29,7 @@ from taiyi_fx.snapshot.state import State
 def staged(
     model: nn.Module, checkpoint: Checkpoint, *, is_eager: bool = True
 ) -> Iterator[dict[str, Tensor]]:
-    """In the body, a model has the parameters, buffers and plain values of a checkpoint.
+    """In the body, a model has the parameters and buffers of a checkpoint.
 
     Args:
         model: The model.
@@ -75,8 +75,7 @@ def _put(model: nn.Module, checkpoint: Checkpoint) -> dict[str, Tensor]:
     for name, x in (*model.named_parameters(), *model.named_buffers()):
         made[id(x)] = _remade(x, checkpoint.tensors[f"model.{name}"])
     found = {n: made[id(x)] for n, x in (*model.named_parameters(), *model.named_buffers())}
-    for name, module in model.named_modules():
-        vars(module).update(checkpoint.values.get(name, {}))
+    for module in model.modules():
         for kind in (module._parameters, module._buffers):
             for key, x in [*kind.items()]:
                 if x is not None:

@@ -17,6 +17,7 @@ from torch._C._autograd import _get_sequence_nr
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.band import Size
 from taiyi_fx.recorder.replay.facts import TensorFacts, facts_of, has_nan, has_non_finite
 from taiyi_fx.recorder.replay.places import Phase, Place, place_of
 
@@ -60,16 +61,21 @@ class OperationWatch(TorchDispatchMode):
     Args:
         names: The names of the model's modules, by the identity of their ``__dict__``.
         is_on: False for one that sees nothing.
+        takes_sizes: Keep the sizes of all numbers.
 
     Attributes:
         count: The number of operations so far.
         owners: For an optimizer's step, the parameters by the storages that belong to them: their
             own, their gradients' and their moments'.
+        sizes: The sizes of all operations' numbers, if they are kept.
     """
 
-    def __init__(self, names: Mapping[int, str], *, is_on: bool = True) -> None:
+    def __init__(
+        self, names: Mapping[int, str], *, is_on: bool = True, takes_sizes: bool = False
+    ) -> None:
         super().__init__()
-        self._is_on = is_on
+        self._is_on, self._takes_sizes = is_on, takes_sizes
+        self.sizes: list[Size] = []
         self.count = 0
         self.owners: dict[int, str] = {}
         self._names = names
@@ -106,7 +112,8 @@ class OperationWatch(TorchDispatchMode):
         read = _read(func, args, kwargs)
         bad = [x for x in read if has_non_finite(x)]
         had_nan = any(map(has_nan, bad))
-        before = tuple(map(facts_of, read)) if func._schema.is_mutable else None
+        needs_facts = func._schema.is_mutable or self._takes_sizes
+        before = tuple(map(facts_of, read)) if needs_facts else None
         result = func(*args, **kwargs)
         place = self._note_place()
         written = [*_made(func, result), *_changed(func, args, kwargs)]
@@ -121,6 +128,8 @@ class OperationWatch(TorchDispatchMode):
                     place = replace(place, module=self._owner([*worse, *read]) or place.module)
                 origin = self._origin(func, place, inputs, worse, is_meant)
             self._origins.update((_storage(x), origin) for x in worse)
+        if before is not None and self._takes_sizes:
+            self.sizes.append(Size(_name(func), place, before, tuple(map(facts_of, written))))
         self.count += 1
         return result
 

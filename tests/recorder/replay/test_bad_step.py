@@ -97,3 +97,24 @@ def test_a_step_whose_states_are_all_spoilt_is_refused(tmp_path):
             one.checkpoint.tensors["model.last.bias"].fill_(torch.nan)
     with pytest.raises(CannotReplay):
         bad.run_on(Net(logs))
+
+
+class Scaled(Net):
+    def __init__(self, shift):
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, x):
+        return super().forward(x) * torch.log(torch.tensor(float(self.shift - 1)))
+
+
+def test_a_constant_that_was_mended_stays_and_what_training_changed_is_as_it_was(tmp_path):
+    kept = Kept(Scaled(0), steps=1)
+    found = kept.replay()
+    assert found.operation == "log"
+    initial = kept.keeper.initial
+    save_bad_step(tmp_path / "a", found, kept.steps, kept.model, [kept.optimizer], initial)
+    bad = load_bad_step(tmp_path / "a")
+    assert bad.run_on(Scaled(0)).operation == "log"
+    assert bad.run_on(Scaled(2)).operation == ""
+    assert bad.steps[0].values[""] == {}

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from taiyi_fx.recorder.replay.checkpoint import Key, capture, tensors_of
+from taiyi_fx.recorder.replay.checkpoint import Key, capture, plain_values, tensors_of
 from tests.recorder.replay.given import Net
 
 
@@ -35,8 +35,6 @@ def test_it_has_copies_of_all_that_the_model_and_its_optimizer_hold():
     assert group["lr"] == 0.1
     assert group["params"] == [name for name, _ in model.named_parameters()]
     assert isinstance(state.optimizers[0].states["first.weight"]["exp_avg"], Key)
-    assert state.values[""]["count"] == 1
-    assert state.values["drop"]["training"] is True
     assert {name for name, _ in tensors_of(model, [optimizer])} == {*state.tensors}
     assert state.bytes == sum(x.nbytes for x in state.tensors.values())
     before = state.tensors["model.first.weight"].clone()
@@ -61,6 +59,15 @@ def test_parameters_that_are_not_the_models_have_no_name():
     model, other = nn.Linear(2, 2), nn.Linear(2, 2)
     both = torch.optim.SGD([*model.parameters(), other.bias], 0.1)
     assert state_of(model, both).optimizers[0].groups[0]["params"] == ["weight", "bias", None]
+
+
+def test_plain_values_are_numbers_texts_and_truths():
+    model = Net()
+    model.name, model.others = "net", [1]
+    found = plain_values(model)
+    assert (found["count"], found["at"], found["name"]) == (0, 3, "net")
+    assert "others" not in found
+    assert plain_values(model.drop)["training"] is True
 
 
 def test_the_scaler_is_kept():

@@ -71,3 +71,11 @@ def test_without_a_state_nothing_runs():
     kept = Kept(Net(), every=3)
     with pytest.raises(ValueError, match="nothing is kept of the state that step 1 began from"):
         run_again(kept.model, kept.forward, [], [*kept.keeper.steps][1:])
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_value_that_was_set_between_steps_is_as_it_was(every):
+    def cool(step, kept):
+        kept.model.drop.p = 0.5 / (step + 1)
+
+    assert [one.differences for one in again(Kept(Net(), every=every, before=cool))][-1] == []
