@@ -112,7 +112,7 @@ class Recording:
 
     @property
     def summary(self) -> str:
-        """What it has, in words: the first NaN or Inf, where there is one."""
+        """Its contents in a sentence: the first NaN or Inf, where there is one."""
         text = f"the last {len(self.steps)} steps of {len(self.sites)} sites"
         if self.first_non_finite is None:
             return f"{text}, all finite"
@@ -142,7 +142,7 @@ class Recording:
             part.write_text(json.dumps(self.to_json(), allow_nan=False), encoding="utf-8")
 
     def to_json(self) -> dict[str, Any]:
-        """What its file holds; numbers have seven digits."""
+        """The contents of its file; numbers have seven digits."""
         return {
             "version": _VERSION,
             "rank": self.rank,

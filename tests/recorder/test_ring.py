@@ -111,7 +111,7 @@ def test_each_site_is_that_which_hooks_see(compiled, micro_batches):
     }  # fmt: skip
     for site in found.sites:
         for step, values in found.of(*site).items():
-            norm, mean, most, bad = reference(expected[step, *site])
+            norm, mean, most, bad = reference(expected[(step, *site)])
             assert values.norm == pytest.approx(norm, rel=1e-4), (step, site)
             assert values.mean == pytest.approx(mean, rel=1e-3, abs=1e-5 * most), (step, site)
             assert values.abs_max == pytest.approx(most, rel=1e-5), (step, site)

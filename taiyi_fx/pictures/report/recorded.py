@@ -87,13 +87,13 @@ class WithRecordings:
             for step, values in zip(one.steps, one.values, strict=True):
                 rows.setdefault(step, []).append(_row(step, first, ids, values))
         found = [several[0] for _, several in sorted(rows.items())]
-        columns = list(zip(*found, strict=True)) or [()] * 3
-        kinds = np.int64, np.int64, np.float64
-        arrays = [
-            np.concatenate(parts) if parts else np.zeros(0, kind)
-            for parts, kind in zip(columns[:3], kinds, strict=True)
-        ]
-        return Slice(arrays[0], arrays[1], arrays[2], ())
+        nothing = Slice(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0), ())
+        return Slice(
+            np.concatenate([nothing.series, *(one.series for one in found)]),
+            np.concatenate([nothing.step, *(one.step for one in found)]),
+            np.concatenate([nothing.value, *(one.value for one in found)]),
+            (),
+        )
 
 
 def _described(site: RecordedSite, statistic: str) -> Described:
