@@ -128,9 +128,7 @@ class Watch:
         stops = "stop" in self._actions.words and bool(told)
         return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
 
-    def at_end(
-        self, records: Records, find: Find, *, warned_of: Collection[str] = ()
-    ) -> Reaction:
+    def at_end(self, records: Records, find: Find, *, warned_of: Collection[str] = ()) -> Reaction:
         """Looks a last time, if numbers came after the look before; gives what is new.
 
         No finding will be seen a second time, so that all are told: to the user's functions and

@@ -10,4 +10,3 @@ def no_hooks_before():
     for one in [*ending._OPEN]:
         ending.tell_no_more(one)
     ending._HOOKS.take_back()
-    yield

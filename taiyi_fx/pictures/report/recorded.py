@@ -102,9 +102,7 @@ def _described(site: RecordedSite, statistic: str) -> Described:
     return Described(name, direction, *_FACTS.get(statistic, ("", "")))
 
 
-def _row(
-    step: int, first: int, ids: NDArray[np.int64], values: NDArray[np.float64]
-) -> Slice:
+def _row(step: int, first: int, ids: NDArray[np.int64], values: NDArray[np.float64]) -> Slice:
     """The numbers of one step: those of sites that were read."""
     is_read = ~np.isnan(values[:, -1])
     series = first + len(STATISTICS) * ids[is_read, None] + np.arange(len(STATISTICS))

@@ -15,9 +15,7 @@ def trained(tmp_path, steps=12, breaks=9):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
     recorder = taiyi_fx.Recorder(steps=4)
-    one = taiyi_fx.instrument(
-        model, {"0": ["OutputNorm"]}, recorder=recorder, run=tmp_path / "run"
-    )
+    one = taiyi_fx.instrument(model, {"0": ["OutputNorm"]}, recorder=recorder, run=tmp_path / "run")
     for step in range(steps):
         if step == breaks:
             model[2].weight.data[0, 0] = torch.nan
