@@ -30,6 +30,8 @@ class _Training:
         plain, self.batch, self.step = case.build(), case.batch(), 0
         self._optimizer = torch.optim.AdamW(plain.parameters(), 1e-3)
         self._model, self._track = make(plain)
+        if self._model is not plain:
+            taiyi_fx.monitor_of(self._model).watch_optimizer(self._optimizer)
 
     def run(self, steps: int) -> None:
         x, y = self.batch
@@ -48,6 +50,15 @@ def _plain(model: nn.Module) -> Made:
 def _recorded(every: int) -> Callable[[nn.Module], Made]:
     def made(model: nn.Module) -> Made:
         recorder = taiyi_fx.Recorder(steps=20, every=every)
+        one = taiyi_fx.instrument(model, {}, recorder=recorder)
+        return one, one.monitor.track
+
+    return made
+
+
+def _kept(checkpoint_every: int) -> Callable[[nn.Module], Made]:
+    def made(model: nn.Module) -> Made:
+        recorder = taiyi_fx.Recorder(checkpoint_every=checkpoint_every)
         one = taiyi_fx.instrument(model, {}, recorder=recorder)
         return one, one.monitor.track
 
@@ -74,6 +85,8 @@ WAYS = {
     "recorded": _recorded(1),
     "recorded every 5": _recorded(5),
     "recorded every 10": _recorded(10),
+    "kept every 1": _kept(1),
+    "kept every 20": _kept(20),
 }
 
 
