@@ -135,3 +135,24 @@ def test_wrong_numbers_are_refused(given, error, text):
         taiyi_fx.Recorder(**given)
     with pytest.raises(ValueError, match="every is a whole number of at least 1"):
         taiyi_fx.Recorder().audit(every=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"steps": 0}, ValueError, "steps is a whole number of at least 1, not 0"),
+        ({"every": -2}, ValueError, "every is a whole number of at least 1, not -2"),
+        ({"steps": "many"}, TypeError, "steps is a whole number, not 'many'"),
+        ({"every": 1.5}, TypeError, "every is a whole number, not 1.5"),
+    ],
+)
+def test_wrong_numbers_are_refused_as_it_is_made(options, error, text):
+    with pytest.raises(error, match=text):
+        taiyi_fx.Recorder(**options)
+
+
+def test_a_recorder_of_another_training_is_refused():
+    recorder = taiyi_fx.Recorder()
+    taiyi_fx.instrument(nn.Linear(2, 2), {}, recorder=recorder)
+    with pytest.raises(ValueError, match="records another training: make one for each"):
+        taiyi_fx.instrument(nn.Linear(2, 2), {}, recorder=recorder)
