@@ -85,7 +85,7 @@ class Monitor:
             groups,
             first=start_step,
             strict=strict,
-            recorded=None if recorder is None else recorder.reads(compiled.table),
+            recorded=None if recorder is None else recorder.reads(compiled.table, strict=strict),
         )
         describe = describer(self._modules, config.subscriptions)
         self._responder = Responder(

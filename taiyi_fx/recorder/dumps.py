@@ -30,10 +30,15 @@ class Dumps:
 
     def drop_from(self, step: int) -> None:
         """Deletes the run's recordings of this rank that end at a step or later."""
-        folder = self._own_folder()
-        for file in files_in(folder) if folder is not None else ():
-            if file.parent == folder and step_of(file) >= step:
-                file.unlink(missing_ok=True)
+        try:
+            folder = self._own_folder()
+            for file in files_in(folder) if folder is not None else ():
+                if file.parent == folder and step_of(file) >= step:
+                    file.unlink(missing_ok=True)
+        except OSError as error:
+            warn(
+                f"recordings of steps from {step} on, which are no longer the run's, stay: {error}"
+            )
 
     def dump(self, reason: str, path: Path | None = None) -> Recording:
         """Makes a recording, and writes it to a path, else into the run.
@@ -57,8 +62,9 @@ class Dumps:
         """The same without being asked for: what fails is told, and nothing more."""
         try:
             made = self.dump(reason)
-        except OSError as error:
-            warn(f"the last steps could not be written, and are recorder.last: {error}")
+        except Exception as error:  # noqa: BLE001 - training goes on, or ends in its own way
+            why = f"{type(error).__name__}: {error}"
+            warn(f"the last steps could not be written; recorder.last is what there is: {why}")
             return
         if made.step is None:
             return

@@ -139,7 +139,7 @@ class Recorder:
         self._replays.found.append(found)
         return found
 
-    def reads(self, table: SlotTable) -> Ring:
+    def reads(self, table: SlotTable, *, strict: bool = False) -> Ring:
         """The readings that it takes of a model, which it begins to record.
 
         Raises:
@@ -147,7 +147,7 @@ class Recorder:
         """
         if self._ring is not None:
             raise ValueError("this recorder records another training: make one for each")
-        self._ring = Ring(table, self._steps, self._every)
+        self._ring = Ring(table, self._steps, self._every, strict=strict)
         return self._ring
 
     def attach(self, training: Training) -> None:

@@ -18,6 +18,7 @@ from taiyi_fx.recorder.sites import RECORDED
 from taiyi_fx.reductions.summary import Summary
 from taiyi_fx.reductions.sums import wide
 from taiyi_fx.runs.recording import STATISTICS, RecordedSite, Recording
+from taiyi_fx.warning import WarnOnce
 
 _SUMMARY = Summary()
 
@@ -43,13 +44,15 @@ class Ring:
         table: The slots of the model.
         steps: The number of steps that are kept.
         every: Every so many steps one is recorded.
+        strict: Raise what goes wrong.
 
     Attributes:
         readings: The readings to make at a step that is recorded.
     """
 
-    def __init__(self, table: SlotTable, steps: int, every: int) -> None:
-        self._table, self._every = table, every
+    def __init__(self, table: SlotTable, steps: int, every: int, *, strict: bool = False) -> None:
+        self._table, self._every, self._strict = table, every, strict
+        self._warn = WarnOnce()
         self._rows: deque[_Row] = deque(maxlen=steps)
         self._known: tuple[int, list[RecordedSite], list[Slot]] = -1, [], []
         self.readings: Due = frozenset(
@@ -63,14 +66,26 @@ class Ring:
         """True if a step is recorded."""
         return step % self._every == 0
 
-    @torch.no_grad()
     def take(self, step: int, factor: Callable[[Reading], float]) -> None:
-        """Takes the statistics of a step.
+        """Takes the statistics of a step; whatever fails, training and its records go on.
 
         Args:
             step: The step.
             factor: Gives the factor that takes the loss scale out of a reading.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
         """
+        try:
+            with torch.no_grad():
+                self._take(step, factor)
+        except Exception as error:
+            if self._strict:
+                raise
+            text = f"step {step} is not among the last steps that are kept: "
+            self._warn.of("take", f"{text}{type(error).__name__}: {error}")
+
+    def _take(self, step: int, factor: Callable[[Reading], float]) -> None:
         self._table.measure()
         for some in self._table.board.held.measured:
             if some.of.reduction == _SUMMARY:

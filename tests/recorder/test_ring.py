@@ -213,3 +213,16 @@ def test_at_other_steps_the_model_runs_its_own_forward():
     model = made()
     one = taiyi_fx.instrument(model, {}, recorder=taiyi_fx.Recorder(every=5), start_step=1)
     assert not one._instrumentation.compiled.installation.run.due
+
+
+def test_a_step_that_cannot_be_taken_is_told_once_and_records_go_on(monkeypatch):
+    def fails(*_):
+        raise MemoryError("no more")
+
+    monkeypatch.setattr("taiyi_fx.recorder.ring._parts", fails)
+    model = made()
+    one = taiyi_fx.instrument(model, {"shared": ["OutputNorm"]}, recorder=taiyi_fx.Recorder())
+    with pytest.warns(taiyi_fx.MonitorWarning, match="not among the last steps.*no more") as told:
+        train(one, model, after=one.monitor.track, steps=3)
+    assert len(told) == 1
+    assert list(one.monitor.get_output()["shared"]["OutputNorm"]) == [0, 1, 2]
