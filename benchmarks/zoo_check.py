@@ -15,7 +15,7 @@ import taiyi_fx
 from benchmarks.zoo_calls import QUANTITIES, Calls, Reading, is_leaf
 from benchmarks.zoo_models.case import Case
 from benchmarks.zoo_phases import Phase, run_phases, seed, train_step
-from taiyi_fx.verification.bitwise import differences
+from taiyi_fx.snapshot.bitwise import differences
 
 _PHASES = ("first step", "second step", "evaluation")
 _SHOWN = 6

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.zoo_models.case import Batch, Case
-from taiyi_fx.verification.bitwise import kept, leaves, strides
+from taiyi_fx.snapshot.bitwise import kept, leaves, strides
 
 TRAIN_SIZES = (2, 3)
 EVAL_SIZE = 2

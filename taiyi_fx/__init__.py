@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         weight,
         weight_grad,
     )
+    from taiyi_fx.recorder import Recorder, Recording, Replay
     from taiyi_fx.records.epochs import EpochSummary
     from taiyi_fx.records.grid import Grid
     from taiyi_fx.records.record import NonFiniteSite, Record, Records
@@ -70,8 +71,11 @@ __all__ = [
     "Quantity",
     "QuantityInfo",
     "Record",
+    "Recorder",
+    "Recording",
     "Records",
     "Reduction",
+    "Replay",
     "Run",
     "TrainedParameter",
     "Verdict",
@@ -129,6 +133,9 @@ _HOMES = {
     "coordinate_check": "coordinates",
     "EpochSummary": "records.epochs",
     "Finding": "findings",
+    "Recorder": "recorder",
+    "Recording": "recorder",
+    "Replay": "recorder",
     "Grid": "records.grid",
     "InstrumentedModule": "instrumented",
     "capture_of": "instrumented",

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -30,6 +31,8 @@ from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
+from taiyi_fx.recorder.recorder import Recorder, check_recorder
+from taiyi_fx.recorder.sites import recorded_modules, with_sites
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.optimizer_states import lacking
@@ -63,6 +66,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     writers: Sequence[Writer] = (),
     on_finding: OnFinding = None,
     finding_severity: Severity = "alert",
+    recorder: Recorder | None = None,
 ) -> InstrumentedModule:
     """Compiles monitoring into a model.
 
@@ -114,12 +118,13 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             step for a while, which warnings and alerts do anyway; an address, ``"https://..."``,
             is sent the finding as JSON; or a list of these.
         finding_severity: The lowest severity of findings that are warned of and acted upon.
+        recorder: Keeps the last steps, and runs one that went wrong again: see `Recorder`.
 
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
         TypeError: The model is not a module, or is a wrapper that has to come after; a group is not
             a process group; a pass is not a function, or did not return a graph; or ``on_finding``
-            is none of these.
+            is none of these; or the recorder is none.
         ValueError: ``start_step`` is not a step; a run is both to be replaced and resumed, or no
             folder is given for it; ``on_finding`` has a text that is neither an
             action nor an address, or ``finding_severity`` is none; a data group is given for a rank
@@ -136,6 +141,8 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     watched = WatchOptions(on_finding, finding_severity)
     start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
     optimizers = check_optimizers(optimizer)
+    if recorder is not None:
+        check_recorder(recorder).folder = None if run is None else Path(run)
     if run is not None:
         writers = [Store(run, overwrite=overwrite), *writers]
     with _no_collection():
@@ -148,7 +155,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             process_group,
             data_group,
         )
-        made = _instrument(model, cfg, start_step, options, writers, watched, optimizers)
+        made = _instrument(model, cfg, start_step, options, writers, watched, optimizers, recorder)
     monitor_of(made).watch_optimizer(*optimizers)
     return made
 
@@ -186,22 +193,27 @@ def _instrument(
     writers: Sequence[Writer],
     watched: WatchOptions,
     optimizers: Sequence[torch.optim.Optimizer],
+    recorder: Recorder | None,
 ) -> InstrumentedModule:
     config = check(model, cfg)
     _check_states(config, optimizers)
     is_rewritten = bool(options.passes)
-    captured = trace(model, config.targets(evaluation=options.record_eval or is_rewritten))
+    recorded = () if recorder is None else recorded_modules(model)
+    evaluation = options.record_eval or is_rewritten
+    captured = trace(model, config.targets(evaluation=evaluation, also=recorded))
     if options.capture == "whole" and not captured.is_whole:
         raise ValueError(f"the model does not become one graph: {captured}")
     config = with_functions(config, model, captured)
     if is_rewritten:
         captured = _rewritten(captured, model, options.passes)
+    plan = config.plan()
     compiled = build(
         model,
         captured,
-        config.plan(),
+        plan if recorder is None else with_sites(plan, model),
         record_eval=options.record_eval,
         is_rewritten=is_rewritten,
+        asked=plan,
     )
     findings = {**config.passed_over, **_of_named(compiled.findings, config)}
     if findings:
@@ -217,6 +229,7 @@ def _instrument(
         groups=(options.process_group, options.data_group),
         writers=writers,
         watched=watched,
+        recorder=recorder,
     )
     return face_of(Instrumentation(compiled, monitor, cfg, options, make_again))
 

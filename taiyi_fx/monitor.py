@@ -20,6 +20,8 @@ from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.build import Instrumented
+from taiyi_fx.recorder.recorder import Recorder
+from taiyi_fx.recorder.replays import Training
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Value
 from taiyi_fx.schedule import check_step, whole
@@ -51,7 +53,7 @@ class Monitor:
             Gradients that overflow under a scaler are no fault: ``is_overflow`` says so.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what instrument made, given by name
         self,
         config: Config,
         compiled: Instrumented,
@@ -62,6 +64,7 @@ class Monitor:
         groups: Groups = (None, None),
         writers: Sequence[Writer] = (),
         watched: WatchOptions = NOTHING,
+        recorder: Recorder | None = None,
     ) -> None:
         self.epochs: list[EpochSummary] = []
         self._config = config
@@ -74,6 +77,7 @@ class Monitor:
         self.missing = self._queue.missing
         self.non_finite = self._queue.non_finite
         self._writers.add(writers)
+        self._recorder = recorder
         self._tracker = Tracker(
             config.subscriptions,
             compiled,
@@ -82,6 +86,7 @@ class Monitor:
             groups,
             first=start_step,
             strict=strict,
+            recorded=None if recorder is None else recorder.reads(compiled.table, strict=strict),
         )
         describe = describer(self._modules, config.subscriptions)
         self._responder = Responder(
@@ -94,6 +99,8 @@ class Monitor:
             strict=strict,
         )
         self._postponed = Postponed()
+        if recorder is not None:
+            recorder.attach(self._training(strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -112,6 +119,11 @@ class Monitor:
         has been read.
         """
         return self._outline()
+
+    @property
+    def recorder(self) -> Recorder | None:
+        """The recorder that `instrument` was given."""
+        return self._recorder
 
     @property
     def next_step(self) -> int:
@@ -220,6 +232,9 @@ class Monitor:
             self._begin()
         self._responder.watch.should_skip = False
         scale = Scale.of(grad_scale)
+        if self._recorder is not None:
+            is_scaler = isinstance(grad_scale, torch.amp.GradScaler)
+            self._recorder.track(step, grad_scale if is_scaler else None)
         if self._tracker.track(step, scale):
             self._postponed.add(step, scale)
             if self._postponed.are_due or not self._may_postpone:
@@ -350,6 +365,8 @@ class Monitor:
         check_step("step", step)
         self._record()
         is_back = step < self.next_step
+        if self._recorder is not None:
+            self._recorder.clear()
         self._start_step = step
         self._tracker.start_at(step)
         if is_back:
@@ -372,11 +389,15 @@ class Monitor:
         self.pause()
         try:
             _ = self.records
-            self._responder.at_end()
+            found = self._responder.at_end()
+            if self._recorder is not None:
+                self._recorder.found(found)
             self._queue.write_pending()
             self._responder.watch.close()
         finally:
             self._tracker.close()
+            if self._recorder is not None:
+                self._recorder.close()
             self._writers.close()
             warn_of(self._writers.pop_errors())
         # Not after an interrupt: the records that it delayed are written when the process ends.
@@ -411,14 +432,37 @@ class Monitor:
     @property
     def _may_postpone(self) -> bool:
         """True if nobody sees that a step is recorded a moment later."""
-        is_asked = self._writers or self._responder.watch.on_finding is not None
-        return not is_asked and self._tracker.may_postpone
+        if self._writers or self._recorder is not None:
+            return False
+        return self._responder.watch.on_finding is None and self._tracker.may_postpone
 
     def _record(self) -> None:
         """Records the steps that were postponed, and looks for findings after each."""
         for step, scale, left in self._postponed.taken():
             if self._tracker.record(step, but_last=left, waits=self.can_skip):
-                self._responder.after(step, scale)
+                self._tell_recorder(step, self._responder.after(step, scale))
+
+    def _tell_recorder(self, step: int, findings: Sequence[Finding]) -> None:
+        if self._recorder is None:
+            return
+        events = self._recorder.after(step, findings)
+        self._queue.add_events(events)
+        if events and self._queue.is_written:
+            self._queue.write_pending()
+
+    def _training(self, strict: bool) -> Training:
+        """The training, as a recorder has it."""
+        tracker = self._tracker
+
+        def next_step() -> int | None:
+            return None if tracker.steps.is_paused else tracker.steps.next
+
+        return Training(
+            self._session,
+            lambda: tracker.whole.optimizers,
+            next_step,
+            strict,
+        )
 
     def _begin(self) -> None:
         """Begins with the first tracked step: meets other ranks, and opens the writers."""

@@ -26,7 +26,7 @@ def test_the_public_names_are_these():
     assert taiyi_fx.__all__ == [
         "CallReduction", "ConfigError", "CoordinateCheck", "Diagram", "Edit", "EpochSummary", "Finding", "Grid", "InstrumentedModule", "Monitor",
         "MonitorWarning", "NoValue", "NonFiniteSite", "PairReduction", "Preset", "Quantities", "Quantity", "QuantityInfo",
-        "Record", "Records", "Reduction", "Run", "TrainedParameter", "Verdict", "Verification", "Visualization", "adaptive", "at_steps", "buffer", "call", "capture_of", "coordinate_check", "describe_optimizer", "diagram", "edit", "every", "fingerprint", "graph_of", "input", "input_grad",
+        "Record", "Recorder", "Recording", "Records", "Reduction", "Replay", "Run", "TrainedParameter", "Verdict", "Verification", "Visualization", "adaptive", "at_steps", "buffer", "call", "capture_of", "coordinate_check", "describe_optimizer", "diagram", "edit", "every", "fingerprint", "graph_of", "input", "input_grad",
         "instrument", "linear", "monitor_of", "open_run", "output", "output_grad", "pair", "parameter", "parameter_grad", "preset", "presets",
         "previous", "quantities", "quantity", "report", "verify", "weight", "weight_grad",
     ]  # fmt: skip

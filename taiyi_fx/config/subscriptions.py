@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,9 +125,10 @@ class Config:
     passed_over: Mapping[str, str] = field(default_factory=dict)
     edits: tuple[tuple[str, Change], ...] = ()
 
-    def targets(self, *, evaluation: bool = False) -> TraceTargets:
-        """The modules and functions that a trace has to mark."""
+    def targets(self, *, evaluation: bool = False, also: Iterable[str] = ()) -> TraceTargets:
+        """The modules and functions that a trace has to mark, and further modules."""
         names = dict.fromkeys(s.module for s in self.subscriptions if s.is_at_calls)
+        names.update(dict.fromkeys(also))
         names.update((module, None) for module, _ in self.edits)
         # Only a graph shows their calls.
         evaluation |= any(isinstance(r, Edit) for of in self.of_functions for _, r in of.requests)

@@ -66,14 +66,15 @@ class Event(NamedTuple):
     Attributes:
         step: The step.
         kind: ``"warning"``; ``"non_finite"`` for a step's first site of NaN or Inf;
-            ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless; or
-            ``"finding"`` for what a monitor found while training went on, at the step of then.
+            ``"overflow"`` for such a site where `NonFiniteSite.is_overflow`, which is harmless;
+            ``"finding"`` for what a monitor found while training went on, at the step of then; or
+            on pages ``"recording"`` for the last steps that a recorder wrote.
         module: The module concerned, with its call; may be empty.
         text: The message.
     """
 
     step: int
-    kind: Literal["warning", "non_finite", "overflow", "finding", "missing"]
+    kind: Literal["warning", "non_finite", "overflow", "finding", "missing", "recording"]
     module: str
     text: str
 

@@ -55,6 +55,7 @@ from taiyi_fx.reductions.spectra import (
     SpectrumValue,
 )
 from taiyi_fx.reductions.steps import StepOfParameter, StepValue
+from taiyi_fx.reductions.summary import Summary, SummaryValue
 from taiyi_fx.reductions.sums import ratio
 from taiyi_fx.reductions.weight_matrix import MatrixValue, WeightMatrix
 
@@ -117,6 +118,8 @@ __all__ = [
     "SquareSum",
     "StepOfParameter",
     "StepValue",
+    "Summary",
+    "SummaryValue",
     "WeightMatrix",
     "accumulated",
     "as_matrix",

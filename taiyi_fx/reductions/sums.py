@@ -83,7 +83,7 @@ def norm(x: Tensor) -> Tensor:
     if found is not None:
         return torch.tensor(found, dtype=torch.float64)
     x = accumulated(x)
-    axes = _axes_of_rows(x) if is_compiling() and x.is_cpu and x.dtype is torch.float32 else None
+    axes = axes_of_rows(x) if is_compiling() and x.is_cpu and x.dtype is torch.float32 else None
     return _norm_by_rows(x, axes) if axes else torch.linalg.vector_norm(x, dtype=wide(x.device))
 
 
@@ -99,7 +99,7 @@ def _norm_by_rows(x: Tensor, axes: list[int]) -> Tensor:
     return squares.double().sum().sqrt() / inverse.double()
 
 
-def _axes_of_rows(x: Tensor) -> list[int] | None:
+def axes_of_rows(x: Tensor) -> list[int] | None:
     """The last axes of a large tensor, as many as make rows of at most `_BLOCK`; else None.
 
     No size that the compiler left open is compared, which would add a guard.
@@ -198,22 +198,30 @@ Measure = Callable[[Sequence[Tensor]], list[float]]
 @functools.lru_cache(maxsize=64)
 def _ways(shapes: tuple[torch.Size, ...]) -> list[tuple[Measure, list[int]]]:
     """Places of tensors that are measured together, and by what."""
-    small: dict[torch.Size, list[int]] = {}
+    ways: list[tuple[Measure, list[int]]] = []
     rows: list[int] = []
     others: list[int] = []
-    for i, shape in enumerate(shapes):
-        n = shape.numel()
+    for places in by_shape(shapes):
+        n = shapes[places[0]].numel()
         if n <= _SMALL:
-            small.setdefault(shape, []).append(i)
+            ways.append((_norms_of_alike, places))
         else:
-            (others if n % _ROW else rows).append(i)
-    ways: list[tuple[Measure, list[int]]] = [
-        (_norms_of_alike, places[at : at + _TOGETHER])
-        for places in small.values()
-        for at in range(0, len(places), _TOGETHER)
-    ]
+            (others if n % _ROW else rows).extend(places)
     found = [*ways, (_norms_of_rows, rows), (_norms_one_by_one, others)]
     return [(measure, places) for measure, places in found if places]
+
+
+@functools.lru_cache(maxsize=64)
+def by_shape(shapes: tuple[torch.Size, ...]) -> list[list[int]]:
+    """Places of tensors of one shape, of at most 64 each."""
+    found: dict[torch.Size, list[int]] = {}
+    for i, shape in enumerate(shapes):
+        found.setdefault(shape, []).append(i)
+    return [
+        places[at : at + _TOGETHER]
+        for places in found.values()
+        for at in range(0, len(places), _TOGETHER)
+    ]
 
 
 def square_sums(x: Tensor, axes: tuple[int, ...]) -> Tensor:

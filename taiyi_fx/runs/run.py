@@ -18,6 +18,7 @@ from taiyi_fx.records.imported import imported
 from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.runs.reasons import reasons
+from taiyi_fx.runs.recording import Recording, recordings_in
 from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
 from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
 from taiyi_fx.suggestion import suggestion
@@ -120,6 +121,15 @@ class Run:
         ]
         known = Evidence.of(watched, reasons(self.missing, watched))
         return find(replace(known, before_module=self._functions_before))
+
+    @property
+    def recordings(self) -> list[Recording]:
+        """The last steps of every site, as a recorder wrote them: at alerts, errors and signals.
+
+        Raises:
+            ValueError: One is damaged.
+        """
+        return recordings_in(self.path)
 
     def _functions_before(self, module: str) -> list[str]:
         outline = self.outline

@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import nn
 
 from taiyi_fx.config.subscriptions import Subscription
-from taiyi_fx.passes.ir import CALL_PORTS, Due
+from taiyi_fx.passes.ir import CALL_PORTS, Due, Reading
 from taiyi_fx.schedule import NEVER, Schedule, is_any_due, last_due
 from taiyi_fx.step.parameters import ParameterReadings, parameter_readings
 from taiyi_fx.step.work import Asked
+
+
+class Recorded(Protocol):
+    """Readings that are made beside those of quantities, and taken by whoever asks for them.
+
+    Attributes:
+        readings: The readings.
+    """
+
+    readings: Due
+
+    def is_due(self, step: int) -> bool:
+        """True if they are made at a step."""
+        ...
+
+    def take(self, step: int, factor: Callable[[Reading], float]) -> None:
+        """Takes their statistics, as a step ends; a factor takes the loss scale out of one."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +41,13 @@ class DueWork:
         asked: The subscriptions for `track`, in the order of the model's modules.
         parameters: The readings of parameters and buffers.
         readings: The readings that forwards before `track` have to make.
+        is_recorded: True if those beside the quantities' are among them.
     """
 
     asked: tuple[Asked, ...]
     parameters: tuple[ParameterReadings, ...]
     readings: Due
+    is_recorded: bool = False
 
 
 class DueTable:
@@ -35,16 +56,21 @@ class DueTable:
     Args:
         subscriptions: All subscriptions.
         modules: The model's modules, by name.
+        recorded: Readings beside those of quantities; None if there are none.
 
     Attributes:
         raised: Steps at which every adaptive schedule is due.
     """
 
     def __init__(
-        self, subscriptions: Sequence[Subscription], modules: Mapping[str, nn.Module]
+        self,
+        subscriptions: Sequence[Subscription],
+        modules: Mapping[str, nn.Module],
+        recorded: Recorded | None = None,
     ) -> None:
         self._subscriptions = subscriptions
         self._modules = modules
+        self._recorded = recorded
         # Many quantities share few schedules: each is evaluated once a step.
         every = dict.fromkeys(s.schedules for s in subscriptions)
         self._last_due = {schedules: last_due(schedules) for schedules in every}
@@ -73,12 +99,16 @@ class DueTable:
             None if last is not None and step > last else is_any_due(schedules, step, self.raised)
             for schedules, last in self._last_due.items()
         )
-        if due not in self._made:
+        is_recorded = self._recorded is not None and self._recorded.is_due(step)
+        key = *due, is_recorded
+        if key not in self._made:
             state_of = dict(zip(self._last_due, due, strict=True))
-            self._made[due] = self._due_work(state_of)
-        return self._made[due]
+            self._made[key] = self._due_work(state_of, is_recorded)
+        return self._made[key]
 
-    def _due_work(self, due: Mapping[tuple[Schedule, ...], bool | None]) -> DueWork:
+    def _due_work(
+        self, due: Mapping[tuple[Schedule, ...], bool | None], is_recorded: bool
+    ) -> DueWork:
         states = ((asked, due[asked.schedules]) for asked in self._subscriptions)
         every = tuple(
             (asked, bool(is_due))
@@ -87,4 +117,7 @@ class DueTable:
         )
         keys = [(s.module, reading) for s, _ in every for reading in s.readings.values()]
         at_calls = frozenset(key for key in keys if key[1].site.port in CALL_PORTS)
-        return DueWork(every, parameter_readings(keys, self._modules), at_calls)
+        if self._recorded is not None and is_recorded:
+            at_calls |= self._recorded.readings
+        parameters = parameter_readings(keys, self._modules)
+        return DueWork(every, parameters, at_calls, is_recorded)

@@ -16,7 +16,7 @@ from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.record import Records, Series
 from taiyi_fx.schedule import has_adaptive, whole
 from taiyi_fx.step.collect import Collector, TrackedStep
-from taiyi_fx.step.due import DueTable, DueWork
+from taiyi_fx.step.due import DueTable, DueWork, Recorded
 from taiyi_fx.step.explain import Known, explain
 from taiyi_fx.step.logged import check_name_and_mode, logged
 from taiyi_fx.step.queue import StepQueue
@@ -51,6 +51,7 @@ class Tracker:
         groups: The ranks to join.
         first: The step of the first forward.
         strict: Raise what goes wrong.
+        recorded: Readings beside those of quantities; None if there are none.
 
     Attributes:
         steps: Counts the steps, and knows what is due at them.
@@ -67,8 +68,10 @@ class Tracker:
         *,
         first: int,
         strict: bool,
+        recorded: Recorded | None = None,
     ) -> None:
         self._subscriptions = subscriptions
+        self._recorded = recorded
         self._modules = modules
         self._root, self._table = compiled.root, compiled.table
         self._installation, self._session = compiled.installation, compiled.session
@@ -85,7 +88,8 @@ class Tracker:
         if groups[0] is not None:
             self._table.join()
         self._session.on_many_untracked = _warn_of_untracked
-        self.steps = Steps(DueTable(subscriptions, modules), self._installation, first)
+        due = DueTable(subscriptions, modules, recorded)
+        self.steps = Steps(due, self._installation, first)
 
     @property
     def is_alone(self) -> bool:
@@ -266,6 +270,8 @@ class Tracker:
             has_grad = torch.is_grad_enabled()
             torch._C._set_grad_enabled(False)  # `torch.no_grad()` without its objects
             try:
+                if self._recorded is not None and due.is_recorded and unread is None:
+                    self._recorded.take(step, scale.factor)
                 if due.asked or self._queue.logged:
                     failures.update(self._collect(due, step, scale, unread))
             finally:  # whatever a quantity raised, the next step is a new one

@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import taiyi_fx
+from taiyi_fx.snapshot.bitwise import difference as difference_of_bits
 from taiyi_fx.testing.config import is_leaf
 from taiyi_fx.testing.failure import CheckFailure, run_examples
 from taiyi_fx.testing.module import ModuleRecipe
 from taiyi_fx.testing.program import Program
 from taiyi_fx.testing.tensor import TensorRecipe
-from taiyi_fx.verification.bitwise import difference as difference_of_bits
 
 Cfg = Mapping[Any, Any]
 EVERY_LEAF: Cfg = {

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.verification.bitwise import kept, leaves
+from taiyi_fx.snapshot.bitwise import kept, leaves
 
 Loss = Callable[[Any], Tensor]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.verification.bitwise import leaves
+from taiyi_fx.snapshot.bitwise import leaves
 
 Side = Literal["input", "output", "output_grad"]
 Take = Callable[[str, Side, Tensor], None]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from taiyi_fx.verification.bitwise import differences
+from taiyi_fx.snapshot.bitwise import differences
 
 Phase = Mapping[str, Any]
 """The results of a phase, by path."""

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
+from taiyi_fx.snapshot.bitwise import kept, leaves, strides
+from taiyi_fx.snapshot.state import State
 from taiyi_fx.verification.batch import Batch, Loss, loss_of
-from taiyi_fx.verification.bitwise import kept, leaves, strides
-from taiyi_fx.verification.state import State
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 

@@ -19,15 +19,15 @@ from taiyi_fx.passes.note import add_note
 from taiyi_fx.quantities.declare import Request
 from taiyi_fx.records.record import Record
 from taiyi_fx.schedule import every
+from taiyi_fx.snapshot.bitwise import differences, kept
+from taiyi_fx.snapshot.state import State
 from taiyi_fx.verification.batch import Batch
-from taiyi_fx.verification.bitwise import differences, kept
 from taiyi_fx.verification.cost import ratios, timed
 from taiyi_fx.verification.differing import Difference, Phase, found_in
 from taiyi_fx.verification.phases import Subject, Task, phases, random_states
 from taiyi_fx.verification.readings import Readings, Shown
 from taiyi_fx.verification.reference import is_compared
 from taiyi_fx.verification.result import Verification
-from taiyi_fx.verification.state import State
 from taiyi_fx.warning import MonitorWarning
 
 

@@ -12,11 +12,11 @@ from taiyi_fx.config.merged import Cfg
 from taiyi_fx.config.subscriptions import Config
 from taiyi_fx.instrument import InstrumentedModule
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
+from taiyi_fx.snapshot.state import State
 from taiyi_fx.verification.batch import Batch, Loss
 from taiyi_fx.verification.phases import Subject, Task
 from taiyi_fx.verification.result import Verification
 from taiyi_fx.verification.side_by_side import compare
-from taiyi_fx.verification.state import State
 
 
 def verify(

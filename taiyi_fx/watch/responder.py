@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from torch import nn
 
+from taiyi_fx.findings import Finding
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Series
 from taiyi_fx.step.queue import StepQueue
@@ -60,25 +61,30 @@ class Responder:
         """True if steps can be left out, and that was asked for."""
         return self.watch.skips and self._tracker.is_alone
 
-    def after(self, step: int, scale: Scale) -> None:
-        """Looks for findings after a step; whatever fails, training goes on.
+    def after(self, step: int, scale: Scale) -> Sequence[Finding]:
+        """Looks for findings after a step, and returns the new ones.
+
+        Whatever fails, training goes on.
 
         Raises:
             Exception: Whatever goes wrong, if strict.
         """
         with self._boundary():
-            self._respond(step, scale)
+            return self._respond(step, scale)
+        return ()
 
-    def at_end(self) -> None:
-        """Looks for findings a last time, as training is over.
+    def at_end(self) -> Sequence[Finding]:
+        """Looks for findings a last time, as training is over; returns the new ones.
 
         Raises:
             Exception: Whatever goes wrong, if strict.
         """
         with self._boundary():
             records, find = self._queue.records, self.diagnosis.find
-            events = self.watch.at_end(records, find, warned_of=self._warned_of)
-            self._queue.add_events(events)
+            found = self.watch.at_end(records, find, warned_of=self._warned_of)
+            self._queue.add_events(found.events)
+            return found.findings
+        return ()
 
     def warn_if_none_skips(self) -> None:
         """Warns where steps cannot be left out, although that was asked for."""
@@ -89,7 +95,7 @@ class Responder:
                 "them knows what is found, and all would have to leave it out",
             )
 
-    def _respond(self, step: int, scale: Scale) -> None:
+    def _respond(self, step: int, scale: Scale) -> Sequence[Finding]:
         found = self.watch.after(
             step,
             self._queue.records,
@@ -101,6 +107,7 @@ class Responder:
         self._queue.add_events(found.events)
         if found.events and self._queue.is_written:
             self._queue.write_pending()
+        return found.findings
 
     @property
     def _warned_of(self) -> tuple[str, ...]:

@@ -27,11 +27,13 @@ class Reaction:
         events: For the writers: the new findings.
         raises_cadence: True if adaptive schedules are to be due at each step for a while.
         stops: True if the training is to stop.
+        findings: The new findings.
     """
 
     events: tuple[Event, ...] = ()
     raises_cadence: bool = False
     stops: bool = False
+    findings: tuple[Finding, ...] = ()
 
 
 class Watch:
@@ -124,12 +126,10 @@ class Watch:
         told = self._tell_all(new, warned_of)
         self.should_skip = self.skips and (is_bad or bool(told))
         stops = "stop" in self._actions.words and bool(told)
-        return Reaction(_events(new, step), is_odd or bool(new), stops)
+        return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
 
-    def at_end(
-        self, records: Records, find: Find, *, warned_of: Collection[str] = ()
-    ) -> tuple[Event, ...]:
-        """Looks a last time, if numbers came after the look before; gives events of what is new.
+    def at_end(self, records: Records, find: Find, *, warned_of: Collection[str] = ()) -> Reaction:
+        """Looks a last time, if numbers came after the look before; gives what is new.
 
         No finding will be seen a second time, so that all are told: to the user's functions and
         addresses too, while there is nothing left to stop.
@@ -144,7 +144,7 @@ class Watch:
         """
         _, _, new = self._watched(None, records, find, may_overflow=False)
         self._tell_all(new, warned_of)
-        return _events(new, self._step or 0)
+        return Reaction(_events(new, self._step or 0), findings=tuple(new))
 
     def close(self) -> None:
         """Waits for findings that are being sent, but not for long."""

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from taiyi_fx.passes.runtime.random_state import random_state
+from taiyi_fx.snapshot.state import State
 from taiyi_fx.verification.batch import Batch
 from taiyi_fx.verification.phases import Subject, Task, phases
-from taiyi_fx.verification.state import State
 
 
 def task(*args, steps=2):

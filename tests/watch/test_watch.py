@@ -7,7 +7,7 @@ import pytest
 
 from taiyi_fx import MonitorWarning, Records
 from taiyi_fx.findings import find
-from taiyi_fx.watch import Watch, WatchOptions
+from taiyi_fx.watch import Reaction, Watch, WatchOptions
 from taiyi_fx.watch.pace import Pace
 from tests.watch.given import block, describe, finding, training
 
@@ -75,7 +75,7 @@ def ended(records, *on_finding, find=find):
     """The watch over some records, and the events of its last look."""
     watch = Watch(describe, WatchOptions(on_finding, "warning"))
     before = watched(records, watch=watch, find=find)
-    return before, watch.at_end(records, find), watch
+    return before, watch.at_end(records, find).events, watch
 
 
 def test_what_no_look_has_seen_twice_is_told_at_the_end_once():
@@ -86,7 +86,7 @@ def test_what_no_look_has_seen_twice_is_told_at_the_end_once():
     assert events(before) == []
     assert [(e.step, e.kind, e.module) for e in at_end] == [(59, "finding", "layer.4")]
     assert [one.module for one in told] == ["layer.4"]
-    assert watch.at_end(records, find_large) == ()
+    assert watch.at_end(records, find_large) == Reaction()
 
 
 def test_the_end_of_a_healthy_training_and_of_a_few_steps_tells_nothing():

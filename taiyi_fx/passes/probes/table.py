@@ -95,5 +95,11 @@ class SlotTable:
         for slot in self._every():
             slot.found = None
 
+    def of(self, reading: Reading) -> Iterator[tuple[Mode, str, int, Slot]]:
+        """The slots of one reading, with the mode, module and call of each, as first seen."""
+        for (mode, module, call), slots in self._slots.items():
+            if reading in slots:
+                yield mode, module, call, slots[reading]
+
     def _every(self) -> Iterator[Slot]:
         return (slot for slots in self._slots.values() for slot in slots.values())

@@ -53,7 +53,7 @@ def verify_probes(
     """
     findings = dict(_never_called(model, parts[""], plan, python)) if "" in parts else {}
     for name, graph in parts.items():
-        findings.update(_gradient_cannot_come(graph, model.get_submodule(name)))
+        findings.update(_gradient_cannot_come(graph, model.get_submodule(name), plan))
     return findings
 
 
@@ -86,7 +86,9 @@ def _other_methods(kind: type) -> Iterator[CodeType]:
                 yield value.__code__
 
 
-def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[str, str]]:
+def _gradient_cannot_come(
+    graph: fx.Graph, part: nn.Module, plan: Plan
+) -> Iterator[tuple[str, str]]:
     flow = data_flow(graph)
     flow.remove_edges_from([edge for edge in flow.edges if _stops(edge[0])])
     (output,) = (node for node in graph.nodes if node.op == "output")
@@ -98,7 +100,7 @@ def _gradient_cannot_come(graph: fx.Graph, part: nn.Module) -> Iterator[tuple[st
     reaching = nx.ancestors(flow, output)
     for node in graph.nodes:
         if node not in reaching:
-            for module in _awaiting_gradient(node):
+            for module in _awaiting_gradient(node, plan):
                 yield module, "no gradient can reach it: it does not lead to the output"
 
 
@@ -109,10 +111,11 @@ def _that_read(node: fx.Node) -> Iterator[fx.Node]:
             yield from _that_read(user)
 
 
-def _awaiting_gradient(node: fx.Node) -> Iterator[str]:
+def _awaiting_gradient(node: fx.Node, plan: Plan) -> Iterator[str]:
     if isinstance(node.target, Probe):
         for slot in node.target.slots:
-            if slot.reading.site.port in _TAPPED:
+            is_asked = slot.module in plan and slot.reading in plan[slot.module].readings
+            if is_asked and slot.reading.site.port in _TAPPED:
                 yield slot.module
     if isinstance(node.target, Edited) and node.target.gradient_changes:
         yield node.target.module

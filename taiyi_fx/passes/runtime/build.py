@@ -41,7 +41,13 @@ class Instrumented:
 
 
 def build(
-    model: nn.Module, capture: Capture, plan: Plan, *, record_eval: bool, is_rewritten: bool
+    model: nn.Module,
+    capture: Capture,
+    plan: Plan,
+    *,
+    record_eval: bool,
+    is_rewritten: bool,
+    asked: Plan | None = None,
 ) -> Instrumented:
     """Instruments a traced model for all readings of a plan; none is due yet.
 
@@ -51,6 +57,8 @@ def build(
         plan: The planned readings and changes.
         record_eval: True if forwards in evaluation mode are read too.
         is_rewritten: True if the user's own passes made the graphs, which then run at each call.
+        asked: Those readings of the plan that somebody asked for by name, if not all: of others
+            nothing is said where they will see nothing.
     """
     # Graphs have marks at all calls of a function, also where nothing is asked of them.
     sites = {site: Target(site, frozenset()) for site in capture.functions}
@@ -63,6 +71,6 @@ def build(
         for name, dispatcher in installation.dispatchers.items()
         if dispatcher.graphs
     }
-    findings = verify_probes(model, probed, plan, capture.python)
+    findings = verify_probes(model, probed, plan if asked is None else asked, capture.python)
     session, shown = Session(installation, capture.python.keys()), ShownGraph(installation)
     return Instrumented(model, table, installation, session, capture, shown, probed, findings)

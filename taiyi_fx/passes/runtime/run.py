@@ -137,11 +137,18 @@ class Run:
                 return None
         elif not self.record_eval:
             return None
-        if not torch.compiler.is_compiling() and (
-            torch._C._current_graph_task_id() != -1 or torch._C._is_tracing()
-        ):
+        if not torch.compiler.is_compiling() and _is_again():
             return None
         return "train" if root.training else "eval"
+
+    def is_training(self, root: nn.Module) -> bool:
+        """True if a forward that begins now is one of a training, and not run a second time."""
+        return root.training and torch.is_grad_enabled() and not _is_again()
+
+
+def _is_again() -> bool:
+    """True in backward, or while `torch.jit.trace` records."""
+    return torch._C._current_graph_task_id() != -1 or torch._C._is_tracing()
 
 
 def _nodes_under_way() -> Iterator[Any]:

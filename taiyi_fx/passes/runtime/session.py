@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from threading import get_ident
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -35,6 +35,16 @@ MANY_UNTRACKED = 100
 """The number of training forwards without a first `track` that brings a warning."""
 
 
+class Witness(Protocol):
+    """Is told of training forwards, as they begin and end."""
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_compiled: bool) -> Any:
+        """Takes the arguments of a forward that begins; returns what its end is told with."""
+
+    def end(self, token: Any, value: Any) -> None:
+        """Takes the output of a forward."""
+
+
 class Session:
     """Runs each forward of an instrumented model, and keeps the state between them.
 
@@ -53,6 +63,7 @@ class Session:
             lets ranks end one after another.
         untracked: The number of training forwards before the first ``track``.
         on_many_untracked: Called once, when these are many; None once a step was tracked.
+        witness: Is told of each training forward, if it is set.
         frames: The frames of Python's stack that it may need besides the model's, where the model
             needs many.
     """
@@ -70,6 +81,7 @@ class Session:
         self.threads = StepThreads()
         self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
+        self.witness: Witness | None = None
         self._lock = threading.RLock()
         self._has_waited = False
 
@@ -83,12 +95,29 @@ class Session:
             return self._compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
-            return self._python(forward, args, kwargs)
+            return self._witnessed(forward, args, kwargs)
         try:
             self.is_observing = False  # compiled code cannot be followed
-            return self._python(functools.partial(_compiled, compiler, forward), args, kwargs, True)
+            called = functools.partial(_compiled, compiler, forward)
+            return self._witnessed(called, args, kwargs, True)
         finally:
             set_eval_frame(compiler)
+
+    def _witnessed(
+        self,
+        forward: Forward,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        is_compiled: bool = False,
+    ) -> Any:
+        """Runs a forward; a training's own is told to the witness, if there is one."""
+        witness = self.witness
+        if witness is None or not self.run.is_training(self.installation.root):
+            return self._python(forward, args, kwargs, is_compiled)
+        token = witness.begin(args, kwargs, is_compiled)
+        value = self._python(forward, args, kwargs, is_compiled)
+        witness.end(token, value)
+        return value
 
     def _python(
         self,
@@ -130,6 +159,17 @@ class Session:
             return forward(*args, **kwargs)
         finally:
             root.take_off()
+
+    def unread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the model; nothing of it is read, and no witness told."""
+        due, witness = self.run.due, self.witness
+        self.run.set_due(frozenset())
+        self.witness = None
+        try:
+            return self(self.installation.root.__call__, args, kwargs)
+        finally:
+            self.run.set_due(due)
+            self.witness = witness
 
     @contextmanager
     def reading(self) -> Iterator[None]:

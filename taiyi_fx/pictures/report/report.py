@@ -16,8 +16,10 @@ from taiyi_fx.pictures.report.differences import differences, sizes
 from taiyi_fx.pictures.report.header import at_first, header
 from taiyi_fx.pictures.report.page import assemble
 from taiyi_fx.pictures.report.readout import MonitorReadout, Readout, RunReadout
+from taiyi_fx.pictures.report.recorded import WithRecordings
 from taiyi_fx.pictures.report.shown import ReportFile
 from taiyi_fx.runs.opening import open_run
+from taiyi_fx.runs.recording import Recording
 from taiyi_fx.runs.run import Run
 
 if TYPE_CHECKING:
@@ -142,13 +144,23 @@ def _modules(found: Contents) -> Modules:
 def _opened(source: Reported) -> Iterator[tuple[str, Readout]]:
     """The name of a source, and its readout."""
     if isinstance(source, Run):
-        yield source.path.name, RunReadout(source)
+        yield source.path.name, _of_run(source)
     elif isinstance(source, (str, os.PathLike)):
         with open_run(source) as run:
-            yield run.path.name, RunReadout(run)
+            yield run.path.name, _of_run(run)
     else:
         monitor = _monitor(source)
-        yield monitor.info.model.rpartition(".")[2], MonitorReadout(monitor)
+        last = None if monitor.recorder is None else monitor.recorder.last
+        readout = _with(MonitorReadout(monitor), [] if last is None else [last])
+        yield monitor.info.model.rpartition(".")[2], readout
+
+
+def _of_run(run: Run) -> Readout:
+    return _with(RunReadout(run), run.recordings)
+
+
+def _with(readout: Readout, recordings: Sequence[Recording]) -> Readout:
+    return WithRecordings(readout, recordings) if recordings else readout
 
 
 def _monitor(source: object) -> Monitor:

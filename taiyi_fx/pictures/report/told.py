@@ -13,6 +13,7 @@ from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.outline.between import functions_before
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.readout import About
+from taiyi_fx.pictures.report.recorded import is_recorded
 from taiyi_fx.records.json_number import json_number
 from taiyi_fx.runs.reasons import reasons
 
@@ -27,7 +28,7 @@ def findings_in(gathered: Gathered, about: About) -> list[Finding]:
     """The findings in all numbers that were gathered: those that the run itself has."""
     curves: dict[int, Watched] = {}
     for group in gathered.groups:
-        if group.name.mode == "train":
+        if group.name.mode == "train" and not is_recorded(group.name.quantity):
             curves.update(_watched(group, gathered))
     watched = [curves[i] for i in gathered.series if i in curves]
     known = Evidence.of(watched, reasons(about.missing, watched))

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.verification.bitwise import SCALARS, difference, kept, leaves
-from taiyi_fx.verification.held import Access, Entries, Opaque, accesses
+from taiyi_fx.snapshot.bitwise import SCALARS, difference, kept, leaves
+from taiyi_fx.snapshot.held import Access, Entries, Opaque, accesses
 
 _DEEPEST = 5
 """The largest depth of nested plain objects that is followed; containers do not count."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from taiyi_fx.verification.held import accesses
+from taiyi_fx.snapshot.held import accesses
 
 
 def closing(value):
@@ -58,3 +58,8 @@ def test_what_holds_nothing_of_the_models_is_not_looked_into(value):
 def test_a_partial_is_looked_into_and_stays_as_it_is():
     found = accesses(functools.partial(print, 1, end=""))[0]
     assert found.read(functools.partial(print, 1, end=""))["args"] == (1,)
+
+
+def test_the_systems_random_numbers_have_no_state():
+    access, *_ = accesses(random.SystemRandom())
+    assert access.read(random.SystemRandom()) == {}

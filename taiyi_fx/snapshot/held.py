@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.structure import slots_of
-from taiyi_fx.verification.bitwise import SCALARS
+from taiyi_fx.snapshot.bitwise import SCALARS
 
 Entries = dict[Any, Any]
 """An object's content: a list's by position, a module's by name."""
@@ -205,6 +205,7 @@ _BY_KIND: dict[Any, Access] = {
     torch.Generator: _state(
         lambda g: Opaque(g.get_state()), lambda g, saved: g.set_state(saved.value)
     ),
+    random.SystemRandom: Access(lambda held: {}, _keep, ""),  # the system's, which has no state
     random.Random: _state(
         lambda g: Opaque(g.getstate()),
         lambda g, saved: cast(random.Random, g).setstate(saved.value),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from taiyi_fx.verification.state import State
+from taiyi_fx.snapshot.state import State
 
 
 def test_state_puts_back_whatever_python_holds():

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from taiyi_fx.verification.bitwise import difference, differences, kept, leaves
+from taiyi_fx.snapshot.bitwise import difference, differences, kept, leaves
 
 
 @dataclasses.dataclass

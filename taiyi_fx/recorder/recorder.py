@@ -1,0 +1,240 @@
+"""The recorder of a training: its last steps, kept, and run again at an alert."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+from taiyi_fx.findings import Finding
+from taiyi_fx.passes.probes.table import SlotTable
+from taiyi_fx.recorder.audit import Audit
+from taiyi_fx.recorder.dumps import Dumps
+from taiyi_fx.recorder.ending import named, tell_no_more, tell_of_end
+from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
+from taiyi_fx.recorder.ring import Ring
+from taiyi_fx.records.record import Event
+from taiyi_fx.runs.recording import Recording
+from taiyi_fx.schedule import whole
+
+
+class Recorder:
+    """Keeps the last steps of a training, and runs a step that went wrong again.
+
+    Give it to `instrument`, as ``recorder=``; one recorder is for one training. It reads the
+    output of every module and its gradient, whatever the configuration asks for: norm, mean,
+    largest magnitude, and the number of elements that are not finite, which the first three leave
+    out. They stay on the device, and are of all micro-batches of a step together.
+
+    At an alert, at an error that nobody caught, at SIGTERM, or by `dump`, the last steps are
+    written into the run, whose page shows them; without a run they are kept as `last`. In a
+    ``with`` block they are written at an error that leaves it, too, as a notebook needs it.
+
+    Args:
+        steps: The number of steps that are kept.
+        every: Every so many steps one is recorded.
+        checkpoint_every: Keep the state of the training, which a step can be run again from, every
+            so many steps: parameters, buffers, the optimizer's state, random states; the last two
+            of them, and the batches since. None keeps none. With 1 each step begins from its own
+            state; with more, steps are run again from the state before them on.
+        checkpoint_bytes: The most bytes that all of it may take, on the host.
+        checkpoint_folder: A folder on a fast disk for the states, which take memory otherwise.
+
+    Attributes:
+        folder: The folder of the run, as `instrument` tells it; None without a run.
+
+    Raises:
+        TypeError: A number is not a whole number.
+        ValueError: It is below 1.
+    """
+
+    def __init__(
+        self,
+        steps: int = 20,
+        every: int = 1,
+        *,
+        checkpoint_every: int | None = None,
+        checkpoint_bytes: int = 8 * 2**30,
+        checkpoint_folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._steps, self._every = at_least_one("steps", steps), at_least_one("every", every)
+        self.folder: Path | None = None
+        self._ring: Ring | None = None
+        self._dumps: Dumps | None = None
+        self._has_begun = False
+        if checkpoint_every is not None:
+            checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
+        limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
+        self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder)
+        self._replays: Replays | None = None
+        self._audit_every: int | None = None
+
+    @property
+    def last(self) -> Recording | None:
+        """The last recording that was made; None before the first."""
+        return None if self._dumps is None else self._dumps.last
+
+    def dump(self, path: str | os.PathLike[str] | None = None) -> Recording:
+        """Makes a recording of the last steps, now.
+
+        It is written to a path, if one is given, and else into the run. Without a run it is kept as
+        `last` alone.
+
+        Args:
+            path: A file to write it to, as JSON.
+
+        Raises:
+            RuntimeError: No training is recorded.
+            OSError: The file cannot be written.
+        """
+        if self._dumps is None:
+            raise RuntimeError(
+                "nothing is recorded: give this recorder to instrument, as recorder="
+            )
+        return self._dumps.dump("dump() was called", None if path is None else Path(path))
+
+    @property
+    def replays(self) -> list[Replay]:
+        """The steps that were run again, in order."""
+        return [] if self._replays is None else self._replays.found
+
+    @property
+    def audits(self) -> list[Audit]:
+        """The audits so far, in order."""
+        return [] if self._replays is None else self._replays.audits
+
+    def audit(self, *, every: int = 1000) -> None:
+        """Has a step run twice and its bits compared, every so many steps.
+
+        Where there are several ranks, the parameters that they all hold are compared as well. What
+        is not equal is warned of, and an event of the run.
+
+        Args:
+            every: The number of steps from one audit to the next.
+
+        Raises:
+            TypeError: It is not a whole number.
+            ValueError: It is below 1.
+        """
+        self._audit_every = at_least_one("every", every)
+        if self._replays is not None:
+            self._replays.audit_every = self._audit_every
+
+    def replay(self, step: int) -> Replay:
+        """Runs a step that is kept again, now.
+
+        Raises:
+            RuntimeError: No training is recorded, or none of its steps.
+            CannotReplay: The step is not kept, or no state before it is finite.
+        """
+        if self._replays is None:
+            raise RuntimeError(
+                "no steps are kept: give instrument a Recorder(checkpoint_every=1) as recorder="
+            )
+        found = self._replays.replay(step)
+        self._replays.found.append(found)
+        return found
+
+    def reads(self, table: SlotTable, *, strict: bool = False) -> Ring:
+        """The readings that it takes of a model, which it begins to record.
+
+        Raises:
+            ValueError: It records another training already.
+        """
+        if self._ring is not None:
+            raise ValueError("this recorder records another training: make one for each")
+        self._ring = Ring(table, self._steps, self._every, strict=strict)
+        return self._ring
+
+    def attach(self, training: Training) -> None:
+        """Begins with a training, as `instrument` has it."""
+        assert self._ring is not None
+        self._dumps = Dumps(self._ring, self.folder)
+        tell_of_end(self)
+        if self._keeping.every is not None or self._audit_every is not None:
+            self._replays = Replays(training, self._keeping, self.folder)
+            self._replays.audit_every = self._audit_every
+
+    def track(self, step: int, scaler: torch.amp.GradScaler | None) -> None:
+        """Ends a step, before its statistics are taken and its numbers are looked at."""
+        if self._dumps is not None and not self._has_begun:
+            self._has_begun = True
+            self._dumps.drop_from(step)
+        if self._replays is not None:
+            self._replays.track(step, scaler)
+
+    def after(self, step: int, findings: Sequence[Finding]) -> list[Event]:
+        """Writes the last steps at alerts, runs theirs again, and audits; gives events of it."""
+        self.found(findings)
+        if self._replays is None:
+            return []
+        audit = self._replays.audit(step)
+        events = [] if audit is None else [Event(step, "finding", "", f"audit: {audit.text}")]
+        for one in self._replays.after(findings):
+            text = f"run again: {one}"
+            events.append(Event(step, "finding", one.module, text))
+        return events
+
+    def found(self, findings: Sequence[Finding]) -> None:
+        """Writes the last steps, if an alert is among new findings."""
+        alerts = [one for one in findings if one.severity == "alert"]
+        if alerts and self._dumps is not None:
+            self._dumps.dump_of_itself(str(alerts[0]))
+
+    def ends(self, why: str) -> None:
+        """Writes the last steps, as the process ends, or an error leaves the training."""
+        if self._dumps is not None:
+            self._dumps.dump_of_itself(why)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self.ends(named(error))
+
+    def clear(self) -> None:
+        """Drops the steps that are kept."""
+        if self._ring is not None:
+            self._ring.clear()
+        if self._replays is not None:
+            self._replays.clear()
+
+    def close(self) -> None:
+        """Ends recording; the last recording, replays and audits stay."""
+        tell_no_more(self)
+        if self._replays is not None:
+            self._replays.close()
+
+
+def check_recorder(given: object) -> Recorder:
+    """A recorder as it was given.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if not isinstance(given, Recorder):
+        raise TypeError(f"recorder is a taiyi_fx.Recorder, such as Recorder(), not {given!r}")
+    return given
+
+
+def at_least_one(name: str, number: int) -> int:
+    """A whole number above 0.
+
+    Raises:
+        TypeError: It is not a whole number.
+        ValueError: It is below 1.
+    """
+    number = whole(name, number)
+    if number < 1:
+        raise ValueError(f"{name} is a whole number of at least 1, not {number}")
+    return number

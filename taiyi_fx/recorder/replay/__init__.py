@@ -1,0 +1,1 @@
+"""A step that went wrong, run again under watch: the first operation that brought it."""

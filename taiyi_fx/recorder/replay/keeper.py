@@ -1,0 +1,267 @@
+"""The last steps, kept so that they can be run again."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from taiyi_fx.passes.probes.dtensor import is_spread
+from taiyi_fx.passes.probes.modes import modes_off
+from taiyi_fx.recorder.replay.calls import Call
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of, values_of
+from taiyi_fx.recorder.replay.flags import NonFiniteFlag
+from taiyi_fx.recorder.replay.memory import CheckpointMemory
+
+
+@dataclass
+class KeptStep:
+    """A step as it happened.
+
+    Attributes:
+        step: Its number.
+        checkpoint: The state that it began from, if that was kept.
+        values: The plain values that modules hold as it begins, by the modules' names.
+        calls: The calls of the model.
+        had_gradients: True if parameters had gradients as it began: zeros, mostly.
+        norms: For each optimizer the norms of the gradients that its step was given.
+        settings: The settings of their parameter groups then, such as learning rates.
+        is_tracked: True once it was tracked.
+        flags: True if an output has a NaN, and if a gradient is not finite, once that is known.
+    """
+
+    step: int
+    checkpoint: Checkpoint | None
+    had_gradients: bool
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
+    settings: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    is_tracked: bool = False
+    flags: tuple[NonFiniteFlag, NonFiniteFlag] | None = None
+
+    def is_bad(self, *, may_overflow: bool) -> bool:
+        """True if it is known to have gone wrong; with a scaler, by its outputs alone."""
+        if self.flags is None:
+            return False
+        return bool(self.flags[0]) or (not may_overflow and bool(self.flags[1]))
+
+    @property
+    def bytes(self) -> int:
+        """The memory that it keeps."""
+        held = self.checkpoint.bytes if self.checkpoint else 0
+        return held + sum(call.bytes for call in self.calls)
+
+
+class CannotKeep(Exception):
+    """Steps of this training cannot be kept; the message says why."""
+
+
+class StepKeeper:
+    """Keeps what is needed to run the last steps of a training again.
+
+    Args:
+        model: The model.
+        optimizers: Gives the optimizers that train it.
+        boundary: Holds what fails where no caller of ours does.
+        every: Keep a state every so many steps, and all steps; None keeps only those of `also`.
+        also: True for a step that is kept in any case.
+        limit: The most bytes that all of it may take.
+        folder: A folder for the states, which are kept in memory otherwise.
+
+    Attributes:
+        steps: The steps since the last state but one, oldest first.
+        scaler: The scaler, once one was tracked.
+        initial: The plain values of the model's modules as keeping began.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizers: Callable[[], Sequence[Optimizer]],
+        *,
+        boundary: Callable[[str], AbstractContextManager[None]],
+        every: int | None,
+        also: Callable[[int], bool] = lambda step: False,
+        limit: int,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.steps: deque[KeptStep] = deque()
+        self.scaler: torch.amp.GradScaler | None = None
+        self.initial = values_of(model)
+        self._model, self._optimizers = model, optimizers
+        self._boundary = boundary
+        self._every, self._also, self._limit = every, also, limit
+        self._leaves_out = False
+        self._memory = CheckpointMemory(folder)
+        self._watched: dict[int, tuple[Optimizer, Any]] = {}
+
+    def begin_call(
+        self, step: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_compiled: bool
+    ) -> Call | None:
+        """Notes a call of the model that begins, and a state first, if one is due.
+
+        Returns:
+            The call, for its end; None if its step is not kept.
+
+        Raises:
+            CannotKeep: What there is to keep is too large, or is held by several ranks together.
+        """
+        with modes_off(), torch.no_grad():
+            if not self._leaves_out and (not self.steps or self.steps[-1].is_tracked):
+                self._begin_step(step)
+            if self._leaves_out:
+                return None
+            self._check_size(sum(kept.bytes for kept in self.steps))
+            call = Call(args, kwargs, is_compiled)
+            self.steps[-1].calls.append(call)
+            return call
+
+    def end_call(self, call: Call, value: Any) -> None:
+        """Notes the output of a call."""
+        with modes_off():
+            call.end(value)
+
+    def track(self, step: int) -> None:
+        """Ends a step: calls after it belong to the next one.
+
+        Raises:
+            CannotKeep: What there is to keep is too large.
+        """
+        self._leaves_out = False
+        if self.steps and not self.steps[-1].is_tracked:
+            self.steps[-1].step, self.steps[-1].is_tracked = step, True
+            with modes_off(), torch.no_grad():
+                self.steps[-1].flags = self._flags(self.steps[-1])
+            self._check_size(sum(kept.bytes for kept in self.steps))
+
+    def _flags(self, kept: KeptStep) -> tuple[NonFiniteFlag, NonFiniteFlag]:
+        norms = norms_of([p.grad for p in self._model.parameters()])
+        given = [mark for call in kept.calls for mark in call.marks[1]]
+        gradients = [*given, *(norm for norm in norms if norm is not None)]
+        outputs = [mark for call in kept.calls for mark in call.marks[0]]
+        return (
+            NonFiniteFlag(outputs, nan_alone=True),
+            NonFiniteFlag(gradients, nan_alone=False),
+        )
+
+    def clear(self) -> None:
+        """Drops all steps, as another training begins."""
+        self.steps.clear()
+
+    def close(self) -> None:
+        """Drops all steps, and leaves the optimizers alone."""
+        self.steps.clear()
+        for _, handle in self._watched.values():
+            handle.remove()
+        self._watched.clear()
+
+    def _begin_step(self, step: int) -> None:
+        optimizers = self._optimizers()
+        self._watch(optimizers)
+        since = self._since_checkpoint()
+        is_regular = self._every is not None and (not since or len(since) >= self._every)
+        is_due = is_regular or self._also(step)
+        if is_due:
+            self._forget()
+        elif self._every is None:
+            self._leaves_out = True
+            return
+        kept = self._checkpoint(step, optimizers) if is_due else None
+        had_gradients = any(p.grad is not None for p in self._model.parameters())
+        self.steps.append(KeptStep(step, kept, had_gradients, values_of(self._model)))
+
+    def _since_checkpoint(self) -> list[KeptStep]:
+        kept = [*self.steps]
+        last = max((i for i, one in enumerate(kept) if one.checkpoint is not None), default=0)
+        return kept[last:]
+
+    def _forget(self) -> None:
+        """Drops the steps before the last state, where another one is due now.
+
+        Two states are there then, and all steps between: a fault of an optimizer's step shows in
+        the step after it, and numbers of a device come late.
+        """
+        while self.steps and self.steps[0] is not self._since_checkpoint()[0]:
+            gone = self.steps.popleft().checkpoint
+            if gone is not None:
+                self._memory.give_back(gone.tensors)
+
+    def _checkpoint(self, step: int, optimizers: Sequence[Optimizer]) -> Checkpoint:
+        sizes = 0
+        for name, x in tensors_of(self._model, optimizers):
+            sizes += x.nbytes
+            if is_spread(x):
+                raise CannotKeep(
+                    f"{name.partition('.')[2]} is held by several ranks together, and a step of "
+                    "one of them cannot be run again"
+                )
+        self._check_size(2 * sizes)
+        self._memory.begin()
+        return capture(step, self._model, optimizers, self.scaler, self._memory.allocate)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._limit:
+            raise CannotKeep(
+                f"it takes {_size(size)} to keep steps to be run again, two states of the training "
+                f"and the batches, and no more than {_size(self._limit)} were granted"
+            )
+
+    def _watch(self, optimizers: Sequence[Optimizer]) -> None:
+        """Has optimizers note the norms of the gradients that they are given."""
+        if [id(o) for o in optimizers] == [*self._watched]:
+            return
+        for _, handle in self._watched.values():
+            handle.remove()
+        self._watched = {
+            id(o): (o, o.register_step_pre_hook(lambda of, *_, i=i: self._note(i, of)))
+            for i, o in enumerate(optimizers)
+            if hasattr(o, "register_step_pre_hook")
+        }
+
+    def _note(self, i: int, optimizer: Optimizer) -> None:
+        if not self.steps:
+            return
+        found = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        with self._boundary("noting the gradients"), modes_off(), torch.no_grad():
+            self.steps[-1].norms[i] = norms_of(found)
+            self.steps[-1].settings[i] = [_settings(group) for group in optimizer.param_groups]
+
+
+def _settings(group: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a parameter group: schedules change them from step to step."""
+    others = ((name, value) for name, value in group.items() if name != "params")
+    return {n: v.detach().cpu().clone() if isinstance(v, Tensor) else v for n, v in others}
+
+
+def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """The norm of each gradient, where there is one."""
+    dense = [g for g in gradients if g is not None and g.layout is torch.strided]
+    norms = iter(torch._foreach_norm(dense) if dense else ())  # pyright: ignore[reportPrivateImportUsage]
+    return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
+
+
+def factor_between(
+    now: Sequence[Tensor | None], then: Sequence[Tensor | None]
+) -> tuple[float, str]:
+    """The factor between two lists of norms, 1 where there is none; and the difference in words."""
+    both = zip(now, then, strict=False)
+    pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
+    if all(a == b for a, b in pairs):
+        return 1.0, ""
+    ratios = [b / a for a, b in pairs if a]
+    what = "between backward and the optimizer's step"
+    if ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios)):
+        return ratios[0], f"gradients were multiplied by {ratios[0]:.4g} {what}"
+    return 1.0, f"gradients were changed {what}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"

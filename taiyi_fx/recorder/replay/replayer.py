@@ -1,0 +1,157 @@
+"""From a finding to its operation: the step of the finding is run again, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from taiyi_fx.recorder.replay.band import Growth, first_growth
+from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
+from taiyi_fx.recorder.replay.rerun import Forward, Ran, are_several_ranks, run_again
+from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.snapshot.bitwise import difference
+
+
+class CannotReplay(Exception):
+    """A step cannot be run again; the message says why."""
+
+
+def replay_step(
+    step: int,
+    kept: Sequence[KeptStep],
+    model: nn.Module,
+    forward: Forward,
+    optimizers: Sequence[Optimizer],
+    *,
+    is_live: bool = True,
+    is_of_size: bool = False,
+) -> tuple[Replay, Sequence[KeptStep]]:
+    """Runs a step again, with those after it where it went well.
+
+    A state that is not finite was spoilt by a step before, which is run again then.
+
+    Args:
+        step: The step.
+        kept: The steps that are kept, oldest first.
+        model: The model.
+        forward: Calls it.
+        optimizers: The optimizers that train it.
+        is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
+            that it had in the step before.
+        is_live: True if the model's gradients are those of the last step that is kept.
+
+    Returns:
+        What was found, and the steps that were run.
+
+    Raises:
+        CannotReplay: The step is not kept, or no state before it that is finite.
+    """
+    first = step - 1 if is_of_size and any(one.step == step - 1 for one in kept) else step
+    chosen = _from_state_before(first, kept)
+    if is_of_size:
+        chosen = [one for one in chosen if one.step <= step]
+    ran = run_again(model, forward, optimizers, chosen, takes_sizes=is_of_size)
+    last = ran[-1]
+    if last.origin is None and step not in [one.step for one in ran]:
+        raise CannotReplay(
+            f"step {step} cannot be reached from the state of step {chosen[0].step} without the "
+            "optimizer: give it to instrument as optimizer=, or keep a state at each step"
+        )
+    is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
+    if is_latest and last.gradients:
+        compare_gradients(last, model)
+    found = _replay(ran)
+    if is_of_size and last.origin is None and len(ran) > 1:
+        found = _with_growth(found, first_growth(ran[-2].sizes, last.sizes))
+    return found, chosen
+
+
+def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
+    if not kept or step < kept[0].step:
+        first = f"from {kept[0].step} on" if kept else "none"
+        raise CannotReplay(
+            f"step {step} is not kept any more ({first}): checkpoint_every= keeps more steps"
+        )
+    states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
+    spoilt = ""
+    for i in reversed(states):
+        checkpoint = kept[i].checkpoint
+        spoilt = checkpoint.first_non_finite() if checkpoint is not None else None
+        if spoilt is None:
+            return [*kept[i:]]
+    raise CannotReplay(
+        f"{str(spoilt).partition('.')[2]} was not finite at step {kept[0].step} already, the "
+        "first that is kept"
+    )
+
+
+def compare_gradients(ran: Ran, model: nn.Module) -> None:
+    """Compares the gradients of a step that was run again with those that the model has now."""
+    now = {name: p.grad for name, p in model.named_parameters()}
+    pairs = [(name, gradient, now.get(name)) for name, gradient in ran.gradients.items()]
+    other = [name for name, a, b in pairs if not _are_equal(a, b)]
+    if not other:
+        return
+    again = norms_of([a for _, a, _ in pairs])
+    factor, _ = factor_between(again, norms_of([b for _, _, b in pairs]))
+    if are_several_ranks():
+        ran.notes.append("gradients are those of this rank, before ranks exchanged theirs")
+    elif factor != 1:
+        ran.notes.append(f"gradients had been multiplied by {factor:.4g} when the step was tracked")
+    else:
+        ran.differences.append(f"the gradient of {other[0]} has other bits than it had then")
+
+
+def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return not difference(a, b)
+
+
+def _replay(ran: Sequence[Ran]) -> Replay:
+    last = ran[-1]
+    differences = [text for one in ran for text in one.differences]
+    note = "; ".join(dict.fromkeys([*differences, *(n for one in ran for n in one.notes)]))
+    is_exact = not differences
+    if last.origin is None:
+        return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)
+    found = last.origin
+    place = found.place
+    return Replay(
+        last.step,
+        place.module,
+        found.operation,
+        place.file,
+        place.line,
+        place.phase,
+        found.inputs,
+        found.outputs,
+        is_exact,
+        place.function,
+        place.stack,
+        note,
+    )
+
+
+def _with_growth(replay: Replay, growth: Growth | None) -> Replay:
+    """The replay, at an operation that left its usual size."""
+    if growth is None:
+        return replay
+    at, place = growth.at, growth.at.place
+    grown = f"its output is {growth.factor:.3g} times as large as in the step before"
+    return replace(
+        replay,
+        module=place.module,
+        operation=at.operation,
+        file=place.file,
+        line=place.line,
+        phase=place.phase,
+        inputs=at.inputs,
+        outputs=at.outputs,
+        function=place.function,
+        stack=place.stack,
+        note="; ".join(filter(None, [grown, replay.note])),
+    )

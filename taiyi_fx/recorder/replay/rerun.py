@@ -1,0 +1,264 @@
+"""Kept steps run again under watch: forward, backward, and the optimizer's step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.optim import Optimizer
+
+from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.band import Size
+from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint
+from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
+from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
+from taiyi_fx.recorder.replay.stage import copied_arguments, optimizer_on, staged, surroundings
+from taiyi_fx.recorder.replay.watched import OperationWatch, Origin
+from taiyi_fx.snapshot.bitwise import difference
+
+Forward = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""Calls the model with arguments by position and by name."""
+
+
+@dataclass
+class Ran:
+    """A step that was run again.
+
+    Attributes:
+        step: The step.
+        gradients: The gradients of the parameters, by name.
+        origin: The operation that it went wrong at, if one was found.
+        differences: The differences from the step as it happened, in words.
+        notes: The reasons for differences, and what else is to be known.
+        outputs: The fingerprints of what the calls returned.
+        sizes: The sizes of all operations' numbers, if they were taken.
+    """
+
+    step: int
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    origin: Origin | None = None
+    differences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    outputs: list[Prints] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
+
+
+def run_again(
+    model: nn.Module,
+    forward: Forward,
+    optimizers: Sequence[Optimizer],
+    steps: Sequence[KeptStep],
+    *,
+    is_watched: bool = True,
+    takes_sizes: bool = False,
+) -> list[Ran]:
+    """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
+
+    Args:
+        model: The model, which is as it was afterwards.
+        forward: Calls it.
+        optimizers: The optimizers that trained it.
+        steps: The steps; the first has a checkpoint.
+        is_watched: Watch each operation; otherwise compiled code runs as it did.
+        takes_sizes: Keep the sizes of all numbers.
+    """
+    checkpoint = steps[0].checkpoint
+    if checkpoint is None:
+        raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
+    with staged(model, checkpoint, is_eager=is_watched) as tensors:
+        names = {id(vars(m)): name for name, m in model.named_modules()}
+
+        def watch() -> OperationWatch:
+            return OperationWatch(names, is_on=is_watched, takes_sizes=takes_sizes)
+
+        return [*_Rerun(model, forward, optimizers, tensors, watch).steps(steps)]
+
+
+class _Rerun:
+    def __init__(
+        self,
+        model: nn.Module,
+        forward: Forward,
+        optimizers: Sequence[Optimizer],
+        tensors: Mapping[str, Tensor],
+        watch: Callable[[], OperationWatch],
+    ) -> None:
+        self._modules, self._watch = dict(model.named_modules()), watch
+        self._forward = forward
+        self._tensors = tensors
+        self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}
+        self._models, self._optimizers = [*optimizers], []
+
+    def steps(self, steps: Sequence[KeptStep]) -> Iterator[Ran]:
+        """Runs steps one after another, until one goes wrong.
+
+        Those are left out that nothing leads to: neither a state, nor an optimizer's step, whose
+        gradients this rank made alone.
+        """
+        ran: Ran | None = None
+        for kept in steps:
+            if kept.checkpoint is not None:
+                if ran is not None:
+                    ran.differences += self._differences(kept.checkpoint)
+                self._load(kept.checkpoint)
+            elif not self._optimizers or are_several_ranks():
+                continue
+            ran = Ran(kept.step)
+            self._run(kept, ran)
+            yield ran
+            if ran.origin is not None:
+                return
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        with torch.no_grad():
+            for name, x in self._tensors.items():
+                x.copy_(checkpoint.tensors[f"model.{name}"])
+        pairs = zip(self._models, checkpoint.optimizers, strict=False)
+        self._optimizers = [
+            optimizer_on(o, state, checkpoint.tensors, self._parameters) for o, state in pairs
+        ]
+
+    def _differences(self, after: Checkpoint) -> list[str]:
+        """The difference from the state that the training reached, if an optimizer was run."""
+        if not self._optimizers or are_several_ranks():
+            return []
+        for name, x in self._tensors.items():
+            if difference(x.detach().cpu(), after.tensors[f"model.{name}"]):
+                return [f"{name} has other bits after the step than it had then"]
+        return []
+
+    def _run(self, kept: KeptStep, ran: Ran) -> None:
+        watch = self._watch()
+        ran.sizes = watch.sizes
+        self._begin(kept, watch)
+        for call in kept.calls:
+            if not call.is_complete:
+                ran.notes.append("a call of the model did not return")
+                return
+            run_replayed(lambda call=call: self._call(call, watch, ran))
+            if ran.origin is not None:
+                return
+        ran.gradients = {name: p.grad for name, p in self._parameters.items()}
+        ran.origin = watch.origin_of(ran.gradients.values())
+        if ran.origin is None and are_several_ranks():
+            ran.notes.append("this rank's own part of the step went well")
+        elif ran.origin is None and kept.norms:
+            run_replayed(lambda: self._optimize(kept, watch, ran))
+
+    def _begin(self, kept: KeptStep, watch: OperationWatch) -> None:
+        """Brings the modules' values, and gradients, to where the step began."""
+        for name, x in self._tensors.items():
+            if has_nan(x) or (name in self._parameters and has_non_finite(x)):
+                watch.blame(name, x, "forward")
+        for name, values in kept.values.items():
+            if name in self._modules:  # a mended model may have others
+                vars(self._modules[name]).update(values)
+        for p in self._parameters.values():
+            p.grad = torch.zeros_like(p) if kept.had_gradients and p.requires_grad else None
+
+    def _call(self, call: Call, watch: OperationWatch, ran: Ran) -> None:
+        """Runs a call's forward and, if that goes well, its backward."""
+        args, kwargs = copied_arguments(call)
+        for name, x in _bad_arguments(args, kwargs):
+            watch.blame(name, x, "forward")
+        with surroundings(call):
+            with watch.watching():
+                value = self._forward(args, kwargs)
+            outputs = [*tensors_in(value)]
+            ran.outputs.append(prints_of(value))
+            if ran.outputs[-1] != tuple(map(as_numbers, call.outputs)):
+                ran.differences.append("an output has other bits than it had then")
+                ran.notes += _reasons(call)
+            buffers = [x for name, x in self._tensors.items() if name not in self._parameters]
+            found = watch.origin_of([*outputs, *buffers])
+            ran.origin = None if found is None or found.is_meant else found
+            if ran.origin is None:
+                _backward(outputs, call, watch, ran)
+
+    def _optimize(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
+        """Runs the steps of the optimizers that made one."""
+        self._name_owners(watch)
+        for i, optimizer in enumerate(self._optimizers):
+            if i in kept.norms:
+                _set(optimizer, kept.settings[i])
+                self._scale(optimizer, kept.norms[i], ran)
+                with watch.watching():
+                    optimizer.step()
+        moments = tensors_in([[*o.state.values()] for o in self._optimizers])
+        ran.origin = watch.origin_of([*self._parameters.values(), *moments])
+        if ran.origin is not None and not ran.origin.place.module:
+            ran.origin = self._with_module(ran.origin, watch)
+
+    def _with_module(self, origin: Origin, watch: OperationWatch) -> Origin:
+        """The origin, in the module of the first parameter that it reached."""
+        reached = (n for n, p in self._parameters.items() if watch.origin_of([p]) is origin)
+        module = next(reached, "").rpartition(".")[0]
+        return replace(origin, place=replace(origin.place, module=module))
+
+    def _name_owners(self, watch: OperationWatch) -> None:
+        for name, p in self._parameters.items():
+            moments = tensors_in([o.state.get(p, {}) for o in self._optimizers])
+            watch.own(name.rpartition(".")[0], [p, p.grad, *moments])
+
+    def _scale(self, optimizer: Optimizer, then: Sequence[Tensor | None], ran: Ran) -> None:
+        """Multiplies gradients as the training did between backward and an optimizer's step."""
+        own = [p for group in optimizer.param_groups for p in group["params"]]
+        factor, difference = factor_between(norms_of([p.grad for p in own]), then)
+        if difference:
+            ran.differences.append(difference)
+        for p in own:
+            if p.grad is not None and factor != 1:
+                p.grad.mul_(factor)
+
+
+def _set(optimizer: Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
+    for group, then in zip(optimizer.param_groups, settings, strict=False):
+        for name, value in then.items():
+            if isinstance(value, Tensor):
+                group[name].copy_(value)
+            else:
+                group[name] = value
+
+
+def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch, ran: Ran) -> None:
+    reached = [i for i in call.gradients if outputs[i].grad_fn is not None]
+    gradients = [call.gradients[i].detach().clone() for i in reached]
+    for i, gradient in zip(reached, gradients, strict=True):
+        if has_non_finite(gradient):
+            if ran.differences:
+                ran.notes.append("gradients of then were not finite, and are of other outputs")
+                return
+            watch.blame(f"the gradient that reached output {i} of the model", gradient, "backward")
+    with watch.watching():
+        torch.autograd.backward([outputs[i] for i in reached], gradients)
+
+
+def _reasons(call: Call) -> list[str]:
+    """The reasons that are known why a call cannot run as it did."""
+    found = []
+    if call.was_changed:
+        found.append("an argument of the model was changed in place since it was called")
+    if call.is_compiled:
+        found.append("compiled code ran then, and its operations one by one now")
+    return found
+
+
+def are_several_ranks() -> bool:
+    """True if gradients come from other ranks as well, of which a replay knows nothing."""
+    return dist.is_initialized() and dist.get_world_size() > 1
+
+
+def run_replayed(body: Callable[[], Any]) -> Any:
+    """Runs a part of a step; lines outside of it are not the user's."""
+    return body()
+
+
+def _bad_arguments(args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor]]:
+    named = [*((f"argument {i}", a) for i, a in enumerate(args)), *kwargs.items()]
+    for name, value in named:
+        yield from ((f"{name} of the model", x) for x in tensors_in(value) if has_nan(x))

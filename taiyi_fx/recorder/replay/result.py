@@ -1,0 +1,80 @@
+"""The result of a replay: the first operation that went wrong, with its place and its tensors."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from taiyi_fx.recorder.replay.facts import TensorFacts
+from taiyi_fx.recorder.replay.places import Phase
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A step that was run again, and the operation that it went wrong at.
+
+    Attributes:
+        step: The step.
+        module: The module that the operation belongs to; ``""`` for the model's own forward.
+        operation: The operation, as torch's library names it; in backward, autograd's node comes
+            first: ``"SqrtBackward0: div"``. Empty if no operation of the replay went wrong.
+        file: The file of the line that called it, in your code or a library's; in backward, of the
+            line in the forward. Of torch's own module or optimizer, where nothing else called it.
+        line: The line.
+        phase: ``"forward"``, ``"backward"`` or ``"optimizer"``.
+        inputs: The facts about the tensors that it took.
+        outputs: The facts about those it gave or changed.
+        is_exact: True if the step ran as it had before, bit for bit.
+        function: The function that the line is in.
+        stack: All lines of your code that led there, outermost first.
+        note: The reason why it is not exact, or what else is to be known; may be empty.
+        saved: The file that the step is kept in; empty if it is not.
+    """
+
+    step: int
+    module: str
+    operation: str
+    file: str
+    line: int
+    phase: Phase
+    inputs: tuple[TensorFacts, ...]
+    outputs: tuple[TensorFacts, ...]
+    is_exact: bool
+    function: str = ""
+    stack: tuple[str, ...] = ()
+    note: str = ""
+    saved: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain values, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def of_dict(cls, given: dict[str, Any]) -> Replay:
+        """A replay from such values."""
+        facts = {name: tuple(_facts(one) for one in given[name]) for name in ("inputs", "outputs")}
+        return cls(**{**given, **facts, "stack": tuple(given["stack"])})
+
+    def __str__(self) -> str:
+        lines = [f"step {self.step}, {self.phase}: {self._operation()}"]
+        if self.file:
+            lines.append(
+                f"  at {self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
+            )
+        lines += [f"  took {x}" for x in self.inputs]
+        lines += [f"  gave {x}" for x in self.outputs]
+        proof = "the step ran as it had before, bit for bit" if self.is_exact else "not exact"
+        lines.append(f"  {proof}" + (f": {self.note}" if self.note else ""))
+        return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))
+
+    def _operation(self) -> str:
+        if not self.operation:
+            return "no operation went wrong"
+        if not self.file and not self.inputs:
+            return f"{self.operation} was not finite as it came"
+        where = f"module {self.module!r}" if self.module else "the model itself"
+        return f"{self.operation} of {where}"
+
+
+def _facts(given: dict[str, Any]) -> TensorFacts:
+    return TensorFacts(**{**given, "shape": tuple(given["shape"])})

@@ -1,0 +1,244 @@
+"""The replays of a training: steps are kept as they happen, and run again at an alert."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import distributed as dist
+from torch.optim import Optimizer
+
+from taiyi_fx.findings import Finding
+from taiyi_fx.passes.runtime.session import Session
+from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
+from taiyi_fx.recorder.replay.bad_step import save_bad_step
+from taiyi_fx.recorder.replay.calls import Call
+from taiyi_fx.recorder.replay.keeper import StepKeeper
+from taiyi_fx.recorder.replay.plain import CannotSave
+from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
+from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.warning import WarnOnce, warn
+from taiyi_fx.writers.folder import of_rank
+
+FILE = "bad-step.safetensors"
+"""The file that the first bad step of a training is kept in."""
+
+
+@dataclass(frozen=True)
+class KeepingOptions:
+    """The wishes of how steps are kept.
+
+    Attributes:
+        every: A state is kept every so many steps; None keeps one where an audit is due alone.
+        limit: The most bytes that states and batches may take.
+        folder: A folder for the states, which are kept in memory otherwise.
+        most: The most steps that are run again; after so many a training is known to be broken.
+    """
+
+    every: int | None
+    limit: int = 8 * 2**30
+    folder: str | os.PathLike[str] | None = None
+    most: int = 3
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training that steps are kept of.
+
+    Attributes:
+        session: Runs the model's forwards.
+        optimizers: Gives the optimizers.
+        next_step: Gives the step that the next forward belongs to; None while nothing is read.
+        is_strict: True to raise what goes wrong.
+    """
+
+    session: Session
+    optimizers: Callable[[], Sequence[Optimizer]]
+    next_step: Callable[[], int | None]
+    is_strict: bool = False
+
+
+class Replays:
+    """Keeps the last steps of a training, and runs them again.
+
+    Whatever fails here is warned of once, and the training goes on without.
+
+    Args:
+        training: The training.
+        options: The wishes.
+        folder: The folder of the run, which bad steps are written to; None if there is none.
+
+    Attributes:
+        found: The replays so far.
+        audits: The audits so far.
+    """
+
+    def __init__(
+        self, training: Training, options: KeepingOptions, folder: Path | None = None
+    ) -> None:
+        self.found: list[Replay] = []
+        self.audits: list[Audit] = []
+        self.audit_every: int | None = None
+        self._training, self._options, self._folder = training, options, folder
+        self._model = training.session.installation.root
+        self._keeper = StepKeeper(
+            self._model,
+            training.optimizers,
+            boundary=self._boundary,
+            every=options.every,
+            also=self._is_audited,
+            limit=options.limit,
+            folder=options.folder,
+        )
+        self._ranks = RankAudit(self._model)
+        self._replayed: set[int] = set()
+        self._was_bad = False
+        self._warn = WarnOnce()
+        training.session.witness = self
+
+    def begin(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], is_compiled: bool
+    ) -> Call | None:
+        """Notes a call of the model that begins."""
+        step = self._training.next_step()
+        if step is None:
+            return None
+        with self._boundary("keeping the state of a step"):
+            return self._keeper.begin_call(step, args, kwargs, is_compiled=is_compiled)
+        return None
+
+    def end(self, token: Call | None, value: Any) -> None:
+        """Notes the output of a call."""
+        if token is not None:
+            with self._boundary("keeping the output of a call"):
+                self._keeper.end_call(token, value)
+
+    def track(self, step: int, scaler: torch.amp.GradScaler | None = None) -> None:
+        """Ends a step."""
+        if scaler is not None:
+            self._keeper.scaler = scaler
+        with self._boundary("keeping a step"):
+            self._keeper.track(step)
+
+    def audit(self, step: int) -> Audit | None:
+        """Audits a step that was tracked, if that is due; warns of what is not equal."""
+        if not self._is_audited(step):
+            return None
+        made: list[Audit] = []
+        with self._boundary(f"the audit of step {step}"):
+            kept = self._keeper.steps[-1] if self._keeper.steps else None
+            if kept is not None and kept.step == step and kept.checkpoint is not None:
+                forward, optimizers = self._training.session.unread, self._training.optimizers()
+                made.append(audit_step(kept, self._model, forward, optimizers))
+            if self._ranks.is_possible:
+                made.append(self._ranks.audit(step))
+        self.audits += made
+        other = [one for one in made if not one.is_equal]
+        for one in other:
+            warn(f"audit of step {step}: {one.text}")
+        return other[0] if other else None
+
+    def after(self, findings: Sequence[Finding]) -> list[Replay]:
+        """Runs steps that went wrong again, and those of alerts; returns what was found.
+
+        A NaN is seen here at once, as the watch looks at the numbers of a training now and then.
+        """
+        alerts = {one.step for one in findings if one.severity == "alert"}
+        bad = self._bad_steps()
+        steps = sorted((alerts | bad) - self._replayed)
+        made: list[Replay] = []
+        for step in steps[: max(0, self._options.most - len(self._replayed))]:
+            self._replayed.add(step)
+            for one in self._replays_of(step, is_of_size=step not in bad):
+                if one.operation or step in bad:  # an alert may be of what no operation brought
+                    warn(f"a step was run again\n{one}")
+                    made.append(one)
+                    self.found.append(one)
+        return made
+
+    def replay(self, step: int, *, is_of_size: bool = False) -> Replay:
+        """Runs a step that is kept again, and keeps it in a file, if there is a folder for it.
+
+        Args:
+            step: The step.
+            is_of_size: Where nothing is NaN or Inf, look for numbers that grew at once.
+
+        Raises:
+            CannotReplay: It is not kept, or no state before it is finite.
+        """
+        found, steps = replay_step(
+            step,
+            [*self._keeper.steps],
+            self._model,
+            self._training.session.unread,
+            self._training.optimizers(),
+            is_of_size=is_of_size,
+        )
+        file = self._file(found.step)
+        if file is None:
+            return found
+        try:
+            save_bad_step(
+                file,
+                found,
+                steps,
+                self._model,
+                self._training.optimizers(),
+                self._keeper.initial,
+            )
+        except (CannotSave, TypeError, OSError) as error:
+            self._warn.of("saving", f"step {found.step} is not kept in a file: {error}")
+            return found
+        return replace(found, saved=str(file))
+
+    def clear(self) -> None:
+        """Drops all steps, as another training begins."""
+        self._keeper.clear()
+        self._replayed.clear()
+
+    def close(self) -> None:
+        """Ends keeping; the replays stay."""
+        self._keeper.close()
+        self._training.session.witness = None
+
+    def _bad_steps(self) -> set[int]:
+        """The steps with a NaN that are kept; of those that follow one another, the first."""
+        may_overflow = self._keeper.scaler is not None and self._keeper.scaler.is_enabled()
+        bad = [one.step for one in self._keeper.steps if one.is_bad(may_overflow=may_overflow)]
+        is_new = bad and not self._was_bad
+        self._was_bad = bool(bad)
+        return {bad[0]} if is_new else set()
+
+    def _is_audited(self, step: int) -> bool:
+        return self.audit_every is not None and step % self.audit_every == 0
+
+    def _replays_of(self, step: int, *, is_of_size: bool) -> list[Replay]:
+        with self._boundary(f"running step {step} again"):
+            try:
+                return [self.replay(step, is_of_size=is_of_size)]
+            except CannotReplay as error:
+                self._warn.of("replay", f"step {step} was not run again: {error}")
+        return []
+
+    def _file(self, step: int) -> Path | None:
+        if self._folder is None:
+            return None
+        folder = of_rank(self._folder, dist.get_rank() if dist.is_initialized() else 0)
+        return folder / (f"bad-step-{step}.safetensors" if self.found else FILE)
+
+    @contextmanager
+    def _boundary(self, what: str) -> Iterator[None]:
+        """Ends keeping where the body fails, with a warning; raises, if strict."""
+        try:
+            yield
+        except Exception as error:
+            if self._training.is_strict:
+                raise
+            self.close()
+            text = f"{what} failed, so that no step will be run again: "
+            self._warn.of("keeping", f"{text}{type(error).__name__}: {error}")

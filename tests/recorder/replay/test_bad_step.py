@@ -1,0 +1,120 @@
+"""Bad steps in files."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from taiyi_fx.recorder.replay.bad_step import load_bad_step, save_bad_step
+from taiyi_fx.recorder.replay.plain import CannotSave
+from taiyi_fx.recorder.replay.replayer import CannotReplay
+from taiyi_fx.recorder.replay.safetensors_file import write_tensors
+from tests.recorder.replay.given import Kept, Net
+from tests.recorder.replay.test_replayer import logs, roots
+
+
+def saved(kept, file):
+    found = kept.replay()
+    save_bad_step(file, found, kept.steps, kept.model, [kept.optimizer])
+    return found
+
+
+def without_stack(replay):
+    return replace(replay, stack=())
+
+
+@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize("between", [logs, roots])
+def test_it_runs_again_elsewhere_bit_for_bit(tmp_path, between, every):
+    file = tmp_path / "bad-step.safetensors"
+    found = saved(Kept(Net(between), every=every), file)
+    bad = load_bad_step(file)
+    assert bad.replay == found
+    again = bad.run_on(Net(between))
+    assert without_stack(again) == without_stack(found)
+    assert again.is_exact
+
+
+def test_the_optimizers_step_too(tmp_path):
+    def spoil(step, kept):
+        if step == 3:
+            kept.optimizer.param_groups[0]["weight_decay"] = float("inf")
+
+    file = tmp_path / "bad-step.safetensors"
+    found = saved(Kept(Net(), before=spoil), file)
+    again = load_bad_step(file).run_on(Net())
+    assert again.phase == "optimizer"
+    assert without_stack(again) == without_stack(found)
+
+
+class Own(torch.optim.SGD):
+    pass
+
+
+def test_an_optimizer_of_ones_own_is_left_out_and_named(tmp_path):
+    model = Net(logs)
+    saved(Kept(model, Own(model.parameters(), 0.1)), tmp_path / "a")
+    again = load_bad_step(tmp_path / "a").run_on(Net(logs))
+    assert again.operation == "log"
+    assert "Own is not one of torch's, and its step was left out" in again.note
+
+
+def test_another_torch_is_named(tmp_path):
+    saved(Kept(Net(logs)), tmp_path / "a")
+    bad = replace(load_bad_step(tmp_path / "a"), torch="1.0", device="cuda:0")
+    note = bad.run_on(Net(logs)).note
+    assert "it ran on cuda:0 then, and on cpu now" in note
+    assert f"torch was 1.0 then, and is {torch.__version__} now" in note
+
+
+def test_another_model_is_refused(tmp_path):
+    saved(Kept(Net(logs)), tmp_path / "a")
+    with pytest.raises(ValueError, match=r"the model is not the one of the step: first\.weight is"):
+        load_bad_step(tmp_path / "a").run_on(nn.Linear(4, 4))
+
+
+def test_arguments_that_a_file_cannot_hold_are_named(tmp_path):
+    kept = Kept(Net(logs))
+    kept.keeper.steps[-1].calls[0].kwargs = {"cache": object()}
+    kept.forward = lambda args, kwargs: kept.model(*args)
+    with pytest.raises(CannotSave, match=r"kwargs\.cache is a object"):
+        saved(kept, tmp_path / "a")
+
+
+def test_other_files_are_refused(tmp_path):
+    write_tensors(tmp_path / "a", {"x": torch.ones(1)}, {})
+    with pytest.raises(ValueError, match="has tensors, and no step to be run again"):
+        load_bad_step(tmp_path / "a")
+
+
+def test_a_step_whose_states_are_all_spoilt_is_refused(tmp_path):
+    kept = Kept(Net(logs))
+    saved(kept, tmp_path / "a")
+    bad = load_bad_step(tmp_path / "a")
+    for one in bad.steps:
+        if one.checkpoint is not None:
+            one.checkpoint.tensors["model.last.bias"].fill_(torch.nan)
+    with pytest.raises(CannotReplay):
+        bad.run_on(Net(logs))
+
+
+class Scaled(Net):
+    def __init__(self, shift):
+        super().__init__()
+        self.shift = shift
+
+    def forward(self, x):
+        return super().forward(x) * torch.log(torch.tensor(float(self.shift - 1)))
+
+
+def test_a_constant_that_was_mended_stays_and_what_training_changed_is_as_it_was(tmp_path):
+    kept = Kept(Scaled(0), steps=1)
+    found = kept.replay()
+    assert found.operation == "log"
+    initial = kept.keeper.initial
+    save_bad_step(tmp_path / "a", found, kept.steps, kept.model, [kept.optimizer], initial)
+    bad = load_bad_step(tmp_path / "a")
+    assert bad.run_on(Scaled(0)).operation == "log"
+    assert bad.run_on(Scaled(2)).operation == ""
+    assert bad.steps[0].values[""] == {}

@@ -1,0 +1,81 @@
+"""Steps run again."""
+
+import pytest
+import torch
+
+from taiyi_fx.recorder.replay.rerun import run_again
+from tests.recorder.replay.given import Kept, Net, keeper_of
+
+
+def again(kept, **options):
+    steps = [*kept.keeper.steps]
+    return run_again(kept.model, kept.forward, [kept.optimizer], steps, **options)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_steps_are_bit_equal_to_what_they_were(every, is_watched):
+    kept = Kept(Net(), every=every)
+    ran = again(kept, is_watched=is_watched)
+    assert [one.step for one in ran] == [one.step for one in kept.keeper.steps]
+    assert [one.differences for one in ran] == [[]] * len(ran)
+    for name, p in kept.model.named_parameters():
+        assert torch.equal(ran[-1].gradients[name], p.grad)
+
+
+def test_a_factor_of_gradients_is_taken_over_and_told():
+    def clip(optimizer, args, kwargs):
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad.mul_(0.25)
+
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    optimizer.register_step_pre_hook(clip)
+    ran = again(Kept(model, optimizer))
+    assert ran[0].differences[0] == (
+        "gradients were multiplied by 0.25 between backward and the optimizer's step"
+    )
+    assert len(ran) == 2
+
+
+def test_several_calls_are_one_step_and_gradients_add_up():
+    model = Net()
+    keeper, batches = keeper_of(model, None), [torch.randn(8, 4) for _ in range(3)]
+    for x in batches:
+        call = keeper.begin_call(0, (x,), {}, is_compiled=False)
+        y = model(x)
+        keeper.end_call(call, y)
+        y.square().sum().backward()
+    keeper.track(0)
+    (ran,) = run_again(model, lambda args, kwargs: model(*args), [], [*keeper.steps])
+    assert ran.differences == []
+    assert all(torch.equal(ran.gradients[n], p.grad) for n, p in model.named_parameters())
+
+
+def test_steps_after_a_state_need_an_optimizer_to_be_reached():
+    kept = Kept(Net(), every=4)
+    ran = run_again(kept.model, kept.forward, [], [*kept.keeper.steps])
+    assert [one.step for one in ran] == [0, 4]
+
+
+def test_a_change_of_the_batch_is_told():
+    kept = Kept(Net(), steps=2)
+    kept.keeper.steps[-1].calls[0].args[0].add_(1)
+    ran = again(kept)
+    assert ran[-1].differences[0] == "an output has other bits than it had then"
+    assert ran[-1].notes == ["an argument of the model was changed in place since it was called"]
+
+
+def test_without_a_state_nothing_runs():
+    kept = Kept(Net(), every=3)
+    with pytest.raises(ValueError, match="nothing is kept of the state that step 1 began from"):
+        run_again(kept.model, kept.forward, [], [*kept.keeper.steps][1:])
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_value_that_was_set_between_steps_is_as_it_was(every):
+    def cool(step, kept):
+        kept.model.drop.p = 0.5 / (step + 1)
+
+    assert [one.differences for one in again(Kept(Net(), every=every, before=cool))][-1] == []

@@ -1,0 +1,40 @@
+"""What a replay says."""
+
+import json
+
+from taiyi_fx.recorder.replay.facts import TensorFacts
+from taiyi_fx.recorder.replay.result import Replay
+
+TAKEN = TensorFacts((2, 3), "float32", "cpu", 0, 0, -1.0, 2.0, 0.5)
+GIVEN = TensorFacts((2, 3), "float32", "cpu", 6, 0, None, None, None)
+
+
+def replay(**other):
+    given = {"step": 3, "module": "head", "operation": "log", "file": "net.py", "line": 7}
+    given |= {"phase": "forward", "inputs": (TAKEN,), "outputs": (GIVEN,), "is_exact": True}
+    return Replay(**{**given, **other})
+
+
+def test_it_says_where_and_what():
+    assert str(replay(function="Net.forward", saved="runs/bad-step.safetensors")) == (
+        "step 3, forward: log of module 'head'\n"
+        "  at net.py:7 in Net.forward\n"
+        "  took float32 2×3: -1 to 2\n"
+        "  gave float32 2×3: 6 NaN\n"
+        "  the step ran as it had before, bit for bit\n"
+        "  kept in runs/bad-step.safetensors"
+    )
+
+
+def test_it_says_why_it_is_not_exact_and_what_came_from_outside():
+    text = str(replay(is_exact=False, note="compiled code ran then", module=""))
+    assert "log of the model itself" in text
+    assert text.endswith("not exact: compiled code ran then")
+    given = replay(operation="argument 0 of the model", file="", inputs=())
+    assert "argument 0 of the model was not finite as it came" in str(given)
+    assert "no operation went wrong" in str(replay(operation="", file="", inputs=()))
+
+
+def test_it_is_the_same_from_plain_values():
+    one = replay(stack=("a.py:1 in f", "net.py:7 in g"), outputs=(TAKEN,))
+    assert Replay.of_dict(json.loads(json.dumps(one.as_dict()))) == one
