@@ -56,7 +56,7 @@ def test_the_commands_print_what_the_page_says(tmp_path, monkeypatch, capsys):
 
 def test_each_command_line_parses():
     lines = re.findall(
-        r"taiyi-fx ((?:show|plot|report|watch|compare|diff|export|check|graph|targets) [^`;\n]*)",
+        r"taiyi-fx ((?:show|plot|report|watch|compare|diff|export|check|graph|targets|replay) [^`;\n]*)",
         TEXT,
     )
     assert len(lines) > 15
@@ -66,7 +66,7 @@ def test_each_command_line_parses():
 
 def test_each_option_exists(capsys):
     commands = re.findall(r"^\| `taiyi-fx (\w+)", TEXT, re.MULTILINE)
-    assert len(commands) == 13
+    assert len(commands) == 14
     for command in commands:
         with pytest.raises(SystemExit):
             main([command, "--help"])
