@@ -39,7 +39,7 @@ test-all: test
 	$(MAKE) zoo OPTIONS=--short
 
 ranks: .venv/installed
-	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py
+	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py tests/distributed/test_pipelines.py
 
 docs: .venv/installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs

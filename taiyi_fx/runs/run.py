@@ -278,7 +278,8 @@ class Run:
         ids = np.array([s.id for s in series], np.int64)
         if not np.isin(points.series, ids).all():
             raise ValueError(f"{str(self.path)!r} is damaged: it has numbers of unknown series")
-        rows = np.searchsorted(ids, points.series)
+        order = np.argsort(ids)
+        rows = order[np.searchsorted(ids, points.series, sorter=order)]
         return {
             "step": points.step,
             "epoch": points.epoch,

@@ -104,7 +104,7 @@ class RunSource(Protocol):
         ...
 
     def series(self) -> list[StoredSeries]:
-        """All series, by their ids."""
+        """All series, in the order in which they were made, or part after part."""
         ...
 
     def points(self, series: Sequence[int] | None = None) -> Points:
