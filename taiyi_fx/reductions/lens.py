@@ -100,14 +100,21 @@ class Lens:
 def _named(
     modules: Mapping[str, nn.Module], role: str, name: str | None, usual: tuple[str, ...]
 ) -> nn.Module | None:
-    """The module of a name; without one the last of a usual name nearest to the model itself."""
+    """The module of a name; without one the last of a usual name nearest to the model itself.
+
+    Modules inside of a list, which has numbers for names, are a block's own.
+    """
     if name is not None:
         if name not in modules:
             raise LookupError(f"has no module {name!r}, which is given as its {role}")
         return modules[name]
-    found = [key for key in modules if key.rpartition(".")[2] in usual]
+    found = [key for key in modules if key.rpartition(".")[2] in usual and not _is_in_list(key)]
     nearest = min((key.count(".") for key in found), default=0)
     return next((modules[key] for key in reversed(found) if key.count(".") == nearest), None)
+
+
+def _is_in_list(name: str) -> bool:
+    return any(part.isdigit() for part in name.split("."))
 
 
 def _check_is_pure(module: nn.Module | None) -> None:

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.joined import joined
+from taiyi_fx.records.imported import imported
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.schema import Session, StoredSeries, to_text
 from taiyi_fx.runs.source import Curve, EpochSpan, Points, RunSource, Slice, Span
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Name = tuple[str, int, str, str]
 """A series' module, call, quantity and mode, as files have them."""
@@ -123,6 +127,16 @@ class JoinedSource:
                 found.setdefault(epoch.number, []).append(epoch)
         return [_epoch(spans) for spans in found.values()]
 
+    def scan(self) -> pl.LazyFrame | None:
+        """The long tables of all parts, unread; None where one cannot be."""
+        frames = [part.source.scan() for part in self._parts]
+        known = [frame for frame in frames if frame is not None]
+        if len(known) < len(frames):
+            return None
+        polars = imported("polars")
+        pairs = zip(known, self._named(), strict=True)
+        return polars.concat([_with_names(frame, every) for frame, every in pairs])
+
     def outline(self) -> Outline | None:
         """The models of all parts as boxes of one; None if none was written yet."""
         found = [part.source.outline() for part in self._parts]
@@ -181,6 +195,20 @@ class JoinedSource:
             for place, part in enumerate(self._parts)
             for i, value in ask(part.source).items()
         }
+
+
+def _with_names(
+    frame: pl.LazyFrame, every: Sequence[tuple[StoredSeries, StoredSeries]]
+) -> pl.LazyFrame:
+    """A part's table with the run's ids of series and names of modules."""
+    polars = imported("polars")
+    own = polars.col("series")
+    ids = {s.id: series.id for series, s in every}
+    names = {s.id: series.module for series, s in every}
+    return frame.with_columns(
+        module=own.replace_strict(names, return_dtype=polars.String).cast(polars.Categorical),
+        series=own.replace_strict(ids, return_dtype=polars.Int64),
+    )
 
 
 def _renamed(

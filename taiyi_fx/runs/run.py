@@ -19,7 +19,7 @@ from taiyi_fx.records.record import Event
 from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.runs.reasons import reasons
 from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
-from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
+from taiyi_fx.runs.source import COLUMNS, FLAGS, Curve, EpochSpan, RunSource, Span, flags
 from taiyi_fx.suggestion import suggestion
 
 if TYPE_CHECKING:
@@ -242,6 +242,18 @@ class Run:
                 lambda values, rows: polars.Series(values, dtype=polars.Categorical).gather(rows)
             )
         )
+
+    def scan(self) -> pl.LazyFrame:
+        """All numbers as a lazy table of polars, of which a query reads what it needs.
+
+        It has the columns of `to_numpy`. Parts of Parquet are read as the query runs, so that it
+        takes memory for its result alone; a run in SQLite is read at once.
+
+        Raises:
+            ImportError: polars is not installed.
+        """
+        found = self.source.scan()
+        return self.to_polars().lazy() if found is None else found.select(COLUMNS)
 
     def close(self) -> None:
         """Closes the run."""

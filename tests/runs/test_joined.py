@@ -145,3 +145,13 @@ def test_pages_and_commands_read_it_as_any_other(kind, tmp_path, capsys):
     main(["show", str(folder)])
     shown = capsys.readouterr().out
     assert all(name in shown for name in ("first", "second", "rank1"))
+
+
+@both
+@pytest.mark.parametrize("name", ["", "stage"])
+def test_a_scan_is_the_long_table(kind, name, tmp_path):
+    with taiyi_fx.open_run(stages(kind, tmp_path, name)) as run:
+        found, expected = run.scan().collect(), run.to_numpy()
+        assert found.columns == list(expected)
+        for column, values in expected.items():
+            assert found[column].to_list() == values.tolist()
