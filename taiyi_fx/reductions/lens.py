@@ -89,10 +89,16 @@ class Lens:
         assert self.modules is not None, "a lens is bound to its model by the configuration"
         norm, head = self.modules
         rows = state[0].to(next(head.parameters()).dtype)
-        with torch.autocast(rows.device.type, enabled=False):
-            # The forward itself: whoever hooked the module counts the model's own calls.
-            rows = rows if norm is None else norm.forward(rows)
-            logits = head.forward(rows).double()
+        try:
+            with torch.autocast(rows.device.type, enabled=False):
+                # The forward itself: whoever hooked the module counts the model's own calls.
+                logits = head.forward(rows if norm is None else norm.forward(rows)).double()
+        except Exception as error:  # modules found by their names may be for something else
+            called = f"{type(head).__name__} as its head and {type(norm).__name__} as its norm"
+            raise ValueError(
+                f"a block's output of {rows.shape[-1]} features does not pass {called}: name those "
+                f'that it passes, as {{"head": "...", "norm": "..."}} ({error})'
+            ) from error
         shares = logits.softmax(-1)
         return LensValue(torch.special.entr(shares).sum(-1), logits.argmax(-1))
 

@@ -69,3 +69,11 @@ def test_a_head_that_changes_as_it_is_called_is_refused():
     head = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 3))
     with pytest.raises(ValueError, match="has a BatchNorm1d in its norm or head, which changes"):
         Lens(norm="").of_model(modules(head=head))
+
+
+@pytest.mark.parametrize("head", [nn.Linear(3, 9), nn.Embedding(9, 4), nn.Bilinear(4, 4, 2)])
+def test_a_head_that_does_not_take_the_blocks_output_is_told_with_what_to_do(head):
+    lens = Lens().of_model({"norm": nn.LayerNorm(4), "head": head})
+    kind = type(head).__name__
+    with pytest.raises(ValueError, match=f"4 features does not pass {kind} as its head and Layer"):
+        lens.finish(lens.measure(torch.ones(2, 4)))
