@@ -4,11 +4,13 @@
 #   make test-all          the same and all that takes longer: inductor, kills, several ranks, a short zoo
 #   make docs              builds the documentation into build/docs and runs its code
 #   make zoo               instruments hundreds of real models; OPTIONS=--short: a few
+#   make zoo-inside        the same for transformers alone, with attention, routers, optimizer and spectra
 #   make zoo-libraries     those of a hundred other packages, which it installs; a part of make zoo
 #   make overhead          measures what watching costs; OPTIONS=--quick: a look
 #   make gpu               where there is a GPU: tests what needs one, and measures what watching costs
 #   make ranks             tests several ranks, compiled ones too; a part of make test-all
 #   make storage           measures what storing costs
+#   make large-run         writes a run of 10^8 numbers, 845 MB, and queries it
 #   make faults            trains with planted faults, and without: are culprits found, and found alone?
 #   make soak              trains 20,000 steps beside a reader: memory, files, threads, time a step
 #   make costs             measures each quantity and writes the documentation's page of it
@@ -20,7 +22,7 @@ BIN := .venv/bin
 PYTEST = OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: demo test test-all docs zoo zoo-libraries overhead gpu ranks storage faults soak costs report-benchmark pages pictures clean
+.PHONY: demo test test-all docs zoo zoo-inside zoo-libraries overhead gpu ranks storage large-run faults soak costs report-benchmark pages pictures clean
 
 demo: .venv/installed
 	$(BIN)/python examples/digits_cnn.py
@@ -39,7 +41,7 @@ test-all: test
 	$(MAKE) zoo OPTIONS=--short
 
 ranks: .venv/installed
-	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py
+	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py tests/distributed/test_pipelines.py
 
 docs: .venv/installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs build/docs
@@ -57,6 +59,9 @@ pictures: .venv/installed
 zoo: .venv/zoo-installed $(if $(findstring --short,$(OPTIONS)),,.venv/zoo-libraries-installed)
 	$(BIN)/python -m benchmarks.zoo $(OPTIONS)
 
+zoo-inside: .venv/zoo-installed
+	$(BIN)/python -m benchmarks.zoo_inside $(OPTIONS)
+
 zoo-libraries: .venv/zoo-libraries-installed
 	$(BIN)/python -m benchmarks.zoo --family libraries $(OPTIONS)
 
@@ -70,6 +75,9 @@ gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),.venv/installed)
 
 storage: .venv/bench-installed
 	$(BIN)/python -m benchmarks.storage $(OPTIONS)
+
+large-run: .venv/installed
+	$(BIN)/python -m benchmarks.large_run $(OPTIONS)
 
 # Five minutes; fails where something grows that must not, or a record is missing.
 faults: .venv/installed

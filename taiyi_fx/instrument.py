@@ -33,10 +33,12 @@ from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.recorder.recorder import Recorder, check_recorder
 from taiyi_fx.recorder.sites import recorded_modules, with_sites
+from taiyi_fx.runs.part import check_name
 from taiyi_fx.runs.resume import next_step
 from taiyi_fx.schedule import check_step
 from taiyi_fx.step.optimizer_states import lacking
 from taiyi_fx.step.ranks import check_groups
+from taiyi_fx.step.ranks.meet import Groups
 from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn
 from taiyi_fx.watch import OnFinding, WatchOptions
@@ -61,6 +63,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     process_group: ProcessGroup | Literal["auto"] | None = "auto",
     data_group: ProcessGroup | None = None,
     run: str | os.PathLike[str] | None = None,
+    part: str = "",
     overwrite: bool = False,
     resume: Literal["auto"] | None = None,
     writers: Sequence[Writer] = (),
@@ -106,6 +109,10 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         run: A folder to keep all records in, for `open_run`; created if missing. With
             ``start_step`` above 0 an existing run is resumed: its data at that step and later
             are dropped.
+        part: The name of this model as a part of the run, where several models write one: stages of
+            a pipeline, or a generator and its critic. Its records are in a folder of that name
+            inside the run's, with the name in front of modules when the run is read; and only
+            ranks with the same part are joined.
         overwrite: Replace the folder's run, where this one begins at step 0.
         resume: ``"auto"`` goes on after the last step of the folder's run, if it has one and
             ``start_step`` is 0: `Monitor.next_step` says where.
@@ -123,13 +130,14 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     Raises:
         ConfigError: The configuration is wrong; everything that is, is listed.
         TypeError: The model is not a module, or is a wrapper that has to come after; a group is not
-            a process group; a pass is not a function, or did not return a graph; or ``on_finding``
-            is none of these; or the recorder is none.
+            a process group; ``part`` is not a text; a pass is not a function, or did not return a
+            graph; or ``on_finding`` is none of these; or the recorder is none.
         ValueError: ``start_step`` is not a step; a run is both to be replaced and resumed, or no
-            folder is given for it; ``on_finding`` has a text that is neither an
-            action nor an address, or ``finding_severity`` is none; a data group is given for a rank
-            alone; with ``capture="whole"``, a part of the model has to stay Python; the run's file
-            is damaged; or a pass made a graph that cannot run in the model's place.
+            folder is given for it; ``part`` cannot be a folder's name; ``on_finding`` has a text
+            that is neither an action nor an address, or ``finding_severity`` is none; a data group
+            is given for a rank alone; with ``capture="whole"``, a part of the model has to stay
+            Python; the run's file is damaged; or a pass made a graph that cannot run in the model's
+            place.
         LookupError: The graph that a pass made names a part that the model does not have.
         OSError: The run's folder cannot be written to, is in use (``BlockingIOError``), or has a
             run already (``FileExistsError``). Where torch.distributed is initialised, the rank
@@ -138,6 +146,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     _check_model(model)
     check_step("start_step", start_step)
     check_groups(process_group, data_group)
+    check_name(part)
     watched = WatchOptions(on_finding, finding_severity)
     start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
     optimizers = check_optimizers(optimizer)
@@ -154,6 +163,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
             epoch_statistics,
             process_group,
             data_group,
+            part,
         )
         made = _instrument(model, cfg, start_step, options, writers, watched, optimizers, recorder)
     monitor_of(made).watch_optimizer(*optimizers)
@@ -226,7 +236,7 @@ def _instrument(
         start_step=start_step,
         strict=options.strict,
         epoch_statistics=options.epoch_statistics,
-        groups=(options.process_group, options.data_group),
+        groups=Groups(options.process_group, options.data_group, options.part),
         writers=writers,
         watched=watched,
         recorder=recorder,

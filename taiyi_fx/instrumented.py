@@ -37,6 +37,7 @@ class Options:
     epoch_statistics: Literal["exact", "streaming"]
     process_group: ProcessGroup | Literal["auto"] | None
     data_group: ProcessGroup | None
+    part: str = ""
 
 
 @dataclass

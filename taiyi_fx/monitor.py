@@ -6,7 +6,6 @@ import html
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -28,6 +27,8 @@ from taiyi_fx.schedule import check_step, whole
 from taiyi_fx.step.at_exit import close_at_exit, discard
 from taiyi_fx.step.postponed import Postponed
 from taiyi_fx.step.queue import StepQueue
+from taiyi_fx.step.ranks.launch import launch_token
+from taiyi_fx.step.ranks.meet import ALONE, Groups
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.step.whole_model import check_optimizers
@@ -36,9 +37,6 @@ from taiyi_fx.watch import NOTHING, OnFinding, Responder, WatchOptions
 from taiyi_fx.writers.protocol import RunInfo, Writer
 from taiyi_fx.writers.run_info import describer, run_info
 from taiyi_fx.writers.writer_group import WriterGroup
-
-if TYPE_CHECKING:
-    from taiyi_fx.step.ranks.meet import Groups
 
 
 class Monitor:
@@ -61,7 +59,7 @@ class Monitor:
         start_step: int = 0,
         strict: bool = False,
         epoch_statistics: Statistics = "exact",
-        groups: Groups = (None, None),
+        groups: Groups = ALONE,
         writers: Sequence[Writer] = (),
         watched: WatchOptions = NOTHING,
         recorder: Recorder | None = None,
@@ -72,6 +70,7 @@ class Monitor:
         self._modules = dict(compiled.root.named_modules())
         self._outline = Outliner(compiled, config.subscriptions)
         self._start_step = start_step
+        self._part = groups.part
         self._writers = WriterGroup(strict=strict)
         self._queue = StepQueue(Epochs(epoch_statistics), self._writers)
         self.missing = self._queue.missing
@@ -140,7 +139,10 @@ class Monitor:
         """The facts about the run, as writers get them."""
         rank = dist.get_rank() if dist.is_initialized() else 0
         config, start = self.subscriptions, self._start_step
-        return run_info(self._root, self._modules, config, start, rank, self._outline)
+        has_parts = self._part or (dist.is_initialized() and dist.get_world_size() > 1)
+        launch = launch_token() if has_parts else ""
+        run = self._root, self._modules, config, start, rank, self._outline
+        return run_info(*run, self._part, launch)
 
     @property
     def records(self) -> Records:
@@ -207,7 +209,13 @@ class Monitor:
         """
         return self.can_skip and self._responder.watch.should_skip
 
-    def track(self, step: int, grad_scale: float | torch.amp.GradScaler | None = None) -> None:
+    def track(
+        self,
+        step: int,
+        grad_scale: float | torch.amp.GradScaler | None = None,
+        *,
+        micro_batches: int = 1,
+    ) -> None:
         """Records what is due at a step and prepares the next one.
 
         Call it once for each optimizer step, after backward: before ``optimizer.step()`` and
@@ -224,6 +232,12 @@ class Monitor:
                 and gradients alone that are not finite are not warned of: the scaler skips such
                 a step.
                 With several optimizers, call ``track`` before the first ``unscale_`` or after all.
+            micro_batches: The number of micro-batches where parameter gradients were divided by it
+                after backward, as schedules of ``torch.distributed.pipelining`` do: gradients of
+                inputs and outputs, which still sum over micro-batches, are then divided by it too.
+
+        Raises:
+            ValueError: ``micro_batches`` is below 1.
         """
         if self._tracker.steps.is_paused:
             return
@@ -231,7 +245,7 @@ class Monitor:
         if not self._tracker.is_begun:
             self._begin()
         self._responder.watch.should_skip = False
-        scale = Scale.of(grad_scale)
+        scale = Scale.of(grad_scale).over(micro_batches)
         if self._recorder is not None:
             is_scaler = isinstance(grad_scale, torch.amp.GradScaler)
             self._recorder.track(step, grad_scale if is_scaler else None)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import diagram, quantity_costs, scaling, soak, storage, zoo, zoo_install
+from benchmarks import (
+    diagram,
+    large_run,
+    quantity_costs,
+    scaling,
+    soak,
+    storage,
+    zoo,
+    zoo_inside,
+    zoo_install,
+)
 from benchmarks import report as long_report
 from benchmarks.faults import __main__ as faults
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault
@@ -192,6 +203,23 @@ def test_what_storing_costs_is_measured_in_one_process(monkeypatch, capsys):
     assert "| Parquet | " in output
     assert "TensorBoard" not in output
     assert "3,600 numbers: " in output
+
+
+def test_a_large_run_is_written_and_queried(capsys):
+    large_run.main(["--numbers", "240000"])
+    output = capsys.readouterr().out
+    assert "written, 240,000 numbers: " in output
+    assert "2 parts, " in output
+    assert "scan: the largest of each series" in output
+
+
+def test_what_looks_inside_of_a_transformer_keeps_its_bits(capsys):
+    assert zoo_inside.main(["--short"]) == 0
+    output = capsys.readouterr().out
+    assert "3 of 3 models are bit-equal, and nothing failed" in output
+    for name in ("AttentionEntropy", "HeadNorm", "LogitLens", "EffectiveStep", "WeightStableRank"):
+        assert re.search(rf"^{name} +3 models", output, re.MULTILINE)
+    assert re.search(r"^RouterLoad +1 models", output, re.MULTILINE)
 
 
 def test_what_is_not_installed_is_left_out_and_told(monkeypatch, capsys):

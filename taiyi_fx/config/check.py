@@ -258,12 +258,14 @@ class _Collected:
         """
         if self.problems:
             raise ConfigError(self.problems)
-        readings = {asked: self._readings(modules, *asked) for asked in self.schedules}
+        made = {asked: self._readings(modules, *asked) for asked in self.schedules}
         if self.problems:
             raise ConfigError(self.problems)
+        readings = {asked: found for asked, found in made.items() if found is not None}
         order = {name: i for i, name in enumerate(modules)}
-        bare = Counter((asked[0], _bare_label(*asked[1:])) for asked in self.schedules)
-        entries = sorted(self.schedules.items(), key=lambda entry: order[entry[0][0]])
+        bare = Counter((asked[0], _bare_label(*asked[1:])) for asked in readings)
+        entries = [(asked, of) for asked, of in self.schedules.items() if asked in readings]
+        entries.sort(key=lambda entry: order[entry[0][0]])
         return tuple(
             _subscription(
                 readings[asked],
@@ -281,8 +283,11 @@ class _Collected:
         name: str,
         quantity: Quantity,
         options: tuple[tuple[str, Any], ...],
-    ) -> dict[str, Reading]:
-        """The readings at a module, with what they need of the model; adds a problem without."""
+    ) -> dict[str, Reading] | None:
+        """The readings at a module, with what they need of the model.
+
+        None where the model lacks that, which is a problem if the quantity was asked for by name.
+        """
         made = quantity.readings(modules[name], dict(options))
         if not quantity.needs_model:
             return made
@@ -290,8 +295,9 @@ class _Collected:
             return {key: _of_model(reading, modules) for key, reading in made.items()}
         except (LookupError, ValueError) as lacking:
             text = f"{quantity.name} is not available: the model {lacking.args[0]}"
-            self.problems += [] if text in self.problems else [text]
-            return made
+            is_asked = (name, quantity, options) in self.named
+            self.problems += [text] if is_asked and text not in self.problems else []
+            return None
 
 
 def _of_model(reading: Reading, modules: Mapping[str, nn.Module]) -> Reading:

@@ -74,8 +74,8 @@ def describe_optimizer(
             raise TypeError(f"{name} is a function of a TrainedParameter{also}, not {told!r}")
     if all(told is None for told in given.values()):
         raise TypeError(f"nothing is said of {kind.__name__}: give {', '.join(given)}")
-    first, second = _told(first_moment), _told(second_moment)
-    _KNOWN[kind] = Description(first, second, step, elementwise)
+    tells = [_checked(kind, name, _told(told)) for name, told in given.items()]
+    _KNOWN[kind] = Description(*tells, is_elementwise=elementwise)
 
 
 def description_of(optimizer: Any) -> Description | None:  # whatever has param_groups
@@ -85,6 +85,25 @@ def description_of(optimizer: Any) -> Description | None:  # whatever has param_
             return _KNOWN[kind]
     inner = getattr(optimizer, "optimizer", None)  # as Accelerate's, and Lightning's, have it
     return None if inner is None else description_of(inner)
+
+
+def _checked(kind: type, name: str, tells: Tells | None) -> Tells | None:
+    """A function of a description that says so if it returns no tensor."""
+    if tells is None:
+        return None
+
+    @functools.wraps(tells)
+    def tell(of: TrainedParameter) -> Tensor:
+        found = tells(of)
+        if not isinstance(found, Tensor):
+            raise TypeError(
+                f"{name} of {kind.__name__}, as describe_optimizer was told it, is a tensor for "
+                f"each parameter, not {found!r}: return one, and raise a KeyError where the "
+                "state has none"
+            )
+        return found
+
+    return tell
 
 
 def _told(told: str | Tells | None) -> Tells | None:

@@ -89,10 +89,16 @@ class Lens:
         assert self.modules is not None, "a lens is bound to its model by the configuration"
         norm, head = self.modules
         rows = state[0].to(next(head.parameters()).dtype)
-        with torch.autocast(rows.device.type, enabled=False):
-            # The forward itself: whoever hooked the module counts the model's own calls.
-            rows = rows if norm is None else norm.forward(rows)
-            logits = head.forward(rows).double()
+        try:
+            with torch.autocast(rows.device.type, enabled=False):
+                # The forward itself: whoever hooked the module counts the model's own calls.
+                logits = head.forward(rows if norm is None else norm.forward(rows)).double()
+        except Exception as error:  # modules found by their names may be for something else
+            called = f"{type(head).__name__} as its head and {type(norm).__name__} as its norm"
+            raise ValueError(
+                f"a block's output of {rows.shape[-1]} features does not pass {called}: name those "
+                f'that it passes, as {{"head": "...", "norm": "..."}} ({error})'
+            ) from error
         shares = logits.softmax(-1)
         return LensValue(torch.special.entr(shares).sum(-1), logits.argmax(-1))
 
@@ -100,14 +106,21 @@ class Lens:
 def _named(
     modules: Mapping[str, nn.Module], role: str, name: str | None, usual: tuple[str, ...]
 ) -> nn.Module | None:
-    """The module of a name; without one the last of a usual name nearest to the model itself."""
+    """The module of a name; without one the last of a usual name nearest to the model itself.
+
+    Modules inside of a list, which has numbers for names, are a block's own.
+    """
     if name is not None:
         if name not in modules:
             raise LookupError(f"has no module {name!r}, which is given as its {role}")
         return modules[name]
-    found = [key for key in modules if key.rpartition(".")[2] in usual]
+    found = [key for key in modules if key.rpartition(".")[2] in usual and not _is_in_list(key)]
     nearest = min((key.count(".") for key in found), default=0)
     return next((modules[key] for key in reversed(found) if key.count(".") == nearest), None)
+
+
+def _is_in_list(name: str) -> bool:
+    return any(part.isdigit() for part in name.split("."))
 
 
 def _check_is_pure(module: nn.Module | None) -> None:

@@ -285,6 +285,19 @@ class MatrixSingularValues(NamedTuple):
     zero: Tensor
 
 
+def parameter_matrix(x: Tensor) -> Tensor:
+    """A parameter as a matrix, axis 0 by the rest.
+
+    Raises:
+        ValueError: It has no elements.
+    """
+    if not x.numel():
+        raise ValueError(
+            f"a parameter of shape {list(x.shape)} has no singular values: it is empty"
+        )
+    return x.reshape(x.shape[0] if x.ndim else 1, -1)
+
+
 @dataclass(frozen=True)
 class MatrixSingular:
     """Singular values of a parameter as a matrix: axis 0 by the rest.
@@ -295,8 +308,7 @@ class MatrixSingular:
     is_costly: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        x = accumulated(x)
-        return (x.reshape(x.shape[0] if x.ndim else 1, -1).clone(),)
+        return (parameter_matrix(accumulated(x)).clone(),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.cat([a[0], b[0]]),)

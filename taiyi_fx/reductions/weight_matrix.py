@@ -11,7 +11,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.reductions.lanczos import largest_of_gram
-from taiyi_fx.reductions.spectra import eigenvalues_of, guarded
+from taiyi_fx.reductions.spectra import eigenvalues_of, guarded, parameter_matrix
 
 _SMALL = 512
 """Up to this size of its smaller side, a matrix is decomposed for its largest singular value."""
@@ -74,7 +74,7 @@ class WeightMatrix:
     is_costly: ClassVar[bool] = True
 
     def measure(self, x: Tensor) -> State:
-        return (x.reshape(x.shape[0] if x.ndim else 1, -1).clone(),)
+        return (parameter_matrix(x).clone(),)
 
     def merge(self, a: State, b: State) -> State:
         return (torch.cat([a[0], b[0]]),)

@@ -12,12 +12,13 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.outline import Outline
+from taiyi_fx.records.imported import imported
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.damage import (
     checked,
@@ -36,6 +37,9 @@ from taiyi_fx.runs.schema import (
     from_text,
 )
 from taiyi_fx.runs.source import Changed, Curve, EpochSpan, Points, Slice, Span, merge_spans
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class ParquetSource:
@@ -161,6 +165,17 @@ class ParquetSource:
         return [checked(EpochSpan(*row[:3])) for row in read_head(self._folder).epochs]
 
     @names_the_file
+    def scan(self) -> pl.LazyFrame | None:
+        """The long table of all parts, unread; None while a session is dropping rows of some."""
+        polars = imported("polars")
+        head = read_head(self._folder)
+        if not head.is_settled:
+            return None
+        files = [self._file(number) for number in head.parts["points"]]
+        frame = polars.scan_parquet(files) if files else polars.from_arrow(_no_points()).lazy()
+        return frame.with_columns(polars.col("flag").cast(polars.String).fill_null(""))
+
+    @names_the_file
     def outline(self) -> Outline | None:
         """The model as boxes within boxes; None if it was not written yet."""
         file = self._folder / OUTLINE
@@ -219,6 +234,12 @@ class ParquetSource:
             return other, read_part(other, columns=names, filters=filters or None)
         return part, read_part(part, columns=names, filters=filters or None)  # taken meanwhile
 
+    def _file(self, number: int) -> Path:
+        """A part's file: under its name or, until it takes that, another."""
+        part = part_of(self._folder, "points", number)
+        other = temporary(part)
+        return part if part.exists() or not other.exists() else other
+
     def _refuse_resumed(self, head: Head) -> None:
         """Raises if another session has begun, which may have dropped steps."""
         with reading(self.place):
@@ -233,6 +254,10 @@ class ParquetSource:
                 found = file.stat()
                 return number, found.st_mtime_ns, found.st_size, found.st_ino
         return ()
+
+
+def _no_points() -> Any:  # pyarrow's own
+    return schema("points").empty_table()
 
 
 Filters = Sequence[tuple[str, str, Any]]

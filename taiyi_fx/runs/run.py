@@ -20,7 +20,7 @@ from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.runs.reasons import reasons
 from taiyi_fx.runs.recording import Recording, recordings_in
 from taiyi_fx.runs.schema import SeriesName, Session, StoredSeries, from_text
-from taiyi_fx.runs.source import FLAGS, Curve, EpochSpan, RunSource, Span, flags
+from taiyi_fx.runs.source import COLUMNS, FLAGS, Curve, EpochSpan, RunSource, Span, flags
 from taiyi_fx.suggestion import suggestion
 
 if TYPE_CHECKING:
@@ -253,6 +253,18 @@ class Run:
             )
         )
 
+    def scan(self) -> pl.LazyFrame:
+        """All numbers as a lazy table of polars, of which a query reads what it needs.
+
+        It has the columns of `to_numpy`. Parts of Parquet are read as the query runs, so that it
+        takes memory for its result alone; a run in SQLite is read at once.
+
+        Raises:
+            ImportError: polars is not installed.
+        """
+        found = self.source.scan()
+        return self.to_polars().lazy() if found is None else found.select(COLUMNS)
+
     def close(self) -> None:
         """Closes the run."""
         self.source.close()
@@ -288,7 +300,8 @@ class Run:
         ids = np.array([s.id for s in series], np.int64)
         if not np.isin(points.series, ids).all():
             raise ValueError(f"{str(self.path)!r} is damaged: it has numbers of unknown series")
-        rows = np.searchsorted(ids, points.series)
+        order = np.argsort(ids)
+        rows = order[np.searchsorted(ids, points.series, sorter=order)]
         return {
             "step": points.step,
             "epoch": points.epoch,

@@ -23,6 +23,9 @@ PARQUET = "run.json"
 SESSIONS = "lives"
 """The key of the sessions in that file: the word of schema 1, so that runs of it stay readable."""
 
+PART = "part.json"
+"""The file beside a run that is a part of one; see `part.py`."""
+
 OUTLINE = "outline.json"
 """The file beside them with the outline of the model."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from taiyi_fx.outline import Outline
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.schema import Session, StoredSeries
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 class Points(NamedTuple):
@@ -104,7 +107,7 @@ class RunSource(Protocol):
         ...
 
     def series(self) -> list[StoredSeries]:
-        """All series, by their ids."""
+        """All series, in the order in which they were made, or part after part."""
         ...
 
     def points(self, series: Sequence[int] | None = None) -> Points:
@@ -143,6 +146,14 @@ class RunSource(Protocol):
         """The epochs that ended."""
         ...
 
+    def scan(self) -> pl.LazyFrame | None:
+        """The long table of all numbers, unread; None where the format cannot be read in parts.
+
+        Raises:
+            ImportError: polars is not installed.
+        """
+        ...
+
     def outline(self) -> Outline | None:
         """The model as boxes within boxes; None if it was not written yet."""
         ...
@@ -151,6 +162,11 @@ class RunSource(Protocol):
         """Closes the files that are open."""
         ...
 
+
+COLUMNS = [
+    "step", "epoch", "module", "call", "quantity", "mode", "direction", "unit", "value", "flag",
+]  # fmt: skip
+"""The columns of the long table."""
 
 FLAGS = ["", "NaN", "+Inf", "-Inf"]
 """The flags of numbers; empty for a finite one."""

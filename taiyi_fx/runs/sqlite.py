@@ -217,6 +217,9 @@ class SqliteSource:
         rows = self._rows("SELECT number, first, last FROM epoch ORDER BY rowid")
         return [checked(EpochSpan(*row)) for row in rows]
 
+    def scan(self) -> None:
+        """None: SQLite gives rows one by one."""
+
     @names_the_file
     def outline(self) -> Outline | None:
         """The model as boxes within boxes; None if it was not written yet."""

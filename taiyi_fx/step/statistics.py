@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,7 @@ from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.schedule import whole
 from taiyi_fx.step.optimizer_states import OptimizerStates
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
 from taiyi_fx.step.whole_model import WholeModel
@@ -66,6 +67,20 @@ class Scale:
         stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
         unscaled = bool(stages) and all(stage != "READY" for stage in stages)
         return Scale(factor, 1.0 if unscaled else factor, may_overflow=True)
+
+    def over(self, micro_batches: int) -> Scale:
+        """The scale where parameter gradients alone were divided by a number of micro-batches.
+
+        Raises:
+            TypeError: It is not a whole number.
+            ValueError: It is below 1.
+        """
+        micro_batches = whole("micro_batches", micro_batches)
+        if micro_batches < 1:
+            raise ValueError(f"micro_batches is a number of at least 1, not {micro_batches}")
+        if micro_batches == 1:
+            return self
+        return replace(self, calls=self.calls / micro_batches)
 
     def factor(self, reading: Reading) -> float:
         """The factor for a reading's statistic: 1 unless it is of gradients."""

@@ -85,7 +85,7 @@ class Tracker:
         self._collector = Collector(modules, self._table, modes, strict=strict)
         self._has_adaptive = has_adaptive(s.schedules for s in subscriptions)
         self.is_begun = False
-        if groups[0] is not None:
+        if groups.process is not None:
             self._table.join()
         self._session.on_many_untracked = _warn_of_untracked
         due = DueTable(subscriptions, modules, recorded)
@@ -107,7 +107,7 @@ class Tracker:
         """True if this rank records; false also if that is agreed on with the first step."""
         if self.is_begun:
             return self.writer is None
-        return self._groups[0] is None or not dist.is_initialized()
+        return self._groups.process is None or not dist.is_initialized()
 
     @property
     def whole(self) -> WholeModel:

@@ -1,9 +1,12 @@
-"""The folder of a run, and that of each rank in it."""
+"""The folder of a run, and that of each part of it."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from taiyi_fx.runs.part import folder_name, note_launch
+from taiyi_fx.writers.protocol import RunInfo
 
 
 def folder_of(path: str | os.PathLike[str]) -> Path:
@@ -20,15 +23,25 @@ def folder_of(path: str | os.PathLike[str]) -> Path:
     return Path(path).absolute()
 
 
-def of_rank(folder: Path, rank: int) -> Path:
-    """The folder of one rank, made where it is missing.
+def folder_of_part(folder: Path, run: RunInfo) -> Path:
+    """The folder of one part, made where it is missing: of a name, or of a rank.
 
     Raises:
         OSError: It cannot be made.
     """
-    own = folder / f"rank{rank}" if rank else folder
+    own = folder / folder_name(run.part, run.rank)
     own.mkdir(parents=True, exist_ok=True)
     return own
+
+
+def note_part(folder: Path, run: RunInfo) -> None:
+    """Notes in a part's folder the launch that writes it.
+
+    Raises:
+        OSError: It cannot be written.
+        ValueError: What is there is damaged.
+    """
+    note_launch(folder, run.part, run.rank, run.launch, resumes=run.start_step > 0)
 
 
 def run_exists(folder: Path, model: str, first: int, last: int, writer: str) -> FileExistsError:

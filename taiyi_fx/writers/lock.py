@@ -37,7 +37,8 @@ class Lock:
                 raise
             raise BlockingIOError(
                 f"another writer has {str(file.parent)!r} open, in this process or another: end "
-                "it with monitor.close(), or give this one another folder"
+                "it with monitor.close(), or give this one another folder, or where models write "
+                'one run together each a name, part="..."'
             ) from error
 
     def release(self) -> None:

@@ -43,7 +43,7 @@ from taiyi_fx.writers.buffer import (
     StepTensor,
     Transaction,
 )
-from taiyi_fx.writers.folder import folder_of, of_rank, run_exists
+from taiyi_fx.writers.folder import folder_of, folder_of_part, note_part, run_exists
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
 
@@ -91,7 +91,7 @@ class Parquet:
         """
         self._arrow, self._parquet = pyarrow("pyarrow"), pyarrow("pyarrow.parquet")
         self._arrow.array(np.empty(0))  # at its first array it imports pandas, which takes a second
-        self._folder = of_rank(self._path, run.rank)
+        self._folder = folder_of_part(self._path, run)
         with ExitStack() as undo:
             self._lock = Lock(self._folder / "parts.lock")
             undo.callback(self._lock.release)
@@ -99,6 +99,7 @@ class Parquet:
                 self._begin(run)
                 known = stored_series(self._written.head)
                 self._of_series = _OfSeries(known)
+            note_part(self._folder, run)
             self._outline = run.outline
             self._buffer = Buffer(run, known, self._commit)
             undo.pop_all()

@@ -49,6 +49,8 @@ class RunInfo:
         describe: Gives the facts about a series.
         outline: The model as boxes within boxes, for a picture; the same object as long as no
             forward has shown more of it.
+        part: The name of the part of a run that this model is; empty where it was given none.
+        launch: A token that all parts of the run share; empty where it can have no others.
     """
 
     model: str
@@ -59,6 +61,8 @@ class RunInfo:
     rank: int
     describe: Callable[[Series], SeriesInfo]
     outline: Callable[[], Outline]
+    part: str = ""
+    launch: str = ""
 
 
 class EpochEnd(NamedTuple):

@@ -24,6 +24,8 @@ def run_info(
     start_step: int,
     rank: int,
     outline: Callable[[], Outline],
+    part: str = "",
+    launch: str = "",
 ) -> RunInfo:
     """The facts about a run before its first record."""
     kind = type(root)
@@ -40,6 +42,8 @@ def run_info(
         rank=rank,
         describe=describer(modules, subscriptions),
         outline=outline,
+        part=part,
+        launch=launch,
     )
 
 

@@ -26,7 +26,7 @@ from taiyi_fx.writers.buffer import (
     StepTensor,
     Transaction,
 )
-from taiyi_fx.writers.folder import folder_of, of_rank, run_exists
+from taiyi_fx.writers.folder import folder_of, folder_of_part, note_part, run_exists
 from taiyi_fx.writers.lock import Lock
 from taiyi_fx.writers.protocol import Batch, RunInfo
 from taiyi_fx.writers.replace import replace
@@ -37,8 +37,9 @@ class Store:
 
     A run that begins at a step above 0 resumes the existing one, whose data at that step and later
     are dropped. Flushed data outlive the process, however it ends. Forks of the
-    process write nothing. The records of a rank above 0, as a stage of a pipeline makes them, are
-    a run of their own in the folder ``rank<r>`` inside.
+    process write nothing. The records of a rank above 0, as a stage of a pipeline makes them, and
+    of a model with a name as a part, are in a folder inside, ``rank<r>`` or that name;
+    `taiyi_fx.open_run` reads all of one launch as one run.
 
     Args:
         path: The run's folder; created if missing.
@@ -68,7 +69,7 @@ class Store:
             OSError: The folder or the file cannot be written to.
             ValueError: The existing file is damaged, of a newer taiyi_fx, or not a run.
         """
-        folder = of_rank(self._path, run.rank)
+        folder = folder_of_part(self._path, run)
         with ExitStack() as undo:
             self._lock = Lock(folder / "run.lock")
             undo.callback(self._lock.release)
@@ -80,6 +81,7 @@ class Store:
                 undo.callback(self._db.close)
                 self._session = _begin(self._db, folder, run)
                 known = numbered(stored_series(self._db))
+            note_part(folder, run)
             self._inode = _inode(self._file)
             self._outline = run.outline
             self._buffer = Buffer(run, known, self._commit)

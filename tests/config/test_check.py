@@ -1,10 +1,13 @@
 """A configuration is checked as a whole: all its problems at once, one subscription for each value."""
 
+import warnings
+
 import pytest
 from torch import nn
 
 import taiyi_fx
 from taiyi_fx.config.check import check, rescheduled
+from taiyi_fx.config.presets.preset import Part
 from taiyi_fx.schedule import every
 from tests.config.given import Net, matched, problems
 
@@ -89,6 +92,18 @@ def test_a_preset_on_another_schedule_is_still_asked_of_what_can_have_it():
     assert [(s.module, s.label) for s in found.subscriptions] == [
         (s.module, s.label) for s in before
     ]
+
+
+def test_what_a_part_of_a_preset_asks_for_is_left_out_where_the_model_lacks_what_it_needs():
+    lens = Part("linear layers", lambda name, module: name == "0", ("LogitLens", "WeightNorm"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), [lens])
+    assert [s.label for s in model.monitor.subscriptions] == ["WeightNorm"]
+    with pytest.raises(taiyi_fx.ConfigError, match="LogitLens is not available: the model has no"):
+        taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), {"0": ["LogitLens"]})
+    with pytest.raises(taiyi_fx.ConfigError, match="LogitLens is not available: the model has no"):
+        taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), [lens, {"0": ["LogitLens"]}])
 
 
 def test_nothing_is_traced_before_the_configuration_is_right():

@@ -28,6 +28,39 @@ def maximal(width):
     return model, torch.optim.Adam(groups)
 
 
+class Readout(nn.Linear):
+    """The last layer of the package mup 1.0: a multiplier, and a variance that does not fall."""
+
+    def __init__(self, width, outputs):
+        super().__init__(width, outputs)
+        self.multiple = width / BASE
+        with torch.no_grad():
+            self.weight.mul_(self.multiple**0.5)  # `MuReadout._rescale_parameters`
+            self.bias.mul_(self.multiple**0.5)
+
+    def forward(self, x):
+        return super().forward(x / self.multiple)  # `MuReadout.forward`
+
+
+def published(width):
+    """The maximal update parametrization as mup 1.0 has it: `MuReadout` and `MuAdam`.
+
+    Weights with two sides that grow have a rate that falls with the width; biases of theirs keep
+    the size of a base width (`rescale_linear_bias`).
+    """
+    model = perceptron(width)
+    model.last = Readout(width, OUTPUTS)
+    hidden = [model.hidden[0], model.hidden[2]]
+    with torch.no_grad():
+        for layer in hidden:
+            layer.bias.mul_((width / BASE) ** 0.5)
+    matrices = [layer.weight for layer in hidden]
+    ids = {id(p) for p in matrices}
+    vectors = [p for p in model.parameters() if id(p) not in ids]
+    groups = [{"params": matrices, "lr": RATE * BASE / width}, {"params": vectors, "lr": RATE}]
+    return model, torch.optim.Adam(groups)
+
+
 def fading(width):
     """What the wide ones are trained with is by far too small."""
     model = perceptron(width)

@@ -12,6 +12,7 @@ from taiyi_fx.coordinates.check import role_of
 from tests.coordinates import models
 
 WIDTHS = (32, 64, 128, 256)
+ROLES = ("first", "hidden.0", "hidden.2", "last")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,46 @@ def test_the_maximal_update_parametrization_is_flat(checks):
     assert found.verdict == "flat"
     assert max(map(abs, found.change_slopes.values())) < 0.3
     assert str(found).startswith("verdict: flat")
+
+
+DEFINITIONS = {"l1": lambda x: x.abs().mean(), "l2": lambda x: (x**2).mean() ** 0.5}
+"""Of mup 1.0, `coord_check.FDICT`."""
+
+
+def published_check(make, width):
+    """The published check of one model: by hooks, sizes of each layer's output at each step."""
+    torch.manual_seed(0)
+    model, optimizer = make(width)
+    found = {(role, name): [] for role in ROLES for name in DEFINITIONS}
+
+    def record(role, y):
+        for name, definition in DEFINITIONS.items():
+            found[role, name].append(definition(y.detach()).item())
+
+    for role in ROLES:
+        model.get_submodule(role).register_forward_hook(lambda m, args, y, of=role: record(of, y))
+    aim = torch.randn(64, models.OUTPUTS, generator=torch.Generator().manual_seed(0))
+    for _ in range(4):
+        nn.functional.mse_loss(model(models.batch()), aim).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("make", "verdict"), [(models.standard, "grows"), (models.published, "flat")]
+)
+def test_sizes_and_slopes_are_those_of_the_published_check(make, verdict):
+    coordinates = [published_check(make, width) for width in WIDTHS]
+    found = taiyi_fx.coordinate_check(make, models.batch(), widths=WIDTHS, steps=3, seeds=1)
+    assert found.verdict == verdict
+    for role in ROLES:
+        for sizes, of in zip(found.sizes[role], coordinates, strict=True):
+            assert sizes == pytest.approx(of[role, "l2"], rel=1e-5)
+        # The published check draws the mean of absolute values: another size, the same slope.
+        means = [of[role, "l1"][-1] for of in coordinates]
+        slope = np.polyfit(np.log(WIDTHS), np.log(means), 1)[0]
+        assert found.slopes[role] == pytest.approx(slope, abs=0.1)
 
 
 def test_what_hardly_learns_fades(checks):

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import taiyi_fx
 from taiyi_fx.optimizers.describe import describe_optimizer, description_of
 
 
@@ -50,3 +51,27 @@ def test_what_nobody_described_has_no_description():
 def test_what_is_no_description_is_refused(kind, told, why):
     with pytest.raises(TypeError, match=why):
         describe_optimizer(kind, **told)
+
+
+@pytest.mark.parametrize("name", ["first_moment", "second_moment", "step"])
+def test_a_function_that_returns_no_tensor_is_told_by_what_it_was_given_for(name):
+    describe_optimizer(Own, **{name: lambda of: None})
+    tells = getattr(description_of(Own()), name)
+    with pytest.raises(
+        TypeError, match=f"{name} of Own, as describe_optimizer .* not None: return"
+    ):
+        tells(None)
+
+
+def test_a_step_that_is_none_is_a_warning_and_training_goes_on():
+    class Silent(torch.optim.SGD):
+        pass
+
+    describe_optimizer(Silent, step=lambda of: None)  # pyright: ignore
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": ["EffectiveStep"]})
+    optimizer = Silent(model.parameters(), lr=0.1)
+    model.monitor.watch_optimizer(optimizer)
+    model(torch.ones(1, 2)).sum().backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="step of Silent, as describe_optimizer was"):
+        model.monitor.track(0)
+    optimizer.step()

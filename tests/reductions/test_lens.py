@@ -30,6 +30,15 @@ def test_the_norm_and_the_head_nearest_to_the_model_itself_are_found():
     assert Lens(norm="").of_model(found).modules == (None, found["lm_head"])
 
 
+def test_modules_in_a_list_are_a_blocks_own():
+    block = nn.ModuleDict({"norm": nn.LayerNorm(4), "output": nn.Linear(4, 4)})
+    model = nn.ModuleDict({"layers": nn.ModuleList([block])})
+    with pytest.raises(LookupError, match="has no head that is known by its name"):
+        Lens().of_model(dict(model.named_modules()))
+    model["lm_head"] = nn.Linear(4, 9)
+    assert Lens().of_model(dict(model.named_modules())).modules == (None, model["lm_head"])
+
+
 def test_finished_it_is_the_softmax_of_the_heads_logits():
     head = nn.Linear(2, 3)
     value = Lens(norm="").of_model(modules(head=head)).finish((torch.ones(4, 2),))
@@ -60,3 +69,11 @@ def test_a_head_that_changes_as_it_is_called_is_refused():
     head = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 3))
     with pytest.raises(ValueError, match="has a BatchNorm1d in its norm or head, which changes"):
         Lens(norm="").of_model(modules(head=head))
+
+
+@pytest.mark.parametrize("head", [nn.Linear(3, 9), nn.Embedding(9, 4), nn.Bilinear(4, 4, 2)])
+def test_a_head_that_does_not_take_the_blocks_output_is_told_with_what_to_do(head):
+    lens = Lens().of_model({"norm": nn.LayerNorm(4), "head": head})
+    kind = type(head).__name__
+    with pytest.raises(ValueError, match=f"4 features does not pass {kind} as its head and Layer"):
+        lens.finish(lens.measure(torch.ones(2, 4)))

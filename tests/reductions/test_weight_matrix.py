@@ -62,3 +62,9 @@ def test_a_complex_matrix_has_the_norm_of_its_two_parts():
     x = torch.randn(4, 3, dtype=torch.complex64)
     found = value(x)
     assert (found.square_norm.sqrt() * found.unit).item() == pytest.approx(x.abs().norm().item())
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
+def test_a_parameter_without_elements_has_no_singular_values(shape):
+    with pytest.raises(ValueError, match="has no singular values: it is empty"):
+        WeightMatrix().measure(torch.empty(shape))

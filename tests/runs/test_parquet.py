@@ -159,3 +159,32 @@ def test_a_changed_byte_of_a_column_is_told_or_changes_no_number(tmp_path):
 def curve_of(folder):
     with taiyi_fx.open_run(folder) as run:
         return [x.tolist() for x in run.series("a", "q")]
+
+
+def test_a_scan_is_unread_and_the_long_table(tmp_path):
+    written(Parquet, tmp_path, [numbers(0, [1.0, float("nan")]), numbers(1, [float("inf"), 2])])
+    with taiyi_fx.open_run(tmp_path) as run:
+        scan = run.scan()
+        assert "PARQUET" in scan.explain().upper()
+        found, expected = scan.collect(), run.to_numpy()
+        assert found.columns == list(expected)
+        assert found["flag"].to_list() == expected["flag"].tolist() == ["", "NaN", "+Inf", ""]
+        assert found["module"].to_list() == expected["module"].tolist()
+        assert scan.filter(pl.col("step") == 1).select("value").collect()["value"].to_list() == [
+            float("inf"), 2.0,
+        ]  # fmt: skip
+
+
+def test_a_scan_of_a_run_without_numbers_is_empty(tmp_path):
+    written(Parquet, tmp_path, [])
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.scan().collect().shape == (0, 10)
+
+
+def test_a_scan_leaves_out_rows_that_a_session_is_dropping(tmp_path):
+    written(Parquet, tmp_path, [numbers(step, [float(step)]) for step in range(3)])
+    file = tmp_path / "run.json"
+    head = json.loads(file.read_text())
+    file.write_text(json.dumps({**head, "cut": [head["next"], 2]}))
+    with taiyi_fx.open_run(tmp_path) as run:
+        assert run.scan().collect()["step"].to_list() == [0, 1]

@@ -129,3 +129,12 @@ def test_a_rank_alone_reads_nothing_in_parts():
     given = Given({"0": ["WeightNorm"]})
     (reading,) = given.subscriptions[0].readings.values()
     assert not given.statistics().is_in_parts("0", reading)
+
+
+def test_micro_batches_divide_gradients_of_calls_alone():
+    assert Scale.of(None).over(1) is Scale.of(None)
+    assert Scale.of(8.0).over(4) == Scale(1 / 32, 1 / 8)
+    with pytest.raises(ValueError, match="micro_batches is a number of at least 1, not 0"):
+        Scale.of(None).over(0)
+    with pytest.raises(TypeError, match="micro_batches is a whole number, not 1.5"):
+        Scale.of(None).over(1.5)  # pyright: ignore

@@ -14,17 +14,26 @@ from tests.writers.given import OUTLINE
 FORMATS = [Store, Parquet]
 
 
-def info(start_step=0, rank=0, modules=()):
+def info(start_step=0, rank=0, modules=(), part="", launch=""):
     root = nn.Sequential()
-    return run_info(
-        root, dict.fromkeys(("", *modules), root), [], start_step, rank, lambda: OUTLINE
-    )
+    modules = dict.fromkeys(("", *modules), root)
+    return run_info(root, modules, [], start_step, rank, lambda: OUTLINE, part, launch)
 
 
 def opened(kind, path, start_step=0, **options):
     writer = kind(path, **options)
     writer.open(info(start_step))
     return writer
+
+
+def part_written(kind, path, batches, about, **options):
+    """A part of a run, with these batches."""
+    writer = kind(path, **options)
+    writer.open(about)
+    for batch in batches:
+        writer.write(batch)
+    writer.flush()
+    writer.close()
 
 
 def written(kind, path, batches, start_step=0, **options):

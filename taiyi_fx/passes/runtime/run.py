@@ -13,6 +13,7 @@ from torch import nn
 from torch._guards import TracingContext
 
 from taiyi_fx.passes.ir import Due, Mode
+from taiyi_fx.passes.runtime.rehearsal import is_rehearsal
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.flow.observer import Observer
@@ -128,7 +129,8 @@ class Run:
         """The mode of a forward that begins now.
 
         A training forward that builds a graph counts. One that runs inside backward is the second
-        run of an activation checkpoint and does not, nor does one that `torch.jit.trace` records.
+        run of an activation checkpoint and does not, nor does one that `torch.jit.trace` records,
+        nor one that a pipeline's stage runs to learn shapes.
         """
         if self.due_key == _NOTHING_DUE:
             return None
@@ -147,8 +149,8 @@ class Run:
 
 
 def _is_again() -> bool:
-    """True in backward, or while `torch.jit.trace` records."""
-    return torch._C._current_graph_task_id() != -1 or torch._C._is_tracing()
+    """True in backward, while `torch.jit.trace` records, or as a stage learns its shapes."""
+    return torch._C._current_graph_task_id() != -1 or torch._C._is_tracing() or is_rehearsal()
 
 
 def _nodes_under_way() -> Iterator[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from torch import nn
 
@@ -17,8 +17,23 @@ from taiyi_fx.warning import warn
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-    Groups = tuple[ProcessGroup | Literal["auto"] | None, ProcessGroup | None]
-    """The ranks to join, and those of them that the data are split over."""
+
+class Groups(NamedTuple):
+    """The ranks to ask.
+
+    Attributes:
+        process: Those to join, of which only ones with the same configuration are.
+        data: Those of them that the data are split over.
+        part: The name of the part that a rank's model is of one: other parts are not joined.
+    """
+
+    process: ProcessGroup | Literal["auto"] | None
+    data: ProcessGroup | None
+    part: str = ""
+
+
+ALONE = Groups(None, None)
+"""No other rank."""
 
 
 def meet(
@@ -42,10 +57,11 @@ def meet(
         ValueError: The data group does not fit; all ranks raise it.
     """
     every = [(s.module, s.label, str(s.schedules), str(s.options)) for s in subscriptions]
-    ranks = form(*groups, repr(every), UNEVEN if is_uneven else None)
+    signature = repr((groups.part, every))
+    ranks = form(groups.process, groups.data, signature, UNEVEN if is_uneven else None)
     if ranks is None:
         return None
-    if ranks.is_writer and groups[1] is None:
+    if ranks.is_writer and groups.data is None:
         _warn_of_tensor_parallel(model)
     return Join(ranks, subscriptions, table)
 

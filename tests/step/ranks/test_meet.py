@@ -8,20 +8,22 @@ from taiyi_fx import MonitorWarning
 from taiyi_fx.step.ranks import UNEVEN, meet
 from tests.step.given import Given
 
+AUTO = meet.Groups("auto", None)
+
 
 @pytest.fixture
 def given():
     return Given({"0": ["InputMean"]})
 
 
-def met(given, groups=("auto", None), is_uneven=False):
+def met(given, groups=AUTO, is_uneven=False):
     model = given.modules[""]
     return meet.meet(groups, given.subscriptions, given.table, model, is_uneven=is_uneven)
 
 
 def test_a_process_alone_joins_nobody(given):
     assert met(given) is None
-    assert met(given, (None, None)) is None
+    assert met(given, meet.ALONE) is None
 
 
 @pytest.mark.parametrize(("is_uneven", "ended"), [(False, None), (True, UNEVEN)])
@@ -40,6 +42,15 @@ def test_ranks_agree_on_the_configuration(given, monkeypatch, is_uneven, ended):
     assert join.ranks.is_writer
 
 
+def test_parts_of_other_names_are_not_joined(given, monkeypatch):
+    asked = []
+    monkeypatch.setattr(meet, "form", lambda *args: asked.append(args))
+    for part in ("stage0", "stage1"):
+        met(given, meet.Groups("auto", None, part))
+    first, second = (signature for _, _, signature, _ in asked)
+    assert first != second
+
+
 @pytest.mark.parametrize(("is_writer", "data"), [(True, None), (True, "ranks"), (False, None)])
 def test_tensor_parallel_ranks_without_a_data_group_are_warned_of_once(
     given, monkeypatch, is_writer, data
@@ -48,9 +59,9 @@ def test_tensor_parallel_ranks_without_a_data_group_are_warned_of_once(
     monkeypatch.setattr(meet, "tensor_parallel", lambda model: "0.weight")
     if is_writer and data is None:
         with pytest.warns(MonitorWarning, match="'0.weight' is held in parts by ranks"):
-            met(given, ("auto", data))
+            met(given, meet.Groups("auto", data))
     else:
-        met(given, ("auto", data))  # a warning would be an error
+        met(given, meet.Groups("auto", data))  # a warning would be an error
 
 
 def test_a_model_whose_parameters_are_whole_is_not_warned_of(given, monkeypatch):
