@@ -151,7 +151,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
     start_step = _first_step(start_step, run, overwrite=overwrite, resume=resume)
     optimizers = check_optimizers(optimizer)
     if recorder is not None:
-        check_recorder(recorder).folder = None if run is None else Path(run)
+        check_recorder(recorder).folder = None if run is None else Path(run, part)
     if run is not None:
         writers = [Store(run, overwrite=overwrite), *writers]
     with _no_collection():

@@ -33,7 +33,7 @@ def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[In
 def handed_over(
     outputs: Sequence[Watched], inputs: Sequence[Watched], norms: Collection[str]
 ) -> Iterator[InRole]:
-    """What each module is given over what the one before it returns: 1 of a chain.
+    """The inputs of modules over what the one before each returns: 1 of a chain.
 
     Not of norms, which may be given the sum of a residual stream.
     """

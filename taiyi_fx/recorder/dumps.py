@@ -10,7 +10,7 @@ from torch import distributed as dist
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.runs.recording import Recording, file_of, files_in, step_of
 from taiyi_fx.warning import warn
-from taiyi_fx.writers.folder import of_rank
+from taiyi_fx.writers.folder import folder_of_rank
 
 
 class Dumps:
@@ -75,4 +75,4 @@ class Dumps:
 
     def _own_folder(self) -> Path | None:
         rank = dist.get_rank() if dist.is_initialized() else 0
-        return None if self._folder is None else of_rank(self._folder, rank)
+        return None if self._folder is None else folder_of_rank(self._folder, rank)

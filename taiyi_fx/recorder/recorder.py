@@ -45,7 +45,7 @@ class Recorder:
         checkpoint_folder: A folder on a fast disk for the states, which take memory otherwise.
 
     Attributes:
-        folder: The folder of the run, as `instrument` tells it; None without a run.
+        folder: The folder of the run, or of its part, as `instrument` tells it; None without one.
 
     Raises:
         TypeError: A number is not a whole number.

@@ -23,7 +23,7 @@ from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.warning import WarnOnce, warn
-from taiyi_fx.writers.folder import of_rank
+from taiyi_fx.writers.folder import folder_of_rank
 
 FILE = "bad-step.safetensors"
 """The file that the first bad step of a training is kept in."""
@@ -228,7 +228,7 @@ class Replays:
     def _file(self, step: int) -> Path | None:
         if self._folder is None:
             return None
-        folder = of_rank(self._folder, dist.get_rank() if dist.is_initialized() else 0)
+        folder = folder_of_rank(self._folder, dist.get_rank() if dist.is_initialized() else 0)
         return folder / (f"bad-step-{step}.safetensors" if self.found else FILE)
 
     @contextmanager

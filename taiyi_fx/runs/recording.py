@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from taiyi_fx.atomic_write import atomic_write
 from taiyi_fx.records.json_number import json_number
 from taiyi_fx.records.table import as_html, as_table
 from taiyi_fx.runs.damage import reading
+from taiyi_fx.runs.part import parts_of
 from taiyi_fx.suggestion import suggestion
 
 STATISTICS = ("norm", "mean", "abs_max", "non_finite")
@@ -183,13 +184,18 @@ def read_recording(file: Path) -> Recording:
 
 
 def recordings_in(folder: Path) -> list[Recording]:
-    """The recordings of a run, those of other ranks too, in the order of their last steps.
+    """The recordings of a run, of all ranks and parts, in the order of their last steps.
+
+    Modules of a part with a name have the name in front, as in `Run`.
 
     Raises:
         OSError: One cannot be read.
         ValueError: One is damaged.
     """
     found = [read_recording(file) for file in files_in(folder)]
+    for part in parts_of(folder):
+        if part.name:
+            found += [_named(read_recording(file), part.name) for file in files_in(part.folder)]
     return sorted(found, key=lambda one: (-1 if one.step is None else one.step, one.rank))
 
 
@@ -197,6 +203,11 @@ def files_in(folder: Path) -> Sequence[Path]:
     """The files of recordings in the folder of a run, and in those of its ranks."""
     pattern = _NAME.format(0).replace("0" * 8, "*[0-9]")
     return sorted([*folder.glob(pattern), *folder.glob(f"rank*/{pattern}")])
+
+
+def _named(recording: Recording, part: str) -> Recording:
+    sites = (site._replace(module=f"{part}.{site.module}".rstrip(".")) for site in recording.sites)
+    return replace(recording, sites=tuple(sites))
 
 
 def file_of(folder: Path, step: int) -> Path:

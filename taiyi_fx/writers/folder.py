@@ -34,6 +34,17 @@ def folder_of_part(folder: Path, run: RunInfo) -> Path:
     return own
 
 
+def folder_of_rank(folder: Path, rank: int) -> Path:
+    """The folder of one rank, made where it is missing.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    own = folder / folder_name("", rank)
+    own.mkdir(parents=True, exist_ok=True)
+    return own
+
+
 def note_part(folder: Path, run: RunInfo) -> None:
     """Notes in a part's folder the launch that writes it.
 

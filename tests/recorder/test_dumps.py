@@ -44,6 +44,14 @@ def test_an_alert_writes_the_last_steps_and_names_the_first_site(tmp_path):
     assert any("NaN or Inf is first at step 6, in the output of '0'" in text for text in texts)
 
 
+def test_those_of_a_part_have_its_name_as_the_run_s_series_do(tmp_path):
+    broken_at(6, taiyi_fx.Recorder(steps=5), run=tmp_path / "run", part="critic")
+    with taiyi_fx.open_run(tmp_path / "run") as run:
+        first = run.recordings[0]
+    assert first.first_non_finite == (6, RecordedSite("critic.0", "output"))
+    assert run.path / "critic" in {file.parent for file in run.path.rglob("recording-*.json")}
+
+
 def test_without_a_run_they_are_kept_in_memory_which_is_said():
     recorder = taiyi_fx.Recorder(steps=5)
     texts = broken_at(6, recorder)
