@@ -35,12 +35,16 @@ def handed_over(
 ) -> Iterator[InRole]:
     """The inputs of modules over what the one before each returns: 1 of a chain.
 
-    Not of norms, which may be given the sum of a residual stream.
+    Not of norms, which may be given the sum of a residual stream. Modules that stand beside each
+    other, as experts do, are no chain: factors from one part of the model into another are of a
+    role of their own.
     """
     given = {one.module: one for one in inputs}
     for before, one in pairwise(outputs):
         if one.module in given and one.module not in norms:
-            yield _over(given[one.module], before, one.module)
+            factor, role = _over(given[one.module], before, one.module)
+            is_within = _around(before.module) == _around(one.module)
+            yield factor, role if is_within else f"{role} between"
 
 
 def passed_back(
@@ -100,3 +104,7 @@ def _over(one: Watched, other: Watched, module: str) -> InRole:
     values = np.abs(one.values[known] / other.values[known])
     made = one._replace(module=module, steps=one.steps[known], values=values, shown=shown)
     return made, f"{one.role} {other.role}"
+
+
+def _around(module: str) -> str:
+    return module.rpartition(".")[0]

@@ -93,8 +93,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     )
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
-        (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
+        (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
         (made(outputs, evidence.norms), _Bounds(few=_FEW - 1)),
+        (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
         (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
         (
             (one for one in of_stream if one[1] == REPEATED),
