@@ -11,6 +11,7 @@ from taiyi_fx.findings.robust import median
 
 _MANY = 40
 _FAR = 0.3
+_LATEST = 8
 _SHARE = 0.45
 """Of the distance in the beginning, which running statistics halve within a few steps."""
 
@@ -25,7 +26,9 @@ STALE = Kind(
 def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose running variance stays about as far from the batches' as it began."""
     for one in evidence.of_quantity("VarTID"):
-        value, first = median(one.last_half), float(one.values[0])
+        # One that still falls follows, if slowly: its latest numbers have to be as far.
+        value = min(median(one.last_half), median(one.values[-_LATEST:]))
+        first = float(one.values[0])
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
             continue
         text = (
