@@ -412,8 +412,14 @@ def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize("is_preset", [True, False])
 @pytest.mark.parametrize(
     "label",
-    ["as_it_is/moe", "experts_that_specialise/moe", "as_it_is/mobile", "as_it_is/levit"]
-    + ["sgd_of_vision/resnet", "sgd_of_vision/levit"],
+    [
+        "as_it_is/moe",
+        "experts_that_specialise/moe",
+        "as_it_is/mobile",
+        "as_it_is/levit",
+        "sgd_of_vision/resnet",
+        "sgd_of_vision/levit",
+    ],
 )
 def test_early_looks_at_healthy_trainings_accuse_nothing(label, is_preset):
     (case,) = (case for case in HEALTHY if case.label == label)

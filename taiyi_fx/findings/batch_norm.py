@@ -11,9 +11,10 @@ from taiyi_fx.findings.robust import median
 
 _MANY = 40
 _FAR = 0.3
-_LATEST = 8
 _SHARE = 0.45
 """Of the distance in the beginning, which running statistics halve within a few steps."""
+_LATEST, _STAYS = 8, 0.8
+"""The latest numbers, and their share of those of the last half: of less, it still falls."""
 
 STALE = Kind(
     "stale_statistics",
@@ -26,10 +27,10 @@ STALE = Kind(
 def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose running variance stays about as far from the batches' as it began."""
     for one in evidence.of_quantity("VarTID"):
-        # One that still falls follows, if slowly: its latest numbers have to be as far.
-        value = min(median(one.last_half), median(one.values[-_LATEST:]))
-        first = float(one.values[0])
+        value, first = median(one.last_half), float(one.values[0])
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
+            continue
+        if median(one.values[-_LATEST:]) < _STAYS * value:
             continue
         text = (
             f"the running deviations of {one.module!r} stay {value:.0%} away from those of the "
