@@ -58,9 +58,10 @@ def _lists(around: str, evidence: Evidence) -> _Lists:
     """The modules whose names go on with a list's name and a number, by list and number."""
     found: _Lists = {}
     for one in evidence.weight_gradients.values():
-        name, number, *_ = [*one.module.removeprefix(around).split("."), "", ""]
-        if one.module.startswith(around) and number.isdecimal():
-            found.setdefault(name, {}).setdefault(number, []).append(one)
+        if one.module.startswith(around):
+            name, number, *_ = [*one.module[len(around) :].split("."), "", ""]
+            if number.isdecimal():
+                found.setdefault(name, {}).setdefault(number, []).append(one)
     return {name: experts for name, experts in found.items() if len(experts) > 1}
 
 
@@ -81,7 +82,8 @@ def _idle(router: Watched, experts: dict[str, list[Watched]]) -> Iterator[tuple[
 
 def _silent(gradients: list[Watched]) -> Steps:
     """The steps at which no weight of an expert has a gradient."""
-    return functools.reduce(np.intersect1d, (one.steps[one.values == 0] for one in gradients))
+    first, *others = (one.steps[one.values == 0] for one in gradients)
+    return functools.reduce(np.intersect1d, others, first) if len(first) else first
 
 
 def _stopped(one: Watched, idle: Idle) -> Watched:
