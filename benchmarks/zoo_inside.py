@@ -23,7 +23,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-from taiyi_fx.verification.bitwise import differences
 from torch import nn
 
 import taiyi_fx
@@ -32,6 +31,7 @@ from benchmarks.zoo_models.case import Case
 from benchmarks.zoo_phases import Phase, run_phases
 from taiyi_fx.config.presets import kinds
 from taiyi_fx.config.presets.preset import Part
+from taiyi_fx.snapshot.bitwise import differences
 
 _ATTENTION = ("AttentionLogitMax", "AttentionEntropy", "AttentionSink", "AttentionDistance")
 _ROUTERS = ("RouterLoad", "RouterEntropy", "DeadExperts")

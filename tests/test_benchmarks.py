@@ -24,6 +24,7 @@ from benchmarks import (
 )
 from benchmarks import report as long_report
 from benchmarks.faults import __main__ as faults
+from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault
 from benchmarks.faults.score import names_culprit, score
 from benchmarks.faults.training import run
@@ -406,6 +407,34 @@ def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):
     assert "healthy: false alarms 1 of 1 (100 %)" in capsys.readouterr().out
     (outcome,) = json.loads(file.read_text(encoding="utf-8"))
     assert outcome["first"]["text"] == "it is so"
+
+
+@pytest.mark.parametrize("is_preset", [True, False])
+@pytest.mark.parametrize(
+    "label",
+    [
+        "as_it_is/moe",
+        "experts_that_specialise/moe",
+        "as_it_is/mobile",
+        "as_it_is/levit",
+        "sgd_of_vision/resnet",
+        "sgd_of_vision/levit",
+    ],
+)
+def test_early_looks_at_healthy_trainings_accuse_nothing(label, is_preset):
+    (case,) = (case for case in HEALTHY if case.label == label)
+    assert early_alarms(case, is_preset=is_preset) == []
+
+
+def test_early_looks_tell_each_alarm_with_its_step(monkeypatch, capsys):
+    finding = SimpleNamespace(severity="alert")
+    monkeypatch.setattr(Monitor, "findings", property(lambda self: [finding]))
+    case = next(case for case in HEALTHY if case.label == "as_it_is/lstm")
+    assert early_alarms(case, looks=[3, 7]) == [(3, finding), (7, finding)]
+    assert faults.main(["--part", "healthy", "--only", case.label, "--early"]) == 1
+    out = capsys.readouterr().out
+    assert "as_it_is/lstm after 40 steps:" in out
+    assert "1 of 1 healthy trainings are accused in their first steps" in out
 
 
 def test_faults_are_not_scored_without_findings(monkeypatch, capsys):

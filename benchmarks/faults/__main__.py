@@ -15,6 +15,7 @@ import torch
 
 import benchmarks.faults
 from benchmarks.faults import healthy, planted, reported
+from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
 from benchmarks.faults.score import score, shares, table
 from benchmarks.faults.visible import gap, line
@@ -29,13 +30,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs what the command line says.
 
     Returns:
-        The exit status: 2 where the monitor has no findings, 1 where a fault cannot be seen.
+        The exit status: 2 where the monitor has no findings, 1 where a fault cannot be seen, or an
+        early look at a healthy training accuses it.
     """
     asked = _options(argv)
     torch.set_num_threads(1)
     cases = _chosen(asked.part, asked.only)
     if asked.verify:
         return _verify([case for case in cases if isinstance(case, Fault)])
+    if asked.early:
+        return _look_early([c for c in cases if isinstance(c, Healthy)], is_preset=asked.preset)
     if not hasattr(Monitor, "findings"):
         print("monitor.findings is not there: nothing can be scored.")
         return 2
@@ -59,6 +63,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--preset", action="store_true", help="watch by the preset that fits")
     parser.add_argument("--json", type=Path, help="a file for all outcomes")
     parser.add_argument("--verify", action="store_true", help="check that the faults show")
+    parser.add_argument(
+        "--early", action="store_true", help="look at the first steps of healthy trainings alone"
+    )
     return parser.parse_args(argv)
 
 
@@ -67,6 +74,17 @@ def _chosen(part: str, only: str | None) -> list[Fault | Healthy]:
     if only is None:
         return cases
     return [c for c in cases if c.name == only or fnmatchcase(c.label, only)]
+
+
+def _look_early(cases: Sequence[Healthy], *, is_preset: bool) -> int:
+    accused = 0
+    for case in cases:
+        alarms = early_alarms(case, is_preset=is_preset)
+        accused += bool(alarms)
+        for count, found in alarms:
+            print(f"{case.label} after {count} steps: {found}", flush=True)
+    print(f"{accused} of {len(cases)} healthy trainings are accused in their first steps")
+    return int(accused > 0)
 
 
 def _verify(faults: Sequence[Fault]) -> int:

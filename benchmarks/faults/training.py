@@ -32,6 +32,7 @@ class Training:
         backward: Runs forward and backward.
         steps: How many.
         before_step: Called with the number of each step before its forward.
+        after_step: Called with the number of each step, and the monitor, after it.
         micro_batches: How many batches make a step.
         clip: Largest norm of all gradients.
         schedule: Factor of the learning rate at a step.
@@ -48,6 +49,7 @@ class Training:
     backward: Losses
     steps: int = 100
     before_step: list[Callable[[int], object]] = field(default_factory=list)
+    after_step: list[Callable[[int, taiyi_fx.Monitor], object]] = field(default_factory=list)
     micro_batches: int = 1
     clip: float | None = None
     schedule: Callable[[int], float] | None = None
@@ -114,6 +116,8 @@ def _train(training: Training, watched: taiyi_fx.InstrumentedModule) -> None:
             scheduler.step()
         if training.zero_grad:
             optimizer.zero_grad()
+        for look in training.after_step:
+            look(step, watched.monitor)
 
 
 def cross_entropy(model: nn.Module, x: Tensor, y: Tensor, **options: Any) -> Tensor:

@@ -13,6 +13,8 @@ _MANY = 40
 _FAR = 0.3
 _SHARE = 0.45
 """Of the distance in the beginning, which running statistics halve within a few steps."""
+_LATEST, _STAYS = 8, 0.8
+"""The latest numbers, and their share of those of the last half: of less, it still falls."""
 
 STALE = Kind(
     "stale_statistics",
@@ -27,6 +29,8 @@ def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
     for one in evidence.of_quantity("VarTID"):
         value, first = median(one.last_half), float(one.values[0])
         if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
+            continue
+        if median(one.values[-_LATEST:]) < _STAYS * value:
             continue
         text = (
             f"the running deviations of {one.module!r} stay {value:.0%} away from those of the "

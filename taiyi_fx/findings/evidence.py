@@ -52,17 +52,18 @@ class Evidence:
         """The evidence in some series; empty ones are left out."""
         return Evidence(tuple(s for s in series if len(s.steps)), reasons or {})
 
-    def _with(self, series: Iterable[Watched]) -> Evidence:
+    def with_series(self, series: Iterable[Watched]) -> Evidence:
+        """The same with other series; empty ones are left out."""
         return replace(self, series=tuple(one for one in series if len(one.steps)))
 
     def without_skipped(self, steps: Collection[int]) -> Evidence:
         """All numbers but gradients and updates of steps that were skipped."""
         skipped = np.array(sorted(steps))
-        return self._with(_without(one, skipped) for one in self.series) if steps else self
+        return self.with_series(_without(one, skipped) for one in self.series) if steps else self
 
     def before(self, step: int) -> Evidence:
         """The numbers before a step."""
-        return self._with(one.before(step) for one in self.series)
+        return self.with_series(one.before(step) for one in self.series)
 
     @staticmethod
     def of_records(
@@ -253,9 +254,16 @@ def is_near(size: float, gain: float) -> bool:
 
 def _without(one: Watched, skipped: Steps) -> Watched:
     if one.direction == "parameter" and one.unit == "ratio":
-        # An update is the step from the number before: that of a skipped one is recorded next.
-        after = np.searchsorted(one.steps, skipped, side="right")
-        chosen = np.ones(len(one.steps), bool)
-        chosen[after[after < len(chosen)]] = False
-        return one.at(chosen)
+        return one.at(~is_update_of(one, skipped))
     return one if one.direction in ("forward", "") else one.at(~np.isin(one.steps, skipped))
+
+
+def is_update_of(one: Watched, steps: Steps) -> NDArray[np.bool_]:
+    """A mask of a series of updates: those made at some steps.
+
+    An update is the step from the number before: that of a step is recorded at the next.
+    """
+    after = np.searchsorted(one.steps, steps, side="right")
+    mask = np.zeros(len(one.steps), bool)
+    mask[after[after < len(mask)]] = True
+    return mask

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.idle import at_work, idle_experts
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import lasting, since
 from taiyi_fx.findings.robust import median
@@ -19,6 +21,8 @@ _MOST = 0.75
 """A share of dead experts of which no batch of few tokens is the reason."""
 _FEW, _RISE, _RISE_OF_MANY = 0.05, 0.1, 0.25
 """Where more are without a token in the beginning, batches are small, and shares vary by chance."""
+_NEVER = 64
+"""Steps in which even a router that begins unevenly gives each expert a token."""
 
 ROUTER_COLLAPSE = Kind(
     "router_collapse",
@@ -58,13 +62,27 @@ def router_collapses(evidence: Evidence) -> Iterator[Finding]:
 
 
 def dead_experts(evidence: Evidence) -> Iterator[Finding]:
-    """Routers by which more experts get no token than in the beginning."""
+    """Routers by which more experts get no token than in the beginning, and experts without any."""
     collapsed = {found.module for found in router_collapses(evidence)}
     for one in evidence.of_quantity("DeadExperts"):
         usual = median(one.values[:_FIRST])
         share = usual + (_RISE if usual <= _FEW else _RISE_OF_MANY)
         if one.module not in collapsed and lasting(one.values >= share):
             yield _dead(DEAD_EXPERTS, one, share)
+    yield from _never_chosen(evidence)
+
+
+def _never_chosen(evidence: Evidence) -> Iterator[Finding]:
+    """Experts that no token ever came to."""
+    idle, gradients = idle_experts(evidence), evidence.weight_gradients
+    never = [
+        one
+        for one in gradients.values()
+        if len(one.values) >= _NEVER and not len(at_work(one, idle).values)
+    ]
+    for one, name in in_blocks(never, gradients):
+        text = f"{named(one, name)} got no token in any of {len(one.values)} steps"
+        yield DEAD_EXPERTS.at(one, 0, text, "a token now and then", module=name)
 
 
 def _dead(kind: Kind, one: Watched, share: float) -> Finding:

@@ -18,6 +18,7 @@ from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
+from taiyi_fx.findings.idle import without_steps_of_idle
 from taiyi_fx.findings.inputs import wild_inputs
 from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.listed import Findings
@@ -121,7 +122,7 @@ def find(evidence: Evidence, *, strict: bool = False) -> list[Finding]:
 def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     skipped = skipped_steps(evidence)
     of_scaler = [*overflow(evidence, skipped)]
-    evidence = evidence.without_skipped(skipped)
+    evidence = without_steps_of_idle(evidence.without_skipped(skipped))
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
     found = [one for rule in RULES for one in _applied(rule, known, strict=strict)]

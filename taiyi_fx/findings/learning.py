@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.idle import at_work, idle_experts
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS, mostly, since
 from taiyi_fx.findings.rates import in_group
@@ -45,8 +46,13 @@ NO_UPDATE_OF_ALL = Kind(
 
 
 def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
-    """Modules whose gradient is exactly zero while others have one."""
-    every = [s for s in evidence.weight_gradients.values() if len(s.values) >= STEPS]
+    """Modules whose gradient is exactly zero while others have one.
+
+    Experts without a token have none: `dead_experts` looks at these.
+    """
+    idle = idle_experts(evidence)
+    known = (at_work(s, idle) for s in evidence.weight_gradients.values())
+    every = [s for s in known if len(s.values) >= STEPS]
     silent = [s for s in every if mostly(s.values == 0)]
     if not silent:
         return

@@ -63,26 +63,35 @@ ODD_STEPS = Kind(
 
 def odd_steps(evidence: Evidence) -> Iterator[Finding]:
     """A weight whose steps are of another size than those of all others."""
-    series = [
-        s
-        for s in evidence.of_each("UpdateRatio")
-        # None at all is for `no_update` and `zero_gradients` to say, or on purpose.
-        if "weight" in s.quantity
-        and len(s.values) >= _STEPS
-        and len(_finite(s))
-        and median(_finite(s)) > 0
-        and not evidence.began_at_zero(s.module)
-    ]
-    sizes = log10(np.array([median(_finite(s)) for s in series]))
-    middle = median(sizes) if len(sizes) >= _FEW else np.nan
-    odd = [s for s, size in zip(series, sizes, strict=True) if abs(size - middle) >= _POWERS]
-    for one, name in in_blocks(odd, evidence.weights):
-        value, usual = median(_finite(one)), np.power(10.0, middle)
-        text = (
-            f"the optimizer changes the weight of {named(one, name)} by {value:.1e} of its size at "
-            f"each step, and half of all weights by {usual:.1e}{in_group(name, evidence)}"
-        )
-        yield ODD_STEPS.at(one, 0, text, f"near {usual:.1e}", value=value, module=name)
+    # Branches that began at nothing have no gradient at first, and little for some steps.
+    for is_in_branch in (False, True):
+        of = evidence.in_branches
+        series = [s for s in _moved(evidence) if (s.module in of) == is_in_branch]
+        sizes = log10(np.array([median(_finite(s)) for s in series]))
+        middle = median(sizes) if len(sizes) >= _FEW else np.nan
+        odd = [s for s, size in zip(series, sizes, strict=True) if abs(size - middle) >= _POWERS]
+        for one, name in in_blocks(odd, evidence.weights):
+            yield _odd(one, name, float(np.power(10.0, middle)), evidence)
+
+
+def _moved(evidence: Evidence) -> Iterator[Watched]:
+    """The series of weights that take steps: none is for `no_update` and `zero_gradients` to say.
+
+    A weight that began at zero takes steps of any size beside it.
+    """
+    for s in evidence.of_each("UpdateRatio"):
+        is_known = "weight" in s.quantity and len(s.values) >= _STEPS
+        if is_known and median(_finite(s)) > 0 and not evidence.began_at_zero(s.module):
+            yield s
+
+
+def _odd(one: Watched, name: str, usual: float, evidence: Evidence) -> Finding:
+    value = median(_finite(one))
+    text = (
+        f"the optimizer changes the weight of {named(one, name)} by {value:.1e} of its size at "
+        f"each step, and half of all weights by {usual:.1e}{in_group(name, evidence)}"
+    )
+    return ODD_STEPS.at(one, 0, text, f"near {usual:.1e}", value=value, module=name)
 
 
 def weight_jumps(evidence: Evidence) -> Iterator[Finding]:

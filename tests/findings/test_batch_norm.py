@@ -16,3 +16,9 @@ def test_a_distance_that_does_not_fall_is_a_finding():
 def test_one_that_falls_or_is_small_is_none():
     for values in (0.1 + 0.6 * 0.8**N, 0.2 + 0 * N, [0.6] * 10):
         assert [*stale_statistics(evidence({("bn", "VarTID"): values}))] == []
+
+
+def test_one_that_still_falls_is_none():
+    falls = 0.9 - N[:40] ** 2 / 2400
+    assert falls[20:].mean() > 0.5
+    assert [*stale_statistics(evidence({("bn", "VarTID"): falls}))] == []

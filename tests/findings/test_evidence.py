@@ -7,6 +7,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.findings.evidence import is_update_of
 from tests.findings.given import evidence
 
 
@@ -105,3 +106,15 @@ def test_branches_began_at_nothing_where_a_weight_of_zero_lets_no_gradient_pass(
     assert evidence(numbers).in_branches == frozenset()
     numbers["b", "WeightNorm"] = late
     assert evidence(numbers).in_branches == {"a"}
+
+
+def test_an_update_is_recorded_at_the_number_after_its_step():
+    (one,) = evidence({("a", "UpdateRatio.weight"): np.ones(4)}, [0, 5, 10, 15]).series
+    assert is_update_of(one, np.array([0, 10, 15])).tolist() == [False, True, False, True]
+    assert not is_update_of(one, np.array([], int)).any()
+
+
+def test_evidence_with_other_series_leaves_out_empty_ones():
+    known = evidence({("a", "WeightNorm"): 1, ("b", "WeightNorm"): 1})
+    cut = known.with_series(s.before(0 if s.module == "a" else 3) for s in known.series)
+    assert [(s.module, len(s.values)) for s in cut.series] == [("b", 3)]

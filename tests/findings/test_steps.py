@@ -97,3 +97,24 @@ def test_steps_of_a_weight_that_was_zero_are_of_any_size(first, count):
     numbers |= {("h.2", "UpdateRatio.weight"): 1 / (np.arange(40) + 1)}
     numbers |= {("h.2", "WeightNorm"): first + np.arange(40)}
     assert len([*odd_steps(evidence(numbers))]) == count
+
+
+def in_branches(of_branch):
+    """Three layers, and three in branches behind a gain of zero, with the ratios of these."""
+    numbers = {}
+    for i in range(3):
+        numbers |= {(f"h.{i}", "OutputGradRMS"): 1.0, (f"h.{i}", "UpdateRatio.weight"): 3e-2}
+        branch = f"h.{i}.branch"
+        numbers[branch, "OutputGradRMS"] = np.minimum(np.arange(40.0), 1.0)
+        numbers[branch, "UpdateRatio.weight"] = of_branch[i]
+        numbers[f"h.{i}.gain", "WeightNorm"] = np.arange(40.0)
+    return evidence(numbers)
+
+
+def test_steps_of_branches_that_begin_at_nothing_are_no_measure_of_others():
+    assert [*odd_steps(in_branches([5e-5, 6e-5, 7e-5]))] == []
+
+
+def test_one_branch_whose_steps_are_not_those_of_others_is_odd():
+    (found,) = odd_steps(in_branches([5e-5, 6e-5, 7e-2]))
+    assert found.module == "h.2.branch"
