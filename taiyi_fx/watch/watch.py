@@ -162,7 +162,8 @@ class Watch:
         is_odd = is_bad = False
         try:
             is_odd, is_bad = self._take(step, records, may_overflow)
-            if not (self.pace.has_unseen if step is None else self.pace.is_due):
+            is_due = self.pace.is_due or (step is None and self.pace.has_unseen)
+            if not is_due:
                 return is_odd, is_bad, []
             new = self._look(step, find)
             return is_odd or self._news.has_candidates, is_bad, new

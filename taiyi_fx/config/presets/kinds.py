@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.parameter import is_lazy
 
 from taiyi_fx.quantities.routers import choices_of, experts_of
 
@@ -112,5 +113,6 @@ def _is_of_parametrization(name: str) -> bool:
 def is_small_matrix(name: str, module: nn.Module) -> bool:
     """True for a linear layer or a convolution whose weight is trained and not large."""
     weight = dict(module.named_parameters(recurse=False)).get("weight")
-    is_one = isinstance(module, (nn.Linear, _ConvNd))
-    return is_one and weight is not None and weight.requires_grad and weight.numel() <= _SMALL
+    if weight is None or is_lazy(weight) or not isinstance(module, (nn.Linear, _ConvNd)):
+        return False
+    return weight.requires_grad and weight.numel() <= _SMALL

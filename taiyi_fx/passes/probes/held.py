@@ -49,7 +49,7 @@ _NONE = -1
 class Held:
     """Small tensors of a forward or a backward that is under way.
 
-    Of a tensor that may change in the meantime a copy is held.
+    Only tensors that nothing is known to change in the meantime are held.
 
     Attributes:
         tensors: The tensors that are held.
@@ -76,27 +76,20 @@ class Held:
         # The last arrangements: nearly always the next ones are the same.
         self._arranged: dict[int, Arrangement] = {}
 
-    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...], *, stays: bool = True) -> bool:
-        """Holds a tensor if it is small and of the kind that is measured together.
-
-        Args:
-            x: The tensor.
-            groups: The reductions and slots that take it.
-            stays: True if nothing is known to change it; a copy is held of any other.
-        """
+    def takes(self, x: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
+        """Holds a tensor if it is small and of the kind that is measured together."""
         if x.numel() > SMALL or type(x) is not Tensor or x.dtype is not torch.float32:
             return False
         if not x.is_cpu or x.is_neg() or x.layout is not torch.strided or x.is_nested:
             return False
-        if stays and x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
+        if x._is_view() and x.untyped_storage().nbytes() > _LARGEST:
             return False
         if x.is_inference():  # which has no version
             return False
         # Its autograd graph, which may hold much more than a megabyte, is not held with it.
         held = x.detach() if x.requires_grad else x
-        held = held if stays else held.clone()  # in less time than measuring it alone would take
         self.tensors.append(held)
-        self.versions.append(held._version)
+        self.versions.append(x._version)
         self.groups.append(groups)
         if len(self.tensors) >= MOST:
             self.measure()

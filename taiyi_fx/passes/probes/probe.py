@@ -143,15 +143,9 @@ class Probe:
     def _read_values(self, value: Any, given: Any = None) -> None:
         for pick, groups, room in self._values:
             tensor = _picked(value, pick)
-            if tensor is None:
+            if tensor is None or (room is not None and self.stays and room.takes(tensor, groups)):
                 continue
-            try:
-                is_held = room is not None and room.takes(tensor, groups, stays=self.stays)
-            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
-                fail_all(groups, error)
-                continue
-            if not is_held:
-                fold(tensor, groups)
+            fold(tensor, groups)
 
     def _read_call(self, value: Any, given: Any) -> None:
         for _, groups in self.call_slots:
@@ -217,10 +211,9 @@ class Probe:
         if self.call_slots or self.span_slots:
             return _named(self, self.__call__)
         read, tapped = self._read_values, self._with_gradients_read
-        if len(self._values) == 1:
+        if self.stays and len(self._values) == 1:
             ((pick, groups, room),) = self._values
-            if pick is None and room is not None:
-                read = _holding(groups, room, read, stays=self.stays)
+            read = _holding(groups, room, read) if pick is None and room is not None else read
         is_alone = self.is_inside and self.is_fresh and self.taps_output and not self.pair_slots
         if is_alone and len(self._gradient_hooks) == 1:
             ((pick, hook),) = self._gradient_hooks
@@ -275,30 +268,28 @@ class Probe:
 
 
 def _holding(
-    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None], *, stays: bool
+    groups: tuple[SlotGroup, ...], room: Held, general: Callable[[Any], None]
 ) -> Callable[..., None]:
-    """Holds a value, or a copy of one that may change; other cases go to the general function."""
+    """Holds a value that nothing changes; other cases go to the general function."""
     tensors = room.tensors
     hold, hold_version, hold_groups = tensors.append, room.versions.append, room.groups.append
 
     def read(value: Any, given: Any = None) -> None:
-        if type(value) is not Tensor or value.is_inference():
-            general(value)
-        elif value.numel() > SMALL:
+        if type(value) is Tensor and value.numel() > SMALL:
             fold(value, groups)
         elif (
-            value.dtype is torch.float32
+            type(value) is Tensor
+            and value.dtype is torch.float32
             and value.is_cpu
-            and not (stays and value._is_view())
+            and not (value._is_view() or value.is_inference())
             and len(tensors) < MOST
         ):
             try:
                 held = value.detach()  # without its graph
-                held = held if stays else held.clone()
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail_all(groups, error)
                 return
-            hold_version(held._version)
+            hold_version(value._version)
             hold_groups(groups)
             hold(held)
         else:

@@ -25,7 +25,7 @@ class SlotTable:
         self._slots: dict[tuple[Mode, str, int], dict[Reading, Slot]] = {}
         self.board = Board()
         self._touched = self.board.touched
-        self._is_joined = self._has_begun = False
+        self._is_joined = False
         self.version = 0
         self.before: list[tuple[Slot, State | Numbers]] = []
 
@@ -67,10 +67,9 @@ class SlotTable:
 
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""
-        held = self.board.held
-        is_first = not (self._has_begun or self._touched or held.tensors or held.measured)
+        board, held = self.board, self.board.held
+        is_first = not (self._touched or held.tensors or held.measured or board.traces)
         self.before = [] if is_first else self.states()
-        self._has_begun = True
 
     def restore(self) -> None:
         """Restores the states that the step had before the forward."""
@@ -83,7 +82,7 @@ class SlotTable:
 
     def clear(self) -> None:
         """Clears all slots, for the next step."""
-        self.before, self._has_begun = [], False
+        self.before = []
         self.board.drop()
         for slot in self._touched.values():
             slot.clear()

@@ -82,8 +82,7 @@ def test_many_norms_are_one_call_a_shape_and_equal_those_of_each(monkeypatch):
     calls = []
     of_rows = torch.linalg.vector_norm
     monkeypatch.setattr(
-        torch.linalg,
-        "vector_norm",
+        "taiyi_fx.reductions.sums.vector_norm",
         lambda x, *a, **k: calls.append(tuple(x.shape)) or of_rows(x, *a, **k),
     )
     model = taiyi_fx.instrument(
