@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 
 import pytest
 from torch import nn
@@ -95,6 +96,14 @@ def test_a_forked_worker_writes_nothing(tmp_path):
 def test_a_training_that_ends_well_writes_nothing(tmp_path):
     done, found = ended(tmp_path, "")
     assert (done.returncode, found) == (0, [])
+
+
+@pytest.fixture(autouse=True)
+def no_hooks(monkeypatch):
+    """The hooks of a process without recorders, whichever tests ran in this one before."""
+    monkeypatch.setattr(ending, "_HOOKS", ending._Hooks())
+    monkeypatch.setattr(ending, "_OPEN", weakref.WeakSet())
+    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
 
 
 def recording():
