@@ -184,6 +184,7 @@ class Monitor:
 
     @finding_severity.setter
     def finding_severity(self, severity: Severity) -> None:
+        self._record()
         self._responder.watch.severity = severity
 
     @property

@@ -169,7 +169,7 @@ class Recorder:
 
     def after(self, step: int, findings: Sequence[Finding]) -> list[Event]:
         """Writes the last steps at alerts, runs theirs again, and audits; gives events of it."""
-        self.found(findings)
+        is_written = self.found(findings)
         if self._replays is None:
             return []
         audit = self._replays.audit(step)
@@ -177,16 +177,20 @@ class Recorder:
         for one in self._replays.after(findings):
             text = f"run again: {one}"
             events.append(Event(step, "finding", one.module, text))
+            if not is_written:  # as on a rank that does not record, where nobody looks for findings
+                self.ends(f"step {one.step} was run again, as it went wrong")
+                is_written = True
         return events
 
-    def found(self, findings: Sequence[Finding]) -> None:
-        """Writes the last steps, if an alert is among new findings."""
+    def found(self, findings: Sequence[Finding]) -> bool:
+        """Writes the last steps, if an alert is among new findings; true if there is one."""
         alerts = [one for one in findings if one.severity == "alert"]
-        if alerts and self._dumps is not None:
-            self._dumps.dump_of_itself(str(alerts[0]))
+        if alerts:
+            self.ends(str(alerts[0]))
+        return bool(alerts)
 
     def ends(self, why: str) -> None:
-        """Writes the last steps, as the process ends, or an error leaves the training."""
+        """Writes the last steps, for a reason: an alert, or the end of the process."""
         if self._dumps is not None:
             self._dumps.dump_of_itself(why)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from torch import Tensor
 from torch._C._autograd import _get_sequence_nr
 from torch.autograd.graph import Node
 
-from taiyi_fx.passes.ir import Numbers, State
-from taiyi_fx.reductions.spans import check_is_on_cpu, nodes_of
+from taiyi_fx.passes.ir import Numbers
+from taiyi_fx.reductions.spans import TotalOfCalls, check_is_on_cpu, nodes_of
 
 Take = Callable[[Numbers], None]
 
@@ -21,15 +20,13 @@ _TIMER = "taiyi_fx.timer"
 
 
 @dataclass(frozen=True)
-class BackwardSeconds:
+class BackwardSeconds(TotalOfCalls):
     """Seconds that autograd's nodes of a call take in backward.
 
     By the clock on the wall, as `ForwardSeconds`.
 
     Cost: two readings of a clock at each node of the call
     """
-
-    finishes_as_is: ClassVar[bool] = True
 
     def mark(self) -> int:
         return _get_sequence_nr()
@@ -41,15 +38,6 @@ class BackwardSeconds:
             _timer_of(node).takers.append(take)
             is_any = True
         return None if is_any else "its call makes nothing that has a backward"
-
-    def merge(self, a: State, b: State) -> State:
-        return (a[0] + b[0],)
-
-    def scale(self, state: State, factor: float) -> State:
-        return state
-
-    def finish(self, state: State) -> Tensor:
-        return state[0]
 
 
 class _NodeTimer:

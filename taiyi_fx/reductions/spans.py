@@ -19,24 +19,10 @@ from taiyi_fx.passes.structure import tensors_in
 _RAW = "_raw_saved_"
 
 
-@dataclass(frozen=True)
-class ForwardSeconds:
-    """Seconds between a call's begin and its end.
-
-    By the clock on the wall, which is what a training waits for: a process's clock adds up what all
-    of its threads take, those that load data or compute spectra in the background included.
-
-    Cost: two readings of a clock
-    """
+class TotalOfCalls:
+    """One number of each call, which adds up over calls and knows no loss scale."""
 
     finishes_as_is: ClassVar[bool] = True
-
-    def mark(self) -> int:
-        return time.perf_counter_ns()
-
-    def measure_span(self, first: int, last: int, result: Any) -> Numbers:
-        check_is_on_cpu(result)
-        return ((last - first) * 1e-9,)
 
     def merge(self, a: State, b: State) -> State:
         return (a[0] + b[0],)
@@ -48,19 +34,35 @@ class ForwardSeconds:
         return state[0]
 
 
+@dataclass(frozen=True)
+class ForwardSeconds(TotalOfCalls):
+    """Seconds between a call's begin and its end.
+
+    By the clock on the wall, which is what a training waits for: a process's clock adds up what all
+    of its threads take, those that load data or compute spectra in the background included.
+
+    Cost: two readings of a clock
+    """
+
+    def mark(self) -> int:
+        return time.perf_counter_ns()
+
+    def measure_span(self, first: int, last: int, result: Any) -> Numbers:
+        check_is_on_cpu(result)
+        return ((last - first) * 1e-9,)
+
+
 # Autograd numbers its nodes as a thread makes them. Those that a call made, as far as they lead to
 # its result, are reached from there and have numbers between those at its two ends. What a node
 # saved is looked at without being unpacked, so that no hook of anyone's runs. Hooks of our own
 # would take the place of those of a checkpoint outside, and would switch off the check that finds a
 # saved tensor that was changed in place.
 @dataclass(frozen=True)
-class SavedBytes:
+class SavedBytes(TotalOfCalls):
     """Bytes that autograd saved in a call for its backward, each storage once.
 
     Cost: a walk along autograd's nodes of the call
     """
-
-    finishes_as_is: ClassVar[bool] = True
 
     def mark(self) -> int:
         return _get_sequence_nr()
@@ -74,15 +76,6 @@ class SavedBytes:
                 storage = saved.untyped_storage()
                 found[storage._cdata] = storage.nbytes()
         return (sum(found.values()),)
-
-    def merge(self, a: State, b: State) -> State:
-        return (a[0] + b[0],)
-
-    def scale(self, state: State, factor: float) -> State:
-        return state
-
-    def finish(self, state: State) -> Tensor:
-        return state[0]
 
 
 def check_is_on_cpu(result: Any) -> None:

@@ -67,6 +67,17 @@ def test_what_was_found_is_warned_of_written_and_kept_in_a_file(tmp_path):
     assert [(e.step, e.module) for e in events if e.text == f"run again: {found}"] == [(3, "")]
 
 
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_step_that_went_wrong_unseen_by_the_rules_writes_the_last_steps_too(tmp_path):
+    """As on a rank that does not record, whose findings are another's."""
+    recorder, model = taiyi_fx.Recorder(checkpoint_every=1), made()
+    one = taiyi_fx.instrument(model, {}, recorder=recorder, run=tmp_path / "run")
+    one(torch.full((8, 4), torch.nan)).square().mean().backward()
+    one.monitor.track(0)
+    assert recorder.last.reasons == ("step 0 was run again, as it went wrong",)
+    assert recorder.last.first_non_finite is not None
+
+
 def test_a_step_can_be_asked_for():
     recorder = taiyi_fx.Recorder(checkpoint_every=1)
     with pytest.raises(RuntimeError, match=r"Recorder\(checkpoint_every=1\)"):
