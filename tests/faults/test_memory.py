@@ -4,6 +4,7 @@ As SQLite tests itself: the k-th allocation fails, for every k. What torch alloc
 allocates in operations, so the k-th operation of ours fails.
 """
 
+import os
 import sys
 import warnings
 
@@ -23,6 +24,7 @@ CFG = {
 }
 STEPS = 5
 FAILS_AT = 2
+PACKAGE = os.path.join(os.path.dirname(taiyi_fx.__file__), "")
 
 
 class Failing(TorchDispatchMode):
@@ -49,8 +51,8 @@ def _place_of_ours():
         file = frame.f_code.co_filename
         if "/torch/nn/modules/" in file or "/tests/" in file or file.startswith("<"):
             return ""
-        if "/taiyi_fx/" in file:
-            return f"{file.partition('/taiyi_fx/')[2]}:{frame.f_code.co_name}"
+        if file.startswith(PACKAGE):  # a checkout may lie in a folder of that name, with its .venv
+            return f"{file.removeprefix(PACKAGE)}:{frame.f_code.co_name}"
         frame = frame.f_back
     return ""
 
