@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -220,11 +222,15 @@ class StepKeeper:
             return
         for _, handle in self._watched.values():
             handle.remove()
+        # An optimizer outlives a monitor that is dropped: it keeps nothing of it.
+        noting = weakref.WeakMethod(self._note)
         self._watched = {
-            id(o): (o, o.register_step_pre_hook(lambda of, *_, i=i: self._note(i, of)))
+            id(o): (o, o.register_step_pre_hook(functools.partial(_noted, noting, i)))
             for i, o in enumerate(optimizers)
             if hasattr(o, "register_step_pre_hook")
         }
+        for _, handle in self._watched.values():
+            weakref.finalize(self, handle.remove)
 
     def _note(self, i: int, optimizer: Optimizer) -> None:
         if not self.steps:
@@ -233,6 +239,12 @@ class StepKeeper:
         with self._boundary("noting the gradients"), modes_off(), torch.no_grad():
             self.steps[-1].norms[i] = norms_of(found)
             self.steps[-1].settings[i] = [_settings(group) for group in optimizer.param_groups]
+
+
+def _noted(noting: Callable[[], Any], i: int, optimizer: Optimizer, *_: Any) -> None:
+    note = noting()
+    if note is not None:
+        note(i, optimizer)
 
 
 def _settings(group: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Steps that are kept."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -86,3 +89,15 @@ def test_a_factor_between_gradients_is_found():
         "gradients were multiplied by 0.5 between backward and the optimizer's step",
     )
     assert factor_between(a, [b[0], None, a[2]])[1].startswith("gradients were changed")
+
+
+def test_an_optimizer_keeps_nothing_of_a_keeper_that_was_dropped():
+    optimizer = torch.optim.SGD(Net().parameters(), 0.1)
+    keeper = keeper_of(Net(), optimizer)
+    keeper.begin_call(0, (), {}, is_compiled=False)
+    gone = weakref.ref(keeper)
+    del keeper
+    gc.collect()
+    assert gone() is None
+    assert not optimizer._optimizer_step_pre_hooks
+    optimizer.step()
