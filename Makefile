@@ -39,6 +39,7 @@ test-all: test
 	$(PYTEST) -m slow
 	$(MAKE) ranks
 	$(MAKE) zoo OPTIONS=--short
+	$(MAKE) zoo-inside OPTIONS=--short
 
 ranks: .venv/installed
 	TAIYI_RANKS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/distributed/test_matrix.py tests/distributed/test_pipelines.py

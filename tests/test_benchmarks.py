@@ -215,6 +215,7 @@ def test_a_large_run_is_written_and_queried(capsys):
 
 
 def test_what_looks_inside_of_a_transformer_keeps_its_bits(capsys):
+    pytest.importorskip("transformers")
     assert zoo_inside.main(["--short"]) == 0
     output = capsys.readouterr().out
     assert "3 of 3 models are bit-equal, and nothing failed" in output
