@@ -32,6 +32,8 @@ _PIECE = 2**16
 """So many elements and what is made of them stay in a core's cache, and outweigh calls of torch."""
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
 _FAR = 1e30
+_FAR_POWER = 86
+"""2^86 times the smallest subnormal has a normal square, and 2^-86 times the largest number too."""
 _LOW, _HIGH = 1e-12, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-24 and 1e30."""
 
@@ -91,12 +93,18 @@ def _norm_by_rows(x: Tensor, axes: list[int]) -> Tensor:
     """The norm from float32 sums over some axes, added in float64, without a look at any number.
 
     Inductor's float64 sum of float32 elements takes ten times as long as that in float32, and half
-    as long again as a pass over memory does. Divided by the largest element, no square that
-    matters leaves float32's range.
+    as long again as a pass over memory does. So squares are summed thrice in one pass, as they
+    are, enlarged and made smaller, and each row takes the sum that stayed in float32's range: a
+    pass that looks for the largest element first takes as long as these sums together.
     """
-    inverse = x.abs().amax().clamp(2.0**-126, 2.0**126).reciprocal()
-    squares = (x * inverse).square().sum(axes)
-    return squares.double().sum().sqrt() / inverse.double()
+    squares, enlarged, reduced = (
+        (x * 2.0**k if k else x).square().sum(axes) for k in (0, _FAR_POWER, -_FAR_POWER)
+    )
+    far = torch.where(
+        squares > 1, reduced.double() * 4.0**_FAR_POWER, enlarged.double() * 4.0**-_FAR_POWER
+    )
+    is_in_range = (squares > _LOW**2) & (squares < torch.inf) | squares.isnan()
+    return torch.where(is_in_range, squares.double(), far).sum().sqrt()
 
 
 def axes_of_rows(x: Tensor) -> list[int] | None:

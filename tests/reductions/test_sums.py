@@ -42,6 +42,12 @@ def test_norms_of_any_size_are_in_range_in_compiled_code(size):
     )
 
 
+def test_rows_of_all_sizes_make_one_norm_in_compiled_code():
+    x = torch.rand(9, 5000) * torch.logspace(-40, 38, 9)[:, None]
+    for rows in (x, x[:5], x[2:4], x[:, :2500].contiguous(), x.flip(1)):
+        assert compiled_norm(rows) == pytest.approx(rows.double().norm().item(), rel=1e-6)
+
+
 @pytest.mark.parametrize("broken", [torch.inf, -torch.inf, torch.nan])
 def test_a_norm_of_what_is_not_finite_is_not_finite_in_compiled_code(broken):
     x = torch.rand(20, 5000)
