@@ -321,11 +321,13 @@ def _states(
                 else:
                     measured = reduction.measure_pair(given, part)
                 state = tuple(measured)
-                _check(reduction, state)
+                kinds = kinds_of(state, is_fixed=has_fixed_shape(reduction))
+                if trace.kinds.get(entry) != kinds:  # else a run before this one has checked it
+                    _check(reduction, state)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             trace.refuse(entry, error)
             continue
-        trace.kinds[entry] = kinds_of(state, is_fixed=has_fixed_shape(reduction))
+        trace.kinds[entry] = kinds
         states[entry] = state
     return states
 
