@@ -422,7 +422,9 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("kind", MODULES)
+@pytest.mark.parametrize(
+    "kind", ["linear", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*MODULES][1:])]
+)
 def test_sizes_that_are_left_open_stay_so(kind):
     make, shape = MODULES[kind]
     model = taiyi_fx.instrument(make(), {"": [*quantities_of(make())]})
