@@ -19,7 +19,8 @@
 #   make pictures          makes its pictures, with a Chromium of the system
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST = OMP_NUM_THREADS=1 TAIYI_SCREENSHOTS=build/screenshots \
+# Bytecode is written, for the many processes that tests start.
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= TAIYI_SCREENSHOTS=build/screenshots \
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 .PHONY: demo test test-all docs zoo zoo-inside zoo-libraries overhead gpu ranks storage large-run faults soak costs report-benchmark pages pictures clean

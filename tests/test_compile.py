@@ -422,7 +422,9 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("kind", MODULES)
+@pytest.mark.parametrize(
+    "kind", ["linear", *(pytest.param(kind, marks=pytest.mark.slow) for kind in [*MODULES][1:])]
+)
 def test_sizes_that_are_left_open_stay_so(kind):
     make, shape = MODULES[kind]
     model = taiyi_fx.instrument(make(), {"": [*quantities_of(make())]})
@@ -858,6 +860,10 @@ class Opaque(Remembering):
     """Is named to the compiler as one operation where others call it, as models of diffusers are."""
 
 
+@pytest.mark.skipif(
+    torch.__version__ < (2, 7),
+    reason="the compiler of torch 2.6 looks into no class that is allowed",
+)
 def test_a_model_whose_class_is_allowed_in_graphs_compiles():
     torch.compiler.allow_in_graph(Opaque)
     torch.manual_seed(0)

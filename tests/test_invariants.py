@@ -17,6 +17,7 @@ import taiyi_fx
 from taiyi_fx.testing import check_faithful, models
 from taiyi_fx.testing.blocks import BLOCKS, Chain, D, Heads, Residual, Views
 from taiyi_fx.testing.check_faithful import total
+from tests.examples import tried
 from tests.models import Case, cases
 
 LEAVES = {
@@ -76,8 +77,9 @@ def assert_same_bits(plain, probed):
         assert a is None or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), f"result {i}"
 
 
-def test_an_instrumented_model_is_bit_equal_to_the_plain_one():
-    check_faithful(models(), max_examples=100)
+@tried(30, of=100)
+def test_an_instrumented_model_is_bit_equal_to_the_plain_one(examples):
+    check_faithful(models(), max_examples=examples)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.__name__)

@@ -20,6 +20,9 @@ from taiyi_fx import MonitorWarning
 
 Check = Callable[[int, int], Any]
 
+_IMPORTED_ONCE = ["taiyi_fx.instrument", "torch._dynamo", "torch.distributed.fsdp"]
+"""The modules that take seconds, which all processes have of the one that they are forked from."""
+
 _PATIENCE = 300
 """Seconds that a check may take on a busy machine."""
 
@@ -29,7 +32,7 @@ def run(checks: Mapping[str, Check], ranks: int) -> Callable[[str], list[Any]]:
 
     The processes are the same for all checks, since to start one takes seconds.
     """
-    multiprocessing.set_forkserver_preload(["torch", "taiyi_fx", "torch.distributed.fsdp"])
+    multiprocessing.set_forkserver_preload(_IMPORTED_ONCE)
     with tempfile.TemporaryDirectory() as folder:
         mp.start_processes(_one, (ranks, folder, checks), ranks, start_method="forkserver")
         files = [os.path.join(folder, str(rank)) for rank in range(ranks)]

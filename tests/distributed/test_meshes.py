@@ -1,5 +1,6 @@
 """Four ranks: stages of a pipeline, sharded parameters, tensor parallelism."""
 
+import functools
 import warnings
 
 import pytest
@@ -156,7 +157,9 @@ def every_quantity_of_perceptron():
     return {name: [q for q in of if q not in routers] for name, of in asked.items()}
 
 
+@functools.cache
 def descended_alone():
+    """The records of one process, which every way of tensor parallelism is compared with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonitorWarning)
         model = taiyi_fx.instrument(perceptron(), every_quantity_of_perceptron())
@@ -371,11 +374,16 @@ def test_a_stage_on_one_rank_records_its_own(answers):
         assert records == {(f"stage{rank}", "InputMean", 0): rank}
 
 
+@pytest.fixture(scope="module")
+def every_quantity_alone():
+    return alone(every_quantity(), batches(2))
+
+
 @shards_on_host
 @pytest.mark.parametrize("name", ["of_fsdp", "of_hsdp"])
-def test_sharded_parameters_have_the_values_of_the_whole(answers, name):
+def test_sharded_parameters_have_the_values_of_the_whole(answers, every_quantity_alone, name):
     first, *others = answers(name)
-    assert not differences(first, alone(every_quantity(), batches(2)))
+    assert not differences(first, every_quantity_alone)
     assert others == [{}, {}, {}]
 
 
@@ -388,11 +396,10 @@ def test_sharded_parameters_have_the_fingerprint_of_the_whole(answers):
 
 
 @shards_on_host
-def test_a_rank_for_itself_sees_whole_parameters(answers):
-    expected = alone(every_quantity(), batches(2))
+def test_a_rank_for_itself_sees_whole_parameters(answers, every_quantity_alone):
+    of_parameters = {k: v for k, v in every_quantity_alone.items() if "Parameter" in k[1]}
+    assert of_parameters
     for records in answers("of_fsdp_alone"):
-        of_parameters = {k: v for k, v in expected.items() if "Parameter" in k[1]}
-        assert of_parameters
         assert not differences({k: records[k] for k in of_parameters}, of_parameters)
 
 

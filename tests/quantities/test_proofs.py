@@ -6,6 +6,7 @@ import pytest
 
 import taiyi_fx
 from taiyi_fx.testing import check_compiled, check_mergeable, check_quantity
+from tests.examples import tried
 from tests.quantities.proofs import (
     OF_CALLS,
     OF_FORMATS,
@@ -38,14 +39,17 @@ def asked(name):
     }
 
 
+@tried(12, of=40)
 @pytest.mark.parametrize("name", PROOFS)
-def test_a_quantity_is_what_its_reference_says_as_closely_as_it_promises(name):
-    check_quantity(name, PROOFS[name].reference, **asked(name), max_examples=40)
+def test_a_quantity_is_what_its_reference_says_as_closely_as_it_promises(name, examples):
+    check_quantity(name, PROOFS[name].reference, **asked(name), max_examples=examples)
 
 
+@tried(5, of=12)
 @pytest.mark.parametrize("name", [name for name, proof in PROOFS.items() if proof.is_split])
-def test_a_quantity_is_that_of_all_rows_however_they_are_split(name):
-    check_mergeable(name, **asked(name), any_order=PROOFS[name].any_order, max_examples=12)
+def test_a_quantity_is_that_of_all_rows_however_they_are_split(name, examples):
+    any_order = PROOFS[name].any_order
+    check_mergeable(name, **asked(name), any_order=any_order, max_examples=examples)
 
 
 @pytest.mark.parametrize("name", [name for name, proof in PROOFS.items() if not proof.not_compiled])

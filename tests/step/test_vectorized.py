@@ -54,8 +54,15 @@ def found(monitor):
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")  # of what is frozen or unused
-@pytest.mark.parametrize("rows", [(5,), (5, 3)], ids=["one backward", "two backwards"])
-@pytest.mark.parametrize("compiled", [None, "aot_eager"])
+@pytest.mark.parametrize(
+    ("compiled", "rows"),
+    [
+        (None, (5,)),
+        (None, (5, 3)),
+        ("aot_eager", (5,)),
+        pytest.param("aot_eager", (5, 3), marks=pytest.mark.slow),  # compiles for any size too
+    ],
+)
 def test_numbers_of_vectors_are_those_computed_in_batches_and_one_by_one(
     monkeypatch, compiled, rows
 ):

@@ -19,6 +19,7 @@ from taiyi_fx.testing import (
     modules,
 )
 from taiyi_fx.testing.check_faithful import Example
+from tests.examples import tried
 from tests.testing import wrong
 
 # The gradient of an input that is used several times changes the order of sums.
@@ -29,13 +30,17 @@ QUANTITIES = [
 ]
 
 
+@tried(20, of=60)
 @pytest.mark.parametrize("forms", ["graph", "python"])
-def test_instrumented_models_are_bit_equal_to_plain_ones(forms):
-    check_faithful(models(forms), max_examples=60)
+def test_instrumented_models_are_bit_equal_to_plain_ones(forms, examples):
+    check_faithful(models(forms), max_examples=examples)
 
 
-def test_they_are_with_any_configuration():
-    check_faithful(models(), lambda model: configs(model, quantities=QUANTITIES), max_examples=40)
+@tried(15, of=40)
+def test_they_are_with_any_configuration(examples):
+    check_faithful(
+        models(), lambda model: configs(model, quantities=QUANTITIES), max_examples=examples
+    )
 
 
 def test_torchs_modules_alone_are():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from taiyi_fx.testing import CheckFailure, check_mergeable, check_quantity, tensors
+from tests.examples import tried
 from tests.testing import wrong
 from tests.testing.processes import name
 
@@ -30,10 +31,11 @@ CAUGHT = [
 ]
 
 
+@tried(20, of=100)
 @pytest.mark.parametrize(("quantity", "reference", "more"), RIGHT, ids=name)
-def test_a_right_quantity_passes(quantity, reference, more):
-    check_quantity(quantity, reference, **more)
-    check_mergeable(quantity, **more)
+def test_a_right_quantity_passes(quantity, reference, more, examples):
+    check_quantity(quantity, reference, **more, max_examples=examples)
+    check_mergeable(quantity, **more, max_examples=examples)
 
 
 @pytest.mark.parametrize(("quantity", "reference", "more"), CAUGHT, ids=name)

@@ -245,7 +245,7 @@ def same(found: Any, expected: Any) -> bool:
         return same(found.real, expected.real) and same(found.imag, expected.imag)
     if isinstance(found, float):
         return struct.pack("d", found) == struct.pack("d", expected)
-    return type(found) in SIMPLE and found == expected
+    return type(found) in _SIMPLE and found == expected
 
 
 def _agrees(found: Any, value: Any) -> bool:
@@ -254,7 +254,8 @@ def _agrees(found: Any, value: Any) -> bool:
     return found is value or (isinstance(value, _COMPARED) and same(found, value))
 
 
-_COMPARED = (*SIMPLE, tuple, list, dict)
+_SIMPLE = tuple(SIMPLE)  # the compiler of torch 2.6 looks into no frozenset
+_COMPARED = (*_SIMPLE, tuple, list, dict)
 
 
 def _is_setting(guard: Guard) -> bool:

@@ -12,7 +12,7 @@ from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import Pick
 from taiyi_fx.passes.probes.board import BOARDS, Board
-from taiyi_fx.passes.probes.compiling import CHECKPOINT, body_under_way
+from taiyi_fx.passes.probes.compiling import CHECKPOINT, body_under_way, constant_when_compiled
 from taiyi_fx.passes.probes.eager_taps import PARAMETER
 from taiyi_fx.passes.probes.in_graph import (
     apart,
@@ -182,27 +182,27 @@ def end_forward(board: Board) -> None:
 # while it traces. It sees an attribute that they set, but not a new entry of a dictionary.
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _trace_here(board: str, is_within: bool) -> tuple[str, str]:
     """The graph that the compiler is making, and the innermost construct there that calls us."""
     return _trace(BOARDS[board], is_within=is_within).key, body_under_way()
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _trace_begun(board: str) -> str:
     """The graph that the compiler is making, if anything is read in it."""
     making = BOARDS[board].making
     return making[1].key if making and making[0]() is TracingContext.try_get() else ""
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _carrier_at(board: str, trace: str, device: torch.device, room: int) -> tuple[str, int]:
     found = TRACES[trace]
     index = found.carrier_at(device, room)
     return _put(board, found, index), index
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _other_carriers(board: str, trace: str, reader: str, index: int) -> tuple[tuple[str, int], ...]:
     """The carriers of a reader's states that had no room in the given one."""
     found = TRACES[trace]
@@ -211,13 +211,13 @@ def _other_carriers(board: str, trace: str, reader: str, index: int) -> tuple[tu
     return tuple((_put(board, found, other), other) for other in others)
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _carriers(board: str, trace: str) -> tuple[str, ...]:
     found = TRACES[trace]
     return tuple(_put(board, found, index) for index in range(len(found.carriers)))
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _left_earlier(trace: str) -> str:
     """The name of the results of a part that ended earlier in this graph, or ``""``."""
     found = TRACES[trace]
@@ -225,7 +225,7 @@ def _left_earlier(trace: str) -> str:
     return found.place if found.ends > 1 else ""
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _place_left(board: str, trace: str) -> str:
     found = BOARDS[board]
     place = found.place_left(TRACES[trace])
@@ -234,7 +234,7 @@ def _place_left(board: str, trace: str) -> str:
     return place
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _note(trace: str, reader: str, why: str) -> bool:
     TRACES[trace].notes[reader] = why
     return True

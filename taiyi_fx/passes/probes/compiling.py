@@ -59,6 +59,15 @@ def take_operations() -> None:
         has_side_effect(function)
 
 
+def constant_when_compiled(function: _Function) -> _Function:
+    """Makes the compiler call a function as it traces, and take its result for a constant.
+
+    As `torch.compiler.assume_constant_result`, which imports the compiler to set this attribute.
+    """
+    vars(function)["_dynamo_marked_constant"] = True
+    return function
+
+
 CHECKPOINT = "an activation checkpoint"
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Change
@@ -322,7 +321,7 @@ def _views_keep_strides(x: Tensor) -> bool:
     return all(
         stride == inner_size * inner_stride
         for (size, stride), (inner_size, inner_stride) in pairwise(axes)
-        if statically_known_true(size == 1)
+        if _is_known(size == 1)
     )
 
 
@@ -332,4 +331,13 @@ def _is_expanded(x: Tensor) -> bool:
     For such a tensor, the strides of axes of size 1 do not decide the memory format.
     """
     axes = zip(x.shape, x.stride(), strict=True)
-    return any(statically_known_true(stride == 0) and size != 1 for size, stride in axes)
+    return any(_is_known(stride == 0) and size != 1 for size, stride in axes)
+
+
+def _is_known(claim: bool | torch.SymBool) -> bool:
+    """True if a claim on sizes holds for all that the compiler left open."""
+    if isinstance(claim, bool):
+        return claim
+    from torch.fx.experimental.symbolic_shapes import statically_known_true  # imports sympy
+
+    return statically_known_true(claim)

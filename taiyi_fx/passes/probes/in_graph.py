@@ -25,7 +25,6 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
 )
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from taiyi_fx.passes.ir import State, has_fixed_shape
 from taiyi_fx.passes.probes.accumulate import fold, like_part_of, part_of
@@ -37,11 +36,6 @@ from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
 from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
 from taiyi_fx.passes.structure import Call, tensors_in
 
-_NEED_VALUES = (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    GuardOnDataDependentSymNode,
-)
 _OPEN = (
     "the statistic of a gradient has the batch's size, which the compiler left open: read it "
     "without compiling, or compile with dynamic=False"
@@ -321,13 +315,22 @@ def _states(
                 else:
                     measured = reduction.measure_pair(given, part)
                 state = tuple(measured)
-                _check(reduction, state)
+                kinds = kinds_of(state, is_fixed=has_fixed_shape(reduction))
+                if trace.kinds.get(entry) != kinds:  # else a run before this one has checked it
+                    _check(reduction, state)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             trace.refuse(entry, error)
             continue
-        trace.kinds[entry] = kinds_of(state, is_fixed=has_fixed_shape(reduction))
+        trace.kinds[entry] = kinds
         states[entry] = state
     return states
+
+
+def _need_values() -> tuple[type[Exception], ...]:
+    """The errors of operations that need values; called once there was one: this imports sympy."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    return DataDependentOutputException, DynamicOutputShapeException, GuardOnDataDependentSymNode
 
 
 @contextmanager
@@ -340,7 +343,7 @@ def _without_values(x: Tensor) -> Iterator[None]:
     needs = "it reads values of a tensor (.item(), a mask, an if), which compiled code lacks"
     try:
         yield
-    except _NEED_VALUES as error:
+    except _need_values() as error:
         raise ValueError(needs) from error
     finally:
         made = unknown[before:]

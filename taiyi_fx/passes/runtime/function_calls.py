@@ -17,6 +17,7 @@ from taiyi_fx.passes.capture.captured import function_name
 from taiyi_fx.passes.capture.function_sites import operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Function, FunctionGroup, Mode, members_of
+from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
@@ -167,7 +168,7 @@ def _undispatched(function: Function) -> Function:
     return copy
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _refuse(text: str) -> None:
     # As ordinary Python, while the compiler traces: torch 2.6 hides the errors of traced code.
     raise RuntimeError(text)

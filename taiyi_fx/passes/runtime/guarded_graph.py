@@ -12,6 +12,7 @@ from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.flow.observer import Observer
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.changes import called_modules
 from taiyi_fx.passes.rewrite.context import Context
@@ -113,7 +114,7 @@ class GuardedGraph(ProbedGraph):
         return observer.through(self.captured, make)
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _ran_the_same(key: str) -> bool:
     graph = _GRAPHS[key]
     assert isinstance(graph, GuardedGraph)

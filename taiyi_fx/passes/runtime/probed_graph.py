@@ -13,7 +13,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import entry_of, forward_of_class
-from taiyi_fx.passes.probes.compiling import body_under_way
+from taiyi_fx.passes.probes.compiling import body_under_way, constant_when_compiled
 from taiyi_fx.passes.probes.modes import are_modes_on
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
@@ -163,7 +163,7 @@ class ProbedGraph:
         return self.probed[mode, starts]
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     graph = _GRAPHS[key]
@@ -172,7 +172,7 @@ def _make_compiled(key: str, mode: Mode | None, starts: Starts, place: str) -> b
     return True
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _count(key: str, counts: tuple[int, ...]) -> tuple[Starts, tuple[int, ...]]:
     return _GRAPHS[key].count_compiled(counts)
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch._guards import TracingContext
 
 from taiyi_fx.passes.ir import Due, Mode
+from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.runtime.rehearsal import is_rehearsal
 
 if TYPE_CHECKING:
@@ -167,6 +168,6 @@ def _nodes_under_way() -> Iterator[Any]:
         frame = frame.f_back
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _is_transform_active() -> bool:
     return torch._C._are_functorch_transforms_active()

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.compiled import end_forward
-from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.probes.compiling import constant_when_compiled, stays_python
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.runtime.install import INSTALLATIONS, Installation
 from taiyi_fx.passes.runtime.step_threads import StepThreads
@@ -354,7 +354,7 @@ stays_python(Session.__call__)
 stays_python(_compiled)
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _stand_for_good(key: str) -> bool:
     # With constants only: the compiler runs this once, as ordinary Python, while it traces.
     INSTALLATIONS[key].stand_for_good()

@@ -63,3 +63,21 @@ def test_a_measure_that_fails_ends_nothing_and_is_told():
     part = read(torch.ones(1), trace.key, reader.key)
     trace.unpack(None, leave([(reader.key, part)], [], trace.key, 0))
     assert str(slot.failure) == "mine"
+
+
+class Counts(Norm):
+    merges = 0
+
+    def merge(self, a, b):
+        Counts.merges += 1
+        return super().merge(a, b)
+
+
+def test_a_merge_is_checked_once_a_graph_and_again_where_a_state_is_of_another_kind():
+    trace, (reader,), _ = begun(Counts())
+    (entry,) = reader.entries()
+    for kinds in ({}, {entry: (((3,), torch.float32),)}):
+        Counts.merges, trace.kinds = 0, kinds
+        for _ in range(3):
+            read(torch.ones(2), trace.key, reader.key)
+        assert Counts.merges == 1

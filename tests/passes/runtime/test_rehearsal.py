@@ -1,5 +1,6 @@
 """Forwards by which a pipeline learns shapes are no training."""
 
+import pytest
 import torch
 from torch import distributed as dist
 from torch import nn
@@ -21,6 +22,10 @@ class Asks(nn.Module):
         return self.fc(x)
 
 
+@pytest.mark.skipif(
+    not hasattr(PipelineStage, "_forward_metadata_inference"),
+    reason="this torch, such as 2.6, rehearses without gradients, which no reading takes for training",
+)
 def test_only_a_pipelines_first_forward_is_a_rehearsal():
     assert not is_rehearsal()
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
