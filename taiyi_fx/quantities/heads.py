@@ -37,5 +37,7 @@ ATTENTION = FunctionGroup(
     _attending,
     through=(F.multi_head_attention_forward,),
     modules=(nn.MultiheadAttention,),
+    layers=(nn.Softmax,),
+    of_scores=_SOFTMAX,
 )
-"""`F.scaled_dot_product_attention`, and a softmax in a module that has heads."""
+"""`F.scaled_dot_product_attention`, and a softmax in a module that has heads, or of scores."""
