@@ -22,6 +22,13 @@ _PRODUCTS = frozenset("matmul bmm einsum".split())
 _SWAPPING = frozenset("transpose swapaxes swapdims".split())
 
 
+NOT_ONE = (
+    "the weights of its softmax do not lead to one product with values that can be followed: they "
+    "are mixed, multiplied in blocks or twice, or by a kernel of its own; read a module's output"
+)
+"""The reason why the output of an attention that takes a softmax itself is not read."""
+
+
 class Weights(NamedTuple):
     """A tensor that holds weights, whose last two axes are queries and keys.
 
@@ -52,7 +59,9 @@ def name_of(target: Any) -> str:
     return name.strip("_")
 
 
-def operands(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
+def operands(
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[int, Any]]:
     """The arguments of a call that may be tensors, with their positions among the operands."""
     every = [*args, *kwargs.values()]
     if name == "einsum":
@@ -78,7 +87,8 @@ def after(
     if name in _PRODUCTS:
         heads = _heads_of_product(name, args, kwargs, at, weights)
         return None if heads is None else Product(made, heads)
-    if at == 0 and _swaps(name, args, kwargs, getattr(made, "ndim", 4)):
+    ndim = getattr(made, "ndim", 4)  # as far as is known: a node of a graph does not say
+    if at == 0 and _swaps(name, args, kwargs, ndim):
         return Weights(not weights.is_transposed)
     if name == "getitem":
         return weights if at == 0 and _keeps_queries(args[1]) else None
@@ -126,7 +136,7 @@ def _heads_of_einsum(equation: str, at: int, weights: Weights) -> int | None:
 
 
 def _swaps(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], ndim: int) -> bool:
-    """True for an exchange of the last two axes; the number of axes is taken to be four, if not known."""
+    """True for an exchange of the last two axes."""
     given = [*args[1:], *kwargs.values()]
     axes = [a for part in given for a in (part if isinstance(part, (list, tuple)) else (part,))]
     if not all(isinstance(a, int) for a in axes):
@@ -139,6 +149,5 @@ def _swaps(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], ndim: int)
 
 
 def _keeps_queries(index: Any) -> bool:
-    """True for an index that leaves out keys alone, such as ``[..., :-1]``."""
-    is_pair = isinstance(index, tuple) and len(index) == 2
-    return is_pair and index[0] is Ellipsis and isinstance(index[1], slice)
+    """True for the index that leaves out the last key alone: a sink, which has no value."""
+    return index == (Ellipsis, slice(None, -1))

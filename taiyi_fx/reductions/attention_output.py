@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from taiyi_fx.passes.ir import CallArguments
+from taiyi_fx.passes.weighted import NOT_ONE
 from taiyi_fx.reductions.attention_scores import DOT_PRODUCTS, logits_of, with_heads
 
 SOFTMAXES = ("softmax", "Tensor.softmax")
@@ -29,7 +30,7 @@ def outputs_of(call: CallArguments, result: Any, heads: int | None) -> Tensor:
     if call.function in DOT_PRODUCTS:
         return with_heads(result.detach())
     if result is None:
-        raise ValueError(NOT_FOUND)
+        raise ValueError(NOT_ONE)
     (product, axis), logits = result, logits_of(call, heads)
     y = product.detach() if product.ndim > 2 else with_heads(product.detach())
     y = _with_axis_of_heads(y, axis, logits.shape[-3])
@@ -53,10 +54,3 @@ def _with_axis_of_heads(y: Tensor, axis: int, heads: int) -> Tensor | None:
         return None
     y = y.unflatten(axis, (-1, heads))  # samples and heads are one axis, or there is one head
     return y.movedim(axis if axis < 0 else axis + 1, -3)
-
-
-NOT_FOUND = (
-    "the attention computes its weights itself, by a softmax, and no product of them with values "
-    "is found: use attn_implementation='sdpa', or read a module's output"
-)
-"""The reason why there is no output."""

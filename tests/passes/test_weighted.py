@@ -16,10 +16,11 @@ from taiyi_fx.passes.weighted import (
     operands,
 )
 
+UNTURNED = Weights()
 W, V = torch.zeros(2, 3, 4, 5), torch.zeros(2, 3, 5, 6)
 
 
-def made_of(name, args, at=0, weights=Weights(), made=W, **kwargs):
+def made_of(name, args, at=0, weights=UNTURNED, made=W, **kwargs):
     return after(name, args, kwargs, at, weights, made)
 
 
@@ -58,6 +59,7 @@ def test_weights_stay_weights(name, args):
         ("softmax", (W, -1)),
         ("add", (W, W)),
         ("getitem", (W, 0)),
+        ("getitem", (W, (..., slice(2)))),
         ("getitem", (W, (slice(None), 0))),
         ("transpose", (W, 1, 2)),
         ("permute", (W, (0, 2, 1, 3))),

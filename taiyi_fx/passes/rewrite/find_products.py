@@ -15,14 +15,16 @@ Site: TypeAlias = tuple[Any, ...]
 
 
 def find_products(graph: fx.Graph, part: nn.Module) -> dict[Site, Product]:
-    """The first product that the result of each marked call leads to, by the call.
+    """The product that the result of each marked call leads to, by the call, if it is one only.
 
     Args:
         graph: A graph with marks.
         part: The module that its nodes name modules from.
     """
-    found: dict[Site, Product] = {}
-    flowing = {node: [(Weights(), call) for call in calls] for node, calls in _made_at(graph).items()}
+    found: dict[Site, list[Product]] = {}
+    flowing = {
+        node: [(Weights(), call) for call in calls] for node, calls in _made_at(graph).items()
+    }
     for node in graph.nodes:
         if is_mark(node) or node.target in (pack, unpack):
             continue
@@ -34,8 +36,8 @@ def find_products(graph: fx.Graph, part: nn.Module) -> dict[Site, Product]:
                 if isinstance(made, Weights):
                     flowing.setdefault(node, []).append((made, call))
                 elif made is not None:
-                    found.setdefault(call, made)
-    return found
+                    found.setdefault(call, []).append(made)
+    return {call: products[0] for call, products in found.items() if len(products) == 1}
 
 
 def _made_at(graph: fx.Graph) -> dict[fx.Node, list[Site]]:

@@ -138,7 +138,7 @@ class FunctionCalls(TorchFunctionMode):
         return made
 
     def _graphs_of(self, func: Any, args: Any, kwargs: Any) -> Mapping[str, ProbedGraph]:
-        """The graphs of a call by the names of its sites, but for those that it does not count at."""
+        """The graphs of a call by the names of its sites, without those where it does not count."""
         graphs = self._graphs.get(func, {})
         others = self._of_scores.get(func)
         if not graphs or not others or self._weights.is_of_scores(args, kwargs):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from taiyi_fx.passes.ir import Mode, reads_product
-from taiyi_fx.passes.probes.accumulate import SlotGroup, fold_call, leave
+from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, fold_call, leave
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.structure import Call
 from taiyi_fx.passes.weighted import (
+    NOT_ONE,
     Product,
     Weights,
     after,
@@ -24,29 +26,31 @@ from taiyi_fx.passes.weighted import (
 )
 
 
-NOT_FOUND = "the product that the result of its call leads to is not found in the forward"
-"""The reason why a reading of a product is empty, as far as the forward shows."""
+@dataclass(eq=False)
+class _Awaited:
+    """A call whose product is awaited, with the slots that read it.
 
-
-class _Awaited(NamedTuple):
-    """A call whose product is awaited, with the slots that read it."""
+    Attributes:
+        is_found: True once there was a product: a second one would be another part of the output.
+    """
 
     call: Call
     groups: tuple[SlotGroup, ...]
+    is_found: bool = False
 
 
 class WeightsUnderWay:
     """Follows tensors through the calls of one forward, by their identity."""
 
     def __init__(self) -> None:
-        # Tensors that stay until their product is found, so that no other has their place.
+        # Tensors that stay until the forward ends, so that no other has their place.
         self._held: list[tuple[Tensor, Weights, _Awaited]] = []
         self._scores: Any = WeakIdKeyDictionary()
 
     def await_product(self, made: Any, call: Call, groups: tuple[SlotGroup, ...]) -> None:
         """Follows the result of a call, for slots."""
         if groups and isinstance(made, Tensor):
-            leave(groups, NOT_FOUND)
+            leave(groups, NOT_ONE)
             self._held.append((made, Weights(), _Awaited(call, groups)))
 
     def pass_on(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any) -> None:
@@ -65,11 +69,16 @@ class WeightsUnderWay:
     def _followed(self, x: Any) -> list[tuple[Weights, _Awaited]]:
         if not isinstance(x, Tensor):
             return []
-        return [(weights, awaited) for held, weights, awaited in self._held if _is_same(held, x)]
+        # A function that changes nothing may return what it was given: that is one and the same.
+        found = {awaited: weights for held, weights, awaited in self._held if _is_same(held, x)}
+        return [(weights, awaited) for awaited, weights in found.items()]
 
     def _take(self, awaited: _Awaited, product: Product) -> None:
-        self._held = [held for held in self._held if held[2] is not awaited]
-        fold_call(awaited.call, tuple(product), awaited.groups)
+        if awaited.is_found:
+            fail_all(awaited.groups, ValueError(NOT_ONE))
+        else:
+            fold_call(awaited.call, tuple(product), awaited.groups)
+        awaited.is_found = True
 
     def note_scores(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any

@@ -9,8 +9,9 @@ from torch import nn
 
 from taiyi_fx.passes.ir import Reading, Site, Target
 from taiyi_fx.passes.probes.table import SlotTable
-from taiyi_fx.passes.runtime.weights_under_way import NOT_FOUND, WeightsUnderWay, product_slots
+from taiyi_fx.passes.runtime.weights_under_way import WeightsUnderWay, product_slots
 from taiyi_fx.passes.structure import Call
+from taiyi_fx.passes.weighted import NOT_ONE
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,15 @@ def called(under_way, function, *args, **kwargs):
     return made
 
 
-def test_the_first_product_is_read_once(awaited):
+def test_a_product_is_read_and_none_of_two(awaited):
     under_way, slot = awaited
-    assert slot.note == NOT_FOUND
+    assert slot.note == NOT_ONE
     kept = called(under_way, F.dropout, called(under_way, torch.mul, WEIGHTS, 2.0), 0.5)
     made = called(under_way, torch.matmul, kept, VALUES)
-    called(under_way, torch.matmul, kept, VALUES + 1)
     assert [part.item() for part in slot.found] == [made.sum().item(), -3]
+    called(under_way, torch.matmul, kept, VALUES + 1)
+    assert slot.found is None
+    assert str(slot.failure) == NOT_ONE
 
 
 def test_other_tensors_and_mixtures_are_not_followed(awaited):
@@ -71,7 +74,8 @@ def test_other_tensors_and_mixtures_are_not_followed(awaited):
 
 def test_another_name_of_the_same_memory_is_the_same(awaited):
     under_way, slot = awaited
-    called(under_way, torch.matmul, WEIGHTS.view_as(WEIGHTS), VALUES)
+    kept = called(under_way, F.dropout, WEIGHTS, 0.0, False)
+    called(under_way, torch.matmul, kept.view_as(kept), VALUES)
     assert slot.found is not None
 
 
