@@ -125,8 +125,13 @@ class SpanReduction(Foldable, Protocol):
         """A count that only grows, such as a clock's; taken at both ends of the call."""
         ...
 
-    def measure_span(self, first: int, last: int, result: Any) -> State | Numbers:
-        """The statistic of one call, from the marks at its ends and its result."""
+    def measure_span(
+        self, first: int, last: int, result: Any
+    ) -> State | Numbers | Callable[[], Numbers]:
+        """The statistic of one call, from the marks at its ends and its result.
+
+        Where a device is still computing, a function that gives it later, when the step is tracked.
+        """
         ...
 
 
@@ -138,10 +143,11 @@ class BackwardReduction(Foldable, Protocol):
         """A count that only grows; taken at both ends of the call."""
         ...
 
-    def watch(
-        self, first: int, last: int, result: Any, take: Callable[[State | Numbers], None]
-    ) -> str | None:
-        """Has the statistics of one call taken as its backward runs; returns why none can come."""
+    def watch(self, first: int, last: int, result: Any, take: Callable[[Any], None]) -> str | None:
+        """Has the statistics of one call taken as its backward runs; returns why none can come.
+
+        They are what `SpanReduction.measure_span` returns.
+        """
         ...
 
 

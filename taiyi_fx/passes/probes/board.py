@@ -28,6 +28,7 @@ class Board:
     Attributes:
         key: Its name in compiled code.
         touched: The slots that have a result of this step, by their keys.
+        late: The slots that wait for a device, for the time that it took.
         held: The small tensors that are still to be folded.
         given: The model's own tensor, by the view that a call was given in its place. The call may
             return the view, and then the gradient of its output is that of the tensor.
@@ -42,6 +43,7 @@ class Board:
     def __init__(self) -> None:
         self.key = f"board{next(_KEYS)}"
         self.touched: dict[str, Slot] = {}
+        self.late: list[Slot] = []
         self.held = Held()
         self.given = WeakTensorKeyDictionary()
         self.readers: dict[Any, Reader] = {}
@@ -65,6 +67,7 @@ class Board:
     def drop(self) -> None:
         """Drops all results that are not folded yet."""
         self.held.clear()
+        self.late.clear()
         if self.traces:
             self.drop_left()
             for trace in self.traces:
@@ -73,6 +76,8 @@ class Board:
     def measure(self) -> None:
         """Folds all results that are not folded yet."""
         self.held.measure()
+        while self.late:
+            self.late.pop().settle()
         if self.traces:
             self.take_left()
             left, self.left = self.left, []

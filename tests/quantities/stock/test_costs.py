@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from taiyi_fx.reductions import backward_time, spans
+from taiyi_fx.reductions import device_clock, spans
 
 COSTS = ["ForwardTime", "BackwardTime", "SavedBytes"]
 
@@ -86,8 +86,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    for module in (spans, backward_time):
-        monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(device_clock, "time", made)
     return made
 
 
