@@ -17,6 +17,7 @@ from taiyi_fx.passes.capture.captured import function_name
 from taiyi_fx.passes.capture.function_sites import operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Function, FunctionGroup, Mode, members_of
+from taiyi_fx.passes.probes.board import BOARDS
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
@@ -53,6 +54,7 @@ class FunctionCalls(TorchFunctionMode):
         super().__init__()
         self.sites = frozenset(sites)
         self._module = module
+        self._names = tuple(sites)
         self.edited = frozenset(s for s in sites if s in table.plan and table.plan[s].changes)
         self._edits = ", ".join(map(repr, sorted(self.edited)))
         self._graphs: dict[Function, dict[str, ProbedGraph]] = {}
@@ -92,7 +94,7 @@ class FunctionCalls(TorchFunctionMode):
         return self._is_due
 
     def refuse_in_compiled_code(self) -> None:
-        """Refuses an edit that compiled code would leave out; readings there are just missing.
+        """Refuses an edit that compiled code would leave out; notes that readings are missing.
 
         Raises:
             RuntimeError: A call of these is edited.
@@ -102,6 +104,7 @@ class FunctionCalls(TorchFunctionMode):
                 f"the edit of {self._edits} cannot be made in compiled code: the forward that "
                 "makes the call stayed Python, and there only eager code shows calls of functions"
             )
+        _note_compiled(self._table.board.key, self._names)
 
     def around(self, forward: Forward, mode: Mode | None) -> Forward:
         """A forward that runs with this mode on."""
@@ -210,6 +213,12 @@ def _undispatched(function: Function) -> Function:
 def _refuse(text: str) -> None:
     # As ordinary Python, while the compiler traces: torch 2.6 hides the errors of traced code.
     raise RuntimeError(text)
+
+
+@torch.compiler.assume_constant_result
+def _note_compiled(board: str, sites: tuple[str, ...]) -> bool:
+    BOARDS[board].compiled.update(sites)
+    return True
 
 
 def _operator_at(frame: types.FrameType | None) -> Function | None:

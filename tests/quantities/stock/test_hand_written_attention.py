@@ -198,3 +198,34 @@ def test_what_a_softmax_hides_is_said_by_name(kind):
     with pytest.warns(taiyi_fx.MonitorWarning, match=why):
         watched.monitor.track(0)
     assert list(watched.monitor.get_output()["first.attention()"]) == ["AttentionEntropy"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forward_that_stayed_python_and_was_compiled_says_so_and_is_read_again_in_eager_code():
+    watched = taiyi_fx.instrument(built(in_python_but_compiled(Heads)), {"first": ALL})
+    run = torch.compile(watched, backend="aot_eager", fullgraph=True)
+    for step in range(2):  # the second runs what the first has compiled
+        run(drawn()).sum().backward()
+        if step == 0:
+            with pytest.warns(taiyi_fx.MonitorWarning, match="stayed Python and was compiled"):
+                watched.monitor.track(step)
+        else:
+            watched.monitor.track(step)
+    why = watched.monitor.missing["first.attention()", "HeadNorm"]
+    assert "leave it out of what is compiled" in why
+    torch.compiler.reset()
+    watched(drawn()).sum().backward()
+    watched.monitor.track(2)
+    assert 2 in watched.monitor.get_output()["first.attention()"]["HeadNorm"]
+
+
+def in_python_but_compiled(kind):
+    """A forward that only the compiler follows."""
+
+    def forward(self, x):
+        try:
+            return kind.forward(self, x)
+        except ValueError:
+            raise
+
+    return type(f"{kind.__name__}InTry", (kind,), {"forward": forward})
