@@ -74,7 +74,7 @@ def operands(
 def after(
     name: str, args: Sequence[Any], kwargs: Mapping[str, Any], at: int, weights: Weights, made: Any
 ) -> Weights | Product | None:
-    """What a call makes of weights among its operands.
+    """The result of a call with weights among its operands: still weights, a product, or neither.
 
     Args:
         name: The function's bare name.

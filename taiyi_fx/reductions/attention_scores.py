@@ -197,7 +197,7 @@ def _softmax(heads: int | None, *args: Any, **kwargs: Any) -> Given:
 
 
 def logits_of(call: CallArguments, heads: int | None) -> Tensor:
-    """What a call of a softmax got, of shape samples (any number of axes), heads, queries and keys.
+    """The argument of a softmax, of shape samples (any number of axes), heads, queries and keys.
 
     Raises:
         ValueError: It is a softmax of something else, or its heads cannot be told.
