@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -165,6 +165,7 @@ class FunctionGroup:
             module that holds them.
         of_scores: Functions that count, too, where their input is made of a product of two
             computed tensors.
+        unseen: Names of functions that do the same and cannot be seen, and why, in words.
     """
 
     name: str
@@ -173,6 +174,7 @@ class FunctionGroup:
     modules: tuple[type, ...] = ()
     layers: tuple[type, ...] = ()
     of_scores: tuple[Callable[..., Any], ...] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def __name__(self) -> str:

@@ -49,6 +49,12 @@ def add_sites_in_python(
                 capture.sites.setdefault(name, []).append(site)
 
 
+def unseen_in(module: nn.Module, target: FunctionGroup) -> dict[str, str]:
+    """The functions that a module's forward seems to call and that cannot be seen, and why."""
+    named = {name for code in _codes(module) for name in code.co_names}
+    return {name: why for name, why in target.unseen.items() if name in named}
+
+
 def _is_called(
     target: Function | FunctionGroup, module: nn.Module, code: Sequence[types.CodeType]
 ) -> bool:

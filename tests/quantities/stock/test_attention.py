@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
@@ -270,6 +271,30 @@ def test_modules_that_do_not_attend_are_named():
         taiyi_fx.ConfigError, match="HeadNorm is not available: .* is not a call of"
     ):
         taiyi_fx.instrument(nn.Sequential(Relu()), {F.relu: ["HeadNorm"]})
+
+
+class Flex(nn.Module):
+    def forward(self, q):
+        return flex_attention(q, q, q)
+
+
+def test_flex_attention_says_why_it_is_not_seen():
+    with pytest.raises(
+        taiyi_fx.ConfigError, match="of flex_attention, its kernel keeps the weights"
+    ):
+        taiyi_fx.instrument(nn.Sequential(Flex()), {"0": ["AttentionLogitMax"]})
+
+
+@pytest.mark.parametrize("needs_weights", [True, False])
+def test_the_heads_outputs_inside_of_multihead_attention(needs_weights):
+    x, model = drawn(2, 4, 8), MultiHead(need_weights=needs_weights)
+    inner = model.attention
+    inner.dropout = 0.0
+    found = records(model, (x,), cfg={"attention": ["HeadNorm"]})["attention.attention()"]
+    q, k, v = F.linear(x, inner.in_proj_weight, inner.in_proj_bias).double().chunk(3, -1)
+    q, k, v = (part.unflatten(-1, (2, 4)).transpose(1, 2) for part in (q, k, v))
+    output = (q @ k.mT / 2).softmax(-1) @ v
+    assert found["HeadNorm"] == pytest.approx(output.square().mean().sqrt().item(), rel=1e-6)
 
 
 class Relu(nn.Module):
