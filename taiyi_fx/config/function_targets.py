@@ -6,6 +6,7 @@ from torch import nn
 
 from taiyi_fx.config.match import is_function
 from taiyi_fx.passes.capture.captured import Capture, function_name
+from taiyi_fx.passes.capture.function_sites import unseen_in
 from taiyi_fx.passes.ir import Function, FunctionGroup
 
 
@@ -28,7 +29,8 @@ def not_shown(
         many = "that module" if len(within) == 1 else f"those {len(within)} modules"
         elsewhere = [m for m, sites in capture.sites.items() if _has(capture, sites, function)]
         hint = f"; {_some(elsewhere)} does" if elsewhere else ", nor does that of any other"
-        return f"the forward of {many} makes no call of {name} that can be seen{hint}"
+        shown = f"the forward of {many} makes no call of {name} that can be seen{hint}"
+        return "; ".join([shown, *_unseen(function, model, within)])
     if capture.is_whole:
         return f"the model's graph has no call of {name}; it calls {_called(capture)}"
     shown = list(capture.python.items())[:3]
@@ -38,6 +40,16 @@ def not_shown(
         f"no graph of the model has a call of {name}, and none of the forwards that stayed Python "
         f"seems to call it ({why}{more})"
     )
+
+
+def _unseen(
+    function: Function | FunctionGroup, model: nn.Module, within: frozenset[str]
+) -> list[str]:
+    """The reasons why calls in some modules cannot be seen, in words, each once."""
+    found: dict[str, str] = {}
+    for module in map(model.get_submodule, sorted(within)):
+        found |= unseen_in(module, function) if isinstance(function, FunctionGroup) else {}
+    return [f"of {name}, {why}" for name, why in found.items()]
 
 
 def _has(capture: Capture, sites: list[str], function: Function | FunctionGroup) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
@@ -125,8 +125,13 @@ class SpanReduction(Foldable, Protocol):
         """A count that only grows, such as a clock's; taken at both ends of the call."""
         ...
 
-    def measure_span(self, first: int, last: int, result: Any) -> State | Numbers:
-        """The statistic of one call, from the marks at its ends and its result."""
+    def measure_span(
+        self, first: int, last: int, result: Any
+    ) -> State | Numbers | Callable[[], Numbers]:
+        """The statistic of one call, from the marks at its ends and its result.
+
+        Where a device is still computing, a function that gives it later, when the step is tracked.
+        """
         ...
 
 
@@ -138,10 +143,11 @@ class BackwardReduction(Foldable, Protocol):
         """A count that only grows; taken at both ends of the call."""
         ...
 
-    def watch(
-        self, first: int, last: int, result: Any, take: Callable[[State | Numbers], None]
-    ) -> str | None:
-        """Has the statistics of one call taken as its backward runs; returns why none can come."""
+    def watch(self, first: int, last: int, result: Any, take: Callable[[Any], None]) -> str | None:
+        """Has the statistics of one call taken as its backward runs; returns why none can come.
+
+        They are what `SpanReduction.measure_span` returns.
+        """
         ...
 
 
@@ -155,12 +161,20 @@ class FunctionGroup:
         through: Python functions of torch that call one of them inside, where it is read too.
         modules: Classes of torch's own modules whose forwards call those; a graph that keeps such
             a module as one call would not show it.
+        layers: Classes of torch's own modules that do nothing but such a call: it belongs to the
+            module that holds them.
+        of_scores: Functions that count, too, where their input is made of a product of two
+            computed tensors.
+        unseen: Names of functions that do the same and cannot be seen, and why, in words.
     """
 
     name: str
     members: Callable[[Any], tuple[Callable[..., Any], ...]]
     through: tuple[Callable[..., Any], ...] = ()
     modules: tuple[type, ...] = ()
+    layers: tuple[type, ...] = ()
+    of_scores: tuple[Callable[..., Any], ...] = ()
+    unseen: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def __name__(self) -> str:
@@ -244,6 +258,9 @@ class Capabilities:
             modules of the model and returns it with those that it needs.
         finishes_as_is: True if ``finish`` returns the only part of a state as it is, where that is
             in float64 or int64. A derived class with its own ``finish`` does not inherit it.
+        of_product: The names of functions at whose calls it reads the product that their result
+            leads to instead of the result: a pair of that and the axis of its heads, or None where
+            it is not found.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -257,12 +274,18 @@ class Capabilities:
     needs_experts: bool = False
     needs_model: bool = False
     finishes_as_is: bool = False
+    of_product: tuple[str, ...] = ()
     feature_axis: int | Literal["auto"] | None = None
 
 
 def capabilities(reduction: Any) -> Capabilities:
     """The capabilities that a reduction, or a class of reductions, declares."""
     return Capabilities(*(getattr(reduction, name, usual) for name, usual in _USUAL))
+
+
+def reads_product(reduction: Any, function: str) -> bool:
+    """True if a reduction reads the product that the result of a function's call leads to."""
+    return function in capabilities(reduction).of_product
 
 
 _USUAL: tuple[tuple[str, Any], ...] = tuple((f.name, f.default) for f in fields(Capabilities))

@@ -13,6 +13,12 @@ from taiyi_fx.passes.ir import Function, FunctionGroup
 _NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 _SOFTMAX: tuple[Function, ...] = (F.softmax, torch.softmax, torch.Tensor.softmax)
 
+_OF_A_KERNEL = "its kernel keeps the weights to itself: use F.scaled_dot_product_attention"
+_FLEX = (
+    "its kernel keeps the weights to itself: it returns its largest scores, if asked by "
+    "return_aux=AuxRequest(max_scores=True), for monitor.log"
+)
+
 
 def heads_of(module: nn.Module) -> int | None:
     """The number of attention heads that a module, or an attention's configuration, says."""
@@ -37,5 +43,9 @@ ATTENTION = FunctionGroup(
     _attending,
     through=(F.multi_head_attention_forward,),
     modules=(nn.MultiheadAttention,),
+    layers=(nn.Softmax,),
+    of_scores=_SOFTMAX,
+    unseen=dict.fromkeys(("flash_attn_func", "flash_attn_varlen_func"), _OF_A_KERNEL)
+    | {"flex_attention": _FLEX},
 )
-"""`F.scaled_dot_product_attention`, and a softmax in a module that has heads."""
+"""`F.scaled_dot_product_attention`, and a softmax in a module that has heads, or of scores."""

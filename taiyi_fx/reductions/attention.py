@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.passes.ir import CallArguments, State
+from taiyi_fx.reductions.attention_output import SOFTMAXES, outputs_of
 from taiyi_fx.reductions.attention_scores import (
-    DOT_PRODUCTS,
     Block,
     Sample,
     Scores,
@@ -196,20 +196,24 @@ class HeadSquaresValue(NamedTuple):
 class HeadSquares:
     """Sum of squares of an attention's output, for each head.
 
+    Where a module takes the softmax itself, the output is the product that its weights lead to.
+
     Cost: one pass over the output
+
+    Attributes:
+        heads: The number of heads, as far as the module says.
     """
 
+    needs_heads = True
+    of_product = SOFTMAXES
+
+    heads: int | None = None
+
     def measure_call(self, call: CallArguments, result: Any) -> State:
-        if call.function not in DOT_PRODUCTS:
-            raise ValueError(
-                "the attention computes its weights itself, by a softmax, and what it makes of "
-                "them is not seen: use attn_implementation='sdpa', or a module's output"
-            )
-        y = accumulated(result.detach())
-        y = y.unsqueeze(-3) if y.ndim <= 3 else y
+        y = outputs_of(call, result, self.heads)
         axes = tuple(i for i in range(y.ndim) if i != y.ndim - 3)
         n = torch.tensor(y.numel() // max(1, y.shape[-3]), device=y.device)
-        return n, y.double().square().sum(axes)
+        return n, accumulated(y).double().square().sum(axes)
 
     def merge(self, a: State, b: State) -> State:
         return a[0] + b[0], a[1] + b[1]

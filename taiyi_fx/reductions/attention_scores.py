@@ -179,39 +179,58 @@ def _scaled_dot_product(  # noqa: PLR0913 - torch's own arguments
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Products:
-    q, k = (_with_heads(x.detach()) for x in (query, key))
+    q, k = (with_heads(x.detach()) for x in (query, key))
     variant = getattr(attn_mask, "variant", None)  # a mask of torch.nn.attention.bias
     shift = k.shape[-2] - q.shape[-2] if getattr(variant, "name", "") == "LOWER_RIGHT" else 0
     mask = None if variant is not None or attn_mask is None else attn_mask.detach()
     if mask is not None:
-        mask = _with_heads(mask) if query.ndim == 3 and mask.ndim == 3 else torch.atleast_2d(mask)
+        mask = with_heads(mask) if query.ndim == 3 and mask.ndim == 3 else torch.atleast_2d(mask)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     return Products(q, accumulated(k), mask, is_causal or variant is not None, shift, factor)
 
 
-def _with_heads(x: Tensor) -> Tensor:
+def with_heads(x: Tensor) -> Tensor:
     """A tensor with an axis of heads: of three axes, the first is that of samples."""
     return x.unsqueeze(-3) if x.ndim <= 3 else x
 
 
-def _softmax(
+def _softmax(heads: int | None, *args: Any, **kwargs: Any) -> Given:
+    return Given(_logits(heads, *args, **kwargs))
+
+
+def logits_of(call: CallArguments, heads: int | None) -> Tensor:
+    """The argument of a softmax, of shape samples (any number of axes), heads, queries and keys.
+
+    Raises:
+        ValueError: It is a softmax of something else, or its heads cannot be told.
+    """
+    return _logits(heads, *call.args, **call.kwargs)
+
+
+def _logits(
     heads: int | None,
     input: Tensor,  # noqa: A002 - torch's name for it
     dim: int | None = None,
     *others: Any,
     **named: Any,
-) -> Given:
+) -> Tensor:
     shape, logits = tuple(input.shape), input.detach()
-    if dim is None or dim % input.ndim != input.ndim - 1 or input.ndim < 3:
+    least = 2 if heads is None else 3
+    if dim is None or input.ndim < least or dim % input.ndim != input.ndim - 1:
         raise ValueError(f"a softmax over axis {dim} of a tensor of shape {shape} is no attention")
+    if input.ndim > 4 and heads is not None and shape[-4] * shape[-3] == heads:
+        return logits.flatten(-4, -3)  # queries that share a head of keys have an axis of their own
     if input.ndim > 3:
-        return Given(logits)
-    if heads is None or shape[0] % heads:
+        return logits
+    if heads is None:
+        # A module that does not say how many heads it has is taken to have one.
+        return logits.unsqueeze(-3)
+    if shape[0] % heads:
         raise ValueError(
             f"the heads of an attention with logits of shape {shape} cannot be told: the module "
             f"says that it has {heads}"
         )
-    return Given(logits.unflatten(0, (-1, heads)))
+    return logits.unflatten(0, (-1, heads))
 
 
 class Sample(NamedTuple):

@@ -34,8 +34,13 @@ _NOT_CALLED = (
     "torch.func), or no tensor was there"
 )
 _CALL_NOT_SEEN = (
-    "this call was not seen in a training forward: the module that makes it was not called, makes "
-    "it no more, or stayed Python and was compiled, where only modules are seen"
+    "this call was not seen in a training forward: the module that makes it was not called, or "
+    "makes it no more"
+)
+_CALL_COMPILED = (
+    "the forward that makes this call stayed Python and was compiled, where only modules and "
+    "graphs are seen: leave it out of what is compiled, or change what keeps it from being a "
+    "graph, which `capture` tells"
 )
 
 
@@ -200,7 +205,12 @@ class Statistics:
         if slot.failure is not None:
             raise slot.failure
         if slot.found is None:
-            why = _CALL_NOT_SEEN if slot.module.endswith("()") else _NOT_CALLED
+            why = self._why_not_called(slot.module)
             note = slot.note or self._table.board.held.why_nothing(slot)
             raise ReadingUnavailable(note or why, seen=note is not None)
         return Statistic(slot.reading, slot.found, self.scale.factor(slot.reading))
+
+    def _why_not_called(self, site: str) -> str:
+        if not site.endswith("()"):
+            return _NOT_CALLED
+        return _CALL_COMPILED if site in self._table.board.compiled else _CALL_NOT_SEEN

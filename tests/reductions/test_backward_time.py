@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from taiyi_fx.passes.ir import BackwardReduction, finishes_as_is
-from taiyi_fx.reductions import BackwardSeconds, backward_time
+from taiyi_fx.reductions import BackwardSeconds, device_clock
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def ticking(monkeypatch):
         seen.append(None)
         return len(seen) * 10**9
 
-    monkeypatch.setattr(backward_time, "time", SimpleNamespace(perf_counter_ns=look))
+    monkeypatch.setattr(device_clock, "time", SimpleNamespace(perf_counter_ns=look))
     return seen
 
 
@@ -78,7 +78,7 @@ def test_a_call_that_makes_no_node_says_so(function):
     assert why == "its call makes nothing that has a backward"
 
 
-def test_another_device_than_the_cpu_is_refused_by_name():
+def test_a_device_without_a_clock_is_refused_by_name():
     with pytest.raises(ValueError, match="its result is on meta"):
         watched(lambda x: x.to("meta"), torch.randn(3, requires_grad=True))
 

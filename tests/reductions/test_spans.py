@@ -32,7 +32,7 @@ def test_seconds_are_those_between_two_readings_of_a_clock_in_nanoseconds():
     assert reduction.mark() <= reduction.mark()
 
 
-def test_another_device_than_the_cpu_is_refused_by_name():
+def test_a_device_without_a_clock_is_refused_by_name():
     x = torch.empty(2, device="meta")
     with pytest.raises(ValueError, match="its result is on meta, which computes after"):
         ForwardSeconds().measure_span(0, 1, [x])

@@ -6,7 +6,7 @@ import dis
 import functools
 import operator
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import nn
@@ -30,6 +30,7 @@ _FORMS: dict[str, Function] = {
 OPERATORS = frozenset(_FORMS.values())
 """The functions of `operator` that Python's syntax calls."""
 _OPERATIONS = ("BINARY_", "INPLACE_", "COMPARE_", "UNARY_", "STORE_S", "CALL_INTRINSIC_1")
+_PRODUCTS = ("matmul", "bmm", "baddbmm", "einsum")
 _DEEPEST = 4
 
 
@@ -42,12 +43,36 @@ def add_sites_in_python(
     for name in capture.python if targets else ():
         code = list(_codes(modules[name]))
         for target in targets:
-            through = target.through if isinstance(target, FunctionGroup) else ()
-            functions = (*members_of(target, modules[name]), *through)
-            if any(_mentions(each, function) for each in code for function in functions):
+            if _is_called(target, modules[name], code):
                 site = site_of(name, target, capture.functions)
                 capture.functions[site] = target
                 capture.sites.setdefault(name, []).append(site)
+
+
+def unseen_in(module: nn.Module, target: FunctionGroup) -> dict[str, str]:
+    """The functions that a module's forward seems to call and that cannot be seen, and why."""
+    named = {name for code in _codes(module) for name in code.co_names}
+    return {name: why for name, why in target.unseen.items() if name in named}
+
+
+def _is_called(
+    target: Function | FunctionGroup, module: nn.Module, code: Sequence[types.CodeType]
+) -> bool:
+    """True if a forward seems to call a function, or one of a group."""
+
+    def is_named(functions: Iterable[Function]) -> bool:
+        return any(_mentions(each, function) for each in code for function in functions)
+
+    members = members_of(target, module)
+    if is_named(members):
+        return True
+    if not isinstance(target, FunctionGroup) or is_named(target.through):
+        return isinstance(target, FunctionGroup)
+    has_layer = any(isinstance(part, target.layers) for part in module.children())
+    if not has_layer and not is_named(target.of_scores):
+        return False
+    # Scores are one product, and what is made of their softmax is another.
+    return set(target.of_scores) <= set(members) or sum(map(_products_in, code)) > 1
 
 
 def _codes(module: nn.Module) -> Iterator[types.CodeType]:
@@ -99,6 +124,13 @@ def _mentions(code: types.CodeType, function: Function) -> bool:
     if function in OPERATORS:
         return function in operators_in(code).values()
     return getattr(function, "__name__", "") in code.co_names
+
+
+@functools.cache
+def _products_in(code: types.CodeType) -> int:
+    """The number of products of tensors that a code seems to make."""
+    named = sum(i.argval in _PRODUCTS for i in dis.get_instructions(code))
+    return named + sum(f is operator.matmul for f in operators_in(code).values())
 
 
 @functools.cache

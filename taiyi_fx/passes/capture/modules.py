@@ -44,6 +44,9 @@ def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -
 def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
     if is_torch_leaf(module):
         _check_leaf(recorder, module)
+        if recorder.holds_call(module) and not recorder.is_silent:
+            with recorder.inside(module, recorder.current):
+                return enter_module(recorder, module, args, kwargs)
         return _as_it_is(recorder, module, args, kwargs)
     has_parts = next(module.children(), None) is not None
     takes_container = _holds_container((*args, *kwargs.values()))

@@ -15,6 +15,7 @@ from taiyi_fx.passes.capture.captured import TraceLog, TraceTargets, function_na
 from taiyi_fx.passes.capture.dispatched import as_dispatched
 from taiyi_fx.passes.capture.guards import Guards
 from taiyi_fx.passes.capture.marks import leave, mark_call, mark_value
+from taiyi_fx.passes.capture.scores import is_of_scores
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
 from taiyi_fx.passes.ir import Function, FunctionGroup, members_of
 
@@ -83,7 +84,7 @@ class Recorder:
             return Flow(None)
         if op == "call_function":
             given, named = as_dispatched(target, given, named)
-        function, wanted = self._wanted(op, target)
+        function, wanted = self._wanted(op, target, given, named)
         marks = [self._site(each) for each in wanted]
         is_in_place = any(a is True for a in given) or named.get("inplace") or "out" in named
         for site, call in marks:
@@ -156,13 +157,25 @@ class Recorder:
         finally:
             self.is_silent = False
 
-    def _wanted(self, op: str, target: Any) -> tuple[Any, list[Function | FunctionGroup]]:
+    def holds_call(self, module: nn.Module) -> bool:
+        """True if a module of torch's own does nothing but a call that belongs to the caller."""
+        groups = (t for t in self.targets.functions if isinstance(t, FunctionGroup))
+        return any(isinstance(module, group.layers) for group in groups)
+
+    def _wanted(
+        self, op: str, target: Any, args: Any, kwargs: Any
+    ) -> tuple[Any, list[Function | FunctionGroup]]:
         """The function that a node calls, and the targets that it is one of."""
         if not self.targets.functions or op not in ("call_function", "call_method"):
             return None, []
         found = getattr(torch.Tensor, target, None) if op == "call_method" else target
-        module = self._modules[self.current]
+        return found, [t for t in self.targets.functions if self._is_of(t, found, args, kwargs)]
+
+    def _is_of(self, target: Function | FunctionGroup, found: Any, args: Any, kwargs: Any) -> bool:
         # By identity: a callable may define any equality.
-        return found, [
-            t for t in self.targets.functions if any(f is found for f in members_of(t, module))
-        ]
+        if any(f is found for f in members_of(target, self._modules[self.current])):
+            return True
+        is_candidate = isinstance(target, FunctionGroup) and any(
+            f is found for f in target.of_scores
+        )
+        return is_candidate and is_of_scores(args, kwargs)

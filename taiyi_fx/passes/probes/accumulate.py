@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -87,8 +88,11 @@ def fold_spans(groups: tuple[SlotGroup, ...], last: tuple[int, ...], result: Any
                 fail((slot,), error)
 
 
-def _fold_state(slot: Slot, measured: State | Numbers) -> None:
-    slot.fold(measured)
+def _fold_state(slot: Slot, measured: State | Numbers | Callable[[], Numbers]) -> None:
+    if callable(measured):
+        slot.fold_later(measured)
+    else:
+        slot.fold(measured)
     slot.order = next(CLOCK)
 
 

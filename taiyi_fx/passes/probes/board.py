@@ -28,12 +28,14 @@ class Board:
     Attributes:
         key: Its name in compiled code.
         touched: The slots that have a result of this step, by their keys.
+        late: The slots that wait for a device, for the time that it took.
         held: The small tensors that are still to be folded.
         given: The model's own tensor, by the view that a call was given in its place. The call may
             return the view, and then the gradient of its output is that of the tensor.
         readers: The reductions of a tensor in compiled code, one of each set.
         traces: The graphs that the compiler made.
         left: The results of their forwards that are still to be unpacked.
+        compiled: Sites of functions in forwards that stayed Python and were compiled.
         is_open: True while a forward runs that will leave results of compiled code at its end.
         is_within: True if the code around the model is compiled with it.
         making: A reference to the compilation that is under way, or was last, and its graph.
@@ -42,11 +44,13 @@ class Board:
     def __init__(self) -> None:
         self.key = f"board{next(_KEYS)}"
         self.touched: dict[str, Slot] = {}
+        self.late: list[Slot] = []
         self.held = Held()
         self.given = WeakTensorKeyDictionary()
         self.readers: dict[Any, Reader] = {}
         self.traces: list[Trace] = []
         self.left: list[tuple[Trace, list[Part] | None, list[Tensor] | None]] = []
+        self.compiled: set[str] = set()
         self.is_open = self.is_within = False
         self.making: tuple[Callable[[], Any], Trace] | None = None
         self._reductions: dict[Any, Any] = {}
@@ -65,6 +69,7 @@ class Board:
     def drop(self) -> None:
         """Drops all results that are not folded yet."""
         self.held.clear()
+        self.late.clear()
         if self.traces:
             self.drop_left()
             for trace in self.traces:
@@ -73,6 +78,8 @@ class Board:
     def measure(self) -> None:
         """Folds all results that are not folded yet."""
         self.held.measure()
+        while self.late:
+            self.late.pop().settle()
         if self.traces:
             self.take_left()
             left, self.left = self.left, []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -24,6 +24,7 @@ class Slot:
         module: The module's name.
         reading: The reading.
         touched: The slots that have a result of this step, by their keys; it adds itself.
+        late: The slots that wait for a device; it adds itself.
 
     Attributes:
         found: The state, or None.
@@ -38,12 +39,20 @@ class Slot:
     """
 
     def __init__(
-        self, module: str, reading: Reading, touched: dict[str, Slot], *, is_joined: bool = False
+        self,
+        module: str,
+        reading: Reading,
+        touched: dict[str, Slot],
+        *,
+        is_joined: bool = False,
+        late: list[Slot] | None = None,
     ) -> None:
         self.module = module
         self.reading = reading
         self.key = f"slot_{next(_KEYS)}"
         self._touched = touched
+        self._late = [] if late is None else late
+        self._waiting: list[Callable[[], Numbers]] = []
         self.found: State | Numbers | None = None
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
@@ -69,6 +78,26 @@ class Slot:
             if self.shape is None:
                 self.shape = shape
 
+    def fold_later(self, measured: Callable[[], Numbers]) -> None:
+        """Folds in the statistic of one more call, once a device has computed it."""
+        self._waiting.append(measured)
+        self._late.append(self)
+        self._touched[self.key] = self
+
+    def settle(self) -> None:
+        """Folds in what waits for a device."""
+        waiting, self._waiting = self._waiting, []
+        for measured in waiting:
+            try:
+                self.fold(measured())
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+                self.fail(error)
+
+    def restore(self, found: State | Numbers | None) -> None:
+        """Sets the state back to one before a forward that does not count."""
+        self.found, self.failure = found, None
+        self._waiting = []
+
     def fail(self, error: Exception) -> None:
         """Records that a fold failed: the step's statistic would be incomplete."""
         self.failure, self.found = without_frames(error), None
@@ -82,6 +111,7 @@ class Slot:
     def clear(self) -> None:
         """Forgets the step."""
         self.found = self.failure = self.first = self.note = None
+        self._waiting = []
         if self.handles:
             for handle in self.handles:
                 handle.remove()

@@ -36,7 +36,8 @@ class SlotTable:
             readings = self.plan[module].at(*CALL_PORTS)
             self.version += 1
             self._slots[key] = {
-                r: Slot(module, r, self._touched, is_joined=self._is_joined) for r in readings
+                r: Slot(module, r, self._touched, is_joined=self._is_joined, late=self.board.late)
+                for r in readings
             }
         return self._slots[key]
 
@@ -76,9 +77,9 @@ class SlotTable:
         self.board.held.let_go()
         self.board.drop_left()
         for slot in self._touched.values():
-            slot.found = slot.failure = None
+            slot.restore(None)
         for slot, state in self.before:
-            slot.found = state
+            slot.restore(state)
 
     def clear(self) -> None:
         """Clears all slots, for the next step."""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from torch import fx, nn
 from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.marks import enter, is_mark, leave, pack, part_of, unpack
-from taiyi_fx.passes.ir import Port
+from taiyi_fx.passes.ir import Port, reads_product
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.edited import Edited, is_edit
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
+from taiyi_fx.passes.rewrite.emit import OWN
+from taiyi_fx.passes.rewrite.find_products import find_products
 from taiyi_fx.passes.rewrite.fresh import is_fresh
 
 PORTS: dict[Any, tuple[Port, ...]] = {
@@ -31,10 +33,12 @@ def insert_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     and the gradient before its change. Pairs and calls are read before the edit.
 
     A probe without gradient readings returns its value, but no other node uses it. A probe of an
-    output gets the input of the call too if the one may be the other, or if it reads both.
+    output gets the input of the call too if the one may be the other, or if it reads both. One of
+    a call whose reading is of the product that its result leads to stands behind that product.
     """
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
+    _note_products(graph, entered, context)
     for mark in marks:
         if mark.target is leave and not (
             _made_fresh(mark, context.part) and not _takes_call(mark, context.table)
@@ -43,6 +47,26 @@ def insert_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     for mark in marks:
         _lower(graph, mark, context)
     return graph
+
+
+def _note_products(graph: fx.Graph, entered: Mapping[Any, fx.Node], context: Context) -> None:
+    """Notes, at marks of calls whose product may be read, the function and the product."""
+    packs = {call: cast(fx.Node, mark.args[0]) for call, mark in entered.items()}
+    named = {
+        call: str(node.args[2])
+        for call, node in packs.items()
+        if node.target is pack and len(node.args) > 2
+    }
+    plan = context.table.plan
+    asked = {
+        call
+        for call, function in named.items()
+        if any(reads_product(r.reduction, function) for r in plan[call[0]].at("call"))
+    }
+    products = find_products(graph, context.part) if asked else {}
+    for mark in graph.nodes if asked else ():
+        if is_mark(mark) and mark.target is leave and mark.args[1:] in asked:
+            mark.meta["product_of"] = named[mark.args[1:]], products.get(mark.args[1:])
 
 
 def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
@@ -68,6 +92,8 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
     ]
     name = probe_name(mark.target, module, call)
     mark.meta["mark"] = mark.target
+    if "product_of" in mark.meta:
+        slots = _read_product(graph, mark, name, slots, table.board)
     edited = edit_at(mark.target, module, table, is_fresh=mark.meta.get("is_fresh", False))
     if edited is not None:
         made, slots = before_edit(slots)
@@ -84,6 +110,26 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
         mark.meta["is_fresh"] = edited.leaves_fresh
     mark.args = (value, *given)
     set_slots(graph, mark, name, slots, table.board)
+
+
+def _read_product(
+    graph: fx.Graph, mark: fx.Node, name: str, slots: list[Slot], board: Board
+) -> list[Slot]:
+    """Puts a probe of a call behind the product that its result leads to; returns other slots.
+
+    Without one the probe reads None, unless the graph is that of the call alone: its caller then
+    follows the result.
+    """
+    function, product = mark.meta["product_of"]
+    moved = [slot for slot in slots if reads_product(slot.reading.reduction, function)]
+    value, *_, given = cast(tuple[Any, ...], mark.args)
+    is_alone = isinstance(value, fx.Node) and value.op == "call_module" and value.target == OWN
+    if moved and not is_alone:
+        with graph.inserting_before((mark if product is None else product.value).next):
+            read = None if product is None else tuple(product)
+            probe = graph.call_function(Probe(f"{name}.product", moved, board), (read, given))
+        probe.meta["mark"] = leave
+    return [slot for slot in slots if slot not in moved]
 
 
 def before_edit(slots: list[Slot]) -> tuple[list[Slot], list[Slot]]:

@@ -17,10 +17,13 @@ from taiyi_fx.passes.capture.captured import function_name
 from taiyi_fx.passes.capture.function_sites import operators_in
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Function, FunctionGroup, Mode, members_of
+from taiyi_fx.passes.probes.board import BOARDS
 from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
+from taiyi_fx.passes.runtime.weights_under_way import WeightsUnderWay, product_slots
+from taiyi_fx.passes.structure import Call
 
 
 class FunctionCalls(TorchFunctionMode):
@@ -52,6 +55,7 @@ class FunctionCalls(TorchFunctionMode):
         super().__init__()
         self.sites = frozenset(sites)
         self._module = module
+        self._names = tuple(sites)
         self.edited = frozenset(s for s in sites if s in table.plan and table.plan[s].changes)
         self._edits = ", ".join(map(repr, sorted(self.edited)))
         self._graphs: dict[Function, dict[str, ProbedGraph]] = {}
@@ -60,20 +64,26 @@ class FunctionCalls(TorchFunctionMode):
         self._called: dict[str, Function] = {}
         self._mode: Mode | None = None
         self._has_backward = False
+        self._table, self._calls = table, calls
+        self._weights = WeightsUnderWay()
+        self._of_scores: dict[Function, set[str]] = {}
+        self._layers: tuple[type, ...] = ()
         for site, target in sites.items():
-            for function in members_of(target, module):
-                made = own_call(
-                    site,
-                    module,
-                    functools.partial(self._called.get, site),
-                    table,
-                    run,
-                    calls[site],
-                    function_name(function),
-                )
-                self._graphs.setdefault(function, {})[site] = made
+            members = members_of(target, module)
+            for function in members:
+                self._add(function, site)
             if isinstance(target, FunctionGroup):
                 self._followed.update((f, _undispatched(f)) for f in target.through)
+                self._layers += target.layers
+                for function in (f for f in target.of_scores if f not in members):
+                    self._add(function, site)
+                    self._of_scores.setdefault(function, set()).add(site)
+
+    def _add(self, function: Function, site: str) -> None:
+        called, count = functools.partial(self._called.get, site), self._calls[site]
+        self._graphs.setdefault(function, {})[site] = own_call(
+            site, self._module, called, self._table, self._run, count, function_name(function)
+        )
 
     def are_watched(self) -> bool:
         """True if any of these is due now, or has an edit."""
@@ -85,7 +95,7 @@ class FunctionCalls(TorchFunctionMode):
         return self._is_due
 
     def refuse_in_compiled_code(self) -> None:
-        """Refuses an edit that compiled code would leave out; readings there are just missing.
+        """Refuses an edit that compiled code would leave out; notes that readings are missing.
 
         Raises:
             RuntimeError: A call of these is edited.
@@ -95,18 +105,20 @@ class FunctionCalls(TorchFunctionMode):
                 f"the edit of {self._edits} cannot be made in compiled code: the forward that "
                 "makes the call stayed Python, and there only eager code shows calls of functions"
             )
+        _note_compiled(self._table.board.key, self._names)
 
     def around(self, forward: Forward, mode: Mode | None) -> Forward:
         """A forward that runs with this mode on."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            outer = self._mode, self._has_backward
+            outer = self._mode, self._has_backward, self._weights
             self._mode, self._has_backward = mode, torch.is_grad_enabled()
+            self._weights = WeightsUnderWay()
             try:
                 with self:
                     return forward(*args, **kwargs)
             finally:
-                self._mode, self._has_backward = outer
+                self._mode, self._has_backward, self._weights = outer
 
         return run
 
@@ -114,14 +126,40 @@ class FunctionCalls(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:  # torch's own untyped protocol
         """The result of a call of torch, between probes if it is of one of the functions."""
-        frame = sys._getframe(1)
-        graphs = self._graphs.get(_operator_at(frame) or func)
-        if graphs is not None and self._is_called_by(frame):
-            return self._read(func, graphs)(*args, **(kwargs or {}))
-        if func in self._followed and self._is_called_by(frame):
+        frame, named = sys._getframe(1), kwargs or {}
+        graphs = self._graphs_of(_operator_at(frame) or func, args, named)
+        if graphs and self._is_called_by(frame):
+            made = self._read(func, graphs)(*args, **named)
+            self._await_products(func, graphs, args, named, made)
+        elif func in self._followed and self._is_called_by(frame):
             with self:
-                return self._followed[func](*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))
+                return self._followed[func](*args, **named)
+        else:
+            made = func(*args, **named)
+        self._weights.pass_on(func, args, named, made)
+        if self._of_scores:
+            self._weights.note_scores(func, args, named, made)
+        return made
+
+    def _graphs_of(self, func: Any, args: Any, kwargs: Any) -> Mapping[str, ProbedGraph]:
+        """The graphs of a call by the names of its sites, without those where it does not count."""
+        graphs = self._graphs.get(func, {})
+        others = self._of_scores.get(func)
+        if not graphs or not others or self._weights.is_of_scores(args, kwargs):
+            return graphs
+        return {site: graph for site, graph in graphs.items() if site not in others}
+
+    def _await_products(
+        self, func: Function, graphs: Mapping[str, ProbedGraph], args: Any, kwargs: Any, made: Any
+    ) -> None:
+        """Follows the result of a call where the product that it leads to is read."""
+        if self._mode is None:
+            return
+        name = function_name(func)
+        for site in graphs:
+            call, due = self._calls[site].count - 1, self._run.due
+            groups = product_slots(self._table, due, self._mode, site, call, name)
+            self._weights.await_product(made, Call(args, kwargs, name), groups)
 
     def _read(self, func: Function, graphs: Mapping[str, ProbedGraph]) -> Function:
         """A function between the probes of all its sites, one within the other."""
@@ -137,7 +175,7 @@ class FunctionCalls(TorchFunctionMode):
             RuntimeError: The call is edited, and backward will make it again without the edit.
         """
         is_checkpoint = False
-        while frame is not None and frame.f_code is not _CALL:
+        while frame is not None and not self._is_call_of_part(frame):
             if frame.f_code.co_name == "run" and frame.f_locals.get("self") is self:
                 if is_checkpoint and self.edited and self._has_backward:
                     raise RuntimeError(
@@ -149,6 +187,10 @@ class FunctionCalls(TorchFunctionMode):
             is_checkpoint |= frame.f_code.co_filename == checkpoint.__file__
             frame = frame.f_back
         return frame is not None and frame.f_locals["self"] is self._module
+
+    def _is_call_of_part(self, frame: types.FrameType) -> bool:
+        """True if a frame is the call of a module that calls of functions in it belong to."""
+        return frame.f_code is _CALL and not isinstance(frame.f_locals["self"], self._layers)
 
 
 _CALL = nn.Module._call_impl.__code__
@@ -172,6 +214,12 @@ def _undispatched(function: Function) -> Function:
 def _refuse(text: str) -> None:
     # As ordinary Python, while the compiler traces: torch 2.6 hides the errors of traced code.
     raise RuntimeError(text)
+
+
+@torch.compiler.assume_constant_result
+def _note_compiled(board: str, sites: tuple[str, ...]) -> bool:
+    BOARDS[board].compiled.update(sites)
+    return True
 
 
 def _operator_at(frame: types.FrameType | None) -> Function | None:

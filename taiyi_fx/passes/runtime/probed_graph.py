@@ -152,7 +152,7 @@ class ProbedGraph:
             calls.count -= made
             for i in range(made):
                 for slot in self.table.at(mode, name, calls.count + i).values():
-                    slot.found, slot.failure = before.get(slot), None
+                    slot.restore(before.get(slot))
 
     def probed_graph(self, mode: Mode | None, starts: Starts = ()) -> fx.Graph:
         """The graph with a probe for every planned reading, or with its edits alone."""

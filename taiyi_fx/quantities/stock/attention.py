@@ -87,8 +87,8 @@ def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> Tensor:
     """Root mean square of an attention's output, of all heads together or of each.
 
     Before heads are mixed by the output's projection: a head whose norm falls to nothing adds
-    nothing. Of `F.scaled_dot_product_attention` alone: where a module takes the softmax itself, the
-    output of a head is not seen.
+    nothing. Where a module takes the softmax itself, it is of the product that the weights lead
+    to; where that is not one that can be followed, there is no record.
 
     Formula: sqrt(mean o^2)
     """

@@ -21,9 +21,9 @@ def forward_time(seconds: Tensor) -> Tensor:
 
     By the clock on the wall, of the module's forward without hooks around it, summed over the
     step's micro-batches, and over ranks. What else is due inside takes its time, too: ask for it at
-    steps of its own. The first step that is read also follows the data, and takes longer. On a CPU
-    alone: a GPU computes after the call has returned. Not in compiled code, where modules have no
-    begin and no end.
+    steps of its own. The first step that is read also follows the data, and takes longer. On a CUDA
+    device by events in its stream, so that nothing waits for it before the step is tracked. Not in
+    compiled code, where modules have no begin and no end, nor in a CUDA graph.
 
     Formula: end - begin, summed over micro-batches
     """
@@ -37,7 +37,8 @@ def backward_time(seconds: Tensor) -> Tensor:
     By the clock on the wall, of each operation that leads to the call's result, summed over the
     step's backward passes, micro-batches, and over ranks. An activation checkpoint computes its
     forward again there, which counts. What the engine takes between operations does not, nor the
-    accumulation into a parameter's gradient. On a CPU alone, and not in compiled code.
+    accumulation into a parameter's gradient. On a CUDA device by events in its stream. Not in
+    compiled code, nor in a CUDA graph.
 
     Formula: sum over operations of end - begin
     """

@@ -46,7 +46,8 @@ def weight_alpha(matrix: MatrixValue) -> dict[str, Tensor]:
     the end of training). The tail begins where the Kolmogorov-Smirnov distance from the power law
     is smallest; that is recorded too, as ``.distance``: a large one says that it is no power law.
     Convolutions are one matrix, output channels by the rest. None of fewer than 50 eigenvalues that
-    are not zero.
+    are not zero, the source's rule of thumb for an exponent that can be relied on: WeightWatcher
+    itself fits from 10 on (its ``min_evals``), so that small layers have a value there alone.
 
     Formula: 1 + n / sum log(lambda_i / lambda_min), over the n eigenvalues from lambda_min on
     Source: Clauset et al. 2009, arXiv 0706.1062; Martin et al. 2021, arXiv 2002.06716

@@ -113,3 +113,34 @@ def test_a_group_of_functions_is_one_site():
     assert capture.sites == {"block": ["block.group()"]}
     add_sites_in_python(capture, {"block": Choosing()}, [other])
     assert capture.functions == {"block.group()": group, "block.other()": other}
+
+
+class _Scores(nn.Module):
+    def forward(self, x):
+        return F.softmax(x @ x.mT, dim=-1) @ x
+
+
+class _OneProduct(nn.Module):
+    def forward(self, x):
+        return F.softmax(x, dim=-1) @ x
+
+
+class _ByLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weigh = nn.Softmax(-1)
+
+    def forward(self, x):
+        return torch.matmul(self.weigh(torch.matmul(x, x.mT)), x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_one"), [(_Scores, True), (_OneProduct, False), (_ByLayer, True)]
+)
+def test_a_function_of_scores_needs_two_products_beside_it(kind, is_one):
+    group = FunctionGroup(
+        "group", lambda module: (), layers=(nn.Softmax,), of_scores=(F.softmax, torch.softmax)
+    )
+    capture = Capture(python={"": "stays"})
+    add_sites_in_python(capture, {"": kind()}, [group])
+    assert list(capture.functions) == ["group()"] * is_one

@@ -63,3 +63,27 @@ def test_an_error_without_frames_keeps_no_tensor_alive():
     error, gone = raised()
     assert gone() is None
     assert error.__context__ is None
+
+
+def test_what_a_device_still_computes_is_folded_once_it_is_settled():
+    late, asked = [], []
+    slot = Slot("fc", Reading(Site("output"), Norm()), {}, late=late)
+
+    def measured():
+        asked.append(None)
+        return (3.0,)
+
+    slot.fold_later(measured)
+    slot.fold_later(lambda: (4.0,))
+    assert late == [slot, slot]
+    assert not asked
+    slot.settle()
+    slot.settle()
+    assert slot.state[0] == 5
+    slot.fold_later(measured)
+    slot.restore((2.0,))
+    slot.settle()
+    assert slot.state[0] == 2
+    slot.fold_later(lambda: 1 / 0)
+    slot.settle()
+    assert isinstance(slot.failure, ZeroDivisionError)

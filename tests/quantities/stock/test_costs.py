@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from taiyi_fx.reductions import backward_time, looks_at_saved_tensors, spans
+from taiyi_fx.reductions import device_clock, looks_at_saved_tensors, spans
 
 shows_saved_tensors = pytest.mark.skipif(
     not looks_at_saved_tensors(),
@@ -91,8 +91,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    for module in (spans, backward_time):
-        monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(device_clock, "time", made)
     return made
 
 
