@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from taiyi_fx.findings.watched import role_of
@@ -19,38 +19,39 @@ def in_order(modules: Iterable[str], shown: Sequence[str]) -> list[str]:
             alone: what is within the others is executed as what is within that one.
     """
     names = [*modules]
-    if not shown:
-        return names
-    order = _Order(shown)
-    return [name for _, name in sorted((order.key(name, i), name) for i, name in enumerate(names))]
+    return sorted(names, key=_Order(shown, names).key) if shown else names
 
 
 class _Order:
     """The order of what is within each module, by the module's name and by its role."""
 
-    def __init__(self, shown: Sequence[str]) -> None:
-        self._children: dict[str, dict[str, int]] = {}
-        for name in shown:
-            parts = name.split(".")
-            for depth, part in enumerate(parts):
-                parent = ".".join(parts[:depth])
-                for around in {parent, role_of(parent)}:
-                    within = self._children.setdefault(around, {})
-                    within.setdefault(part, len(within))
+    def __init__(self, shown: Sequence[str], names: Sequence[str]) -> None:
+        self._within: dict[str, dict[str, int]] = {}
+        for parent, part in (place for name in shown for place in _places(name)):
+            for around in {parent, role_of(parent)}:
+                parts = self._within.setdefault(around, {})
+                parts.setdefault(part, len(parts))
+        self._defined: dict[tuple[str, str], int] = {}
+        for place in (place for name in names for place in _places(name)):
+            self._defined.setdefault(place, len(self._defined))
 
-    def key(self, name: str, place: int) -> _Key:
-        """What to sort a name by; where no order is known it is the place by definition."""
-        parts = name.split(".") if name else []
-        return tuple(
-            self._of_part(".".join(parts[:depth]), part, place) for depth, part in enumerate(parts)
-        )
+    def key(self, name: str) -> _Key:
+        """The places of a module, and of those around it, each within the one around that."""
+        return tuple(self._place(parent, part) for parent, part in _places(name))
 
-    def _of_part(self, parent: str, part: str, place: int) -> tuple[int, int]:
-        for within in (self._children.get(parent, {}), self._children.get(role_of(parent), {})):
-            if part in within:
-                return within[part], 0
-            before = [other for other in within if other.isdecimal() and part.isdecimal()]
-            before = [other for other in before if int(other) < int(part)]
+    def _place(self, parent: str, part: str) -> tuple[int, int]:
+        """The place of a part; where none is known, it is last, as it was defined."""
+        for parts in (self._within.get(parent, {}), self._within.get(role_of(parent), {})):
+            if part in parts:
+                return parts[part], 0
+            known = [other for other in parts if other.isdecimal() and part.isdecimal()]
+            before = [number for number in known if int(number) < int(part)]
             if before:
-                return within[max(before, key=int)], int(part)
-        return len(self._children.get(parent, {})), place
+                return parts[max(before, key=int)], int(part)
+        return len(self._within.get(parent, {})), self._defined[parent, part]
+
+
+def _places(name: str) -> Iterator[tuple[str, str]]:
+    """The parts of a name, each with the name of what it is within."""
+    parts = name.split(".") if name else []
+    return ((".".join(parts[:depth]), part) for depth, part in enumerate(parts))

@@ -1,0 +1,29 @@
+"""Losses that begin at a wild size."""
+
+import pytest
+
+from taiyi_fx.findings import find
+from taiyi_fx.findings.wild_losses import wild_losses
+from tests.findings.given import evidence
+
+
+@pytest.mark.parametrize(
+    ("step_size", "severity"), [(0.01, "note"), (2.0, "alert")], ids=["usual", "large"]
+)
+def test_a_loss_that_begins_far_from_one_is_as_urgent_as_its_steps(step_size, severity):
+    numbers = {("", "loss"): 1e9, ("a", "UpdateRatio.weight"): [step_size] + [0.001] * 39}
+    (found,) = wild_losses(evidence(numbers))
+    assert (found.kind, found.module, found.severity) == ("wild_loss", "", severity)
+
+
+def test_a_usual_one_and_one_of_later_steps_are_none():
+    assert [*wild_losses(evidence({("", "loss"): 900.0}))] == []
+    assert [*wild_losses(evidence({("", "loss"): [1e9] * 9}, range(70, 79)))] == []
+
+
+def test_it_comes_before_the_large_steps_that_it_makes():
+    numbers = {("", "loss"): 1e9}
+    for module in "abc":
+        numbers[module, "UpdateRatio.weight"] = [2.0] * 40
+        numbers[module, "WeightNorm"] = 1.0
+    assert [one.kind for one in find(evidence(numbers))][:2] == ["wild_loss", "large_steps"]
