@@ -158,7 +158,7 @@ class Evidence:
 
         No gradient passes such a weight at the first step, and little as long as it is small.
         """
-        if not any(self.began_at_zero(module) for module in self.weights):
+        if not self.beginning_at_zero:
             return frozenset()
         gradients = self.of_quantity("OutputGradRMS")
         return frozenset(s.module for s in gradients if s.values[0] == 0 and s.values.any())
@@ -188,6 +188,11 @@ class Evidence:
         """True if a module's weight was zero at first: its steps are of any size beside it."""
         size = self.weights.get(module)
         return size is not None and len(size.values) > 0 and size.values[0] == 0
+
+    @functools.cached_property
+    def beginning_at_zero(self) -> frozenset[str]:
+        """The modules whose weight was zero at first."""
+        return frozenset(module for module in self.weights if self.began_at_zero(module))
 
     @functools.cached_property
     def weight_gradients(self) -> dict[str, Watched]:

@@ -64,8 +64,8 @@ def missing_residuals(evidence: Evidence) -> Iterator[Finding]:
     Not where it has another shape: between stages of a network nothing can be added.
     """
     for group in _in_roles(evidence, with_before=True):
-        lacking = [one for one in group if one.is_same]
-        others = [one for one in group if one.is_other]
+        lacking = [one for one in group if one.is_same] or [*_without_sum(group, evidence)]
+        others = [one for one in group if one.is_other and one not in lacking]
         if len(lacking) != 1 or len(others) < max(_FEW, len(group) - 1):
             continue
         (one,) = lacking
@@ -75,6 +75,27 @@ def missing_residuals(evidence: Evidence) -> Iterator[Finding]:
                 f"where {len(others)} others like it are given a sum of it and of what came before"
             )
             yield MISSING_RESIDUAL.at(one.factor, 0, text, "a sum", module=one.before)
+
+
+def _without_sum(group: list[_Handed], evidence: Evidence) -> Iterator[_Handed]:
+    """The one that is given the least at all steps, if functions before it add nothing to it.
+
+    Those before others do, as far as they are shown.
+    """
+    factors = at_common_steps([one.factor for one in group])
+    table = np.stack([factor.values for factor in factors])
+    rows = np.unique(table.argmin(0)).tolist()
+    least = group[rows[0]]
+    if len(rows) == 1 and _adds(least, evidence) is False:
+        adds = {_adds(one, evidence) for one in group if one is not least} - {None}
+        if adds == {True}:
+            yield least
+
+
+def _adds(one: _Handed, evidence: Evidence) -> bool | None:
+    """True if a function before it adds; None if none is known."""
+    functions = evidence.before_module(one.given.module)
+    return any("add" in name for name in functions) if functions else None
 
 
 def missing_norms(evidence: Evidence) -> Iterator[Finding]:

@@ -12,6 +12,8 @@ from taiyi_fx.findings.kind import Kind
 
 _LARGE = 1e4
 """Sums over the elements of a batch are smaller, mostly."""
+_USUAL = 10.0
+"""The size of outputs that make no such loss: it is of what they are compared with."""
 _FIRST, _STEP = 3, 0.5
 """Steps of the beginning, and the size of one beside the weight by which it is another."""
 
@@ -24,11 +26,17 @@ WILD_LOSS = Kind(
 
 
 def wild_losses(evidence: Evidence) -> Iterator[Finding]:
-    """Losses that are far from 1 at the first step."""
+    """Losses that are far from 1 at the first step, though all outputs are of a usual size."""
     for loss in evidence.losses if evidence.is_from_the_start else ():
         first = float(loss.values[0])
-        if np.isfinite(first) and abs(first) >= _LARGE:
-            text = f"{loss.quantity!r} begins at {first:.3g}"
+        largest = max(
+            (float(s.values[0]) for s in evidence.of_quantity("OutputRMS")), default=np.inf
+        )
+        if np.isfinite(first) and abs(first) >= _LARGE and largest <= _USUAL:
+            text = (
+                f"{loss.quantity!r} begins at {first:.3g}, though no module returns more than "
+                f"{largest:.3g} in size"
+            )
             severity = "alert" if _are_steps_large(evidence) else "note"
             yield WILD_LOSS.at(loss, 0, text, "near 1", module="", severity=severity)
 

@@ -38,6 +38,25 @@ def test_the_size_alone_is_no_reason():
     assert [*missing_residuals(known)] == []
 
 
+@pytest.mark.parametrize(
+    ("functions", "modules"),
+    [({3: ["relu"]}, ["h.2.mlp"]), ({3: ["relu", "add"]}, []), ({3: ["relu"], 4: ["relu"]}, [])],
+    ids=["one", "none", "two"],
+)
+def test_functions_tell_it_where_something_is_made_of_what_the_last_module_returns(
+    functions, modules
+):
+    numbers = {(s.module, s.quantity): s.values for s in stream().series}
+    numbers["h.3.norm", "InputRMS"] = 0.14 * WAVE
+    ways = {f"h.{i}.norm": functions.get(i, ["add", "relu"]) for i in (1, 3, 4)}
+    known = replace(
+        evidence(numbers),
+        shape_before=lambda module: "8×16",
+        before_module=lambda module: ways.get(module, []),
+    )
+    assert [found.module for found in missing_residuals(known)] == modules
+
+
 @pytest.mark.parametrize("lacking", [(), (1, 2), (0, 1, 2, 3, 4)], ids=["none", "two", "all"])
 def test_blocks_that_are_built_so_are_none(lacking):
     assert [*missing_residuals(stream(lacking))] == []
