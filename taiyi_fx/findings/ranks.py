@@ -48,12 +48,13 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _features(module: str, evidence: Evidence) -> float:
-    """The number of a module's output features, by its bias; without one that is not known."""
+    """The number of a module's output features, by its bias; else 1 if its weight is a vector."""
     parts = ("ParameterNorm.bias", "ParameterRMS.bias")
     found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
     known = [s for s in found if s is not None]
     if len(known) < len(parts):
-        return np.inf
+        is_known = (module, "weight") in evidence.counts
+        return 1.0 if is_known and evidence.is_vector(module) else np.inf
     norm, size = (s.values for s in at_common_steps(known))
     return float((norm[-1] / size[-1]) ** 2) if len(size) and size[-1] > 0 else np.inf
 
