@@ -10,6 +10,7 @@ from taiyi_fx.findings.finding import SEVERITIES, Finding
 _ORIGINS = (
     "wild_input",
     "input_spike",
+    "wild_loss",
     "changed_gradient",
     "changed_by_hook",
     "odd_rate",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.chain import InRole, passed_back
+from taiyi_fx.findings.places import in_order
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Steps, Watched
 
@@ -25,6 +26,10 @@ def _unknown(module: str) -> Sequence[str]:
     return ()
 
 
+def _unknown_shape(module: str) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """All scalar series of a training, in the order of the model's modules.
@@ -34,6 +39,8 @@ class Evidence:
         reasons: The reasons for series that have no values.
         before_module: Takes a module to the functions that make what it is given from what other
             modules return; it is asked of a module that is to be named alone.
+        shape_before: Takes a module to the shape of what it is given; empty if it is not known.
+        order: The names of modules in the order of execution, as far as an outline shows them.
         squashed: The function whose values a loss squashes again, by the loss's name.
         groups: The number of the optimizer's group that each module's parameters are in, and its
             learning rate; of modules in one group alone.
@@ -43,6 +50,8 @@ class Evidence:
     series: tuple[Watched, ...]
     reasons: Reasons = field(default_factory=dict)
     before_module: Callable[[str], Sequence[str]] = _unknown
+    shape_before: Callable[[str], str] = _unknown_shape
+    order: Sequence[str] = ()
     squashed: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -92,8 +101,9 @@ class Evidence:
 
     @functools.cached_property
     def modules(self) -> dict[str, int]:
-        """The place of each module in the order of the model's."""
-        return {name: i for i, name in enumerate(dict.fromkeys(s.module for s in self.series))}
+        """The place of each module in the order of execution; else of the model's definition."""
+        names = in_order(dict.fromkeys(s.module for s in self.series), self.order)
+        return {name: i for i, name in enumerate(names)}
 
     @functools.cached_property
     def kinds(self) -> dict[str, frozenset[str]]:
@@ -148,7 +158,7 @@ class Evidence:
 
         No gradient passes such a weight at the first step, and little as long as it is small.
         """
-        if not any(self.began_at_zero(module) for module in self.weights):
+        if not self.beginning_at_zero:
             return frozenset()
         gradients = self.of_quantity("OutputGradRMS")
         return frozenset(s.module for s in gradients if s.values[0] == 0 and s.values.any())
@@ -178,6 +188,11 @@ class Evidence:
         """True if a module's weight was zero at first: its steps are of any size beside it."""
         size = self.weights.get(module)
         return size is not None and len(size.values) > 0 and size.values[0] == 0
+
+    @functools.cached_property
+    def beginning_at_zero(self) -> frozenset[str]:
+        """The modules whose weight was zero at first."""
+        return frozenset(module for module in self.weights if self.began_at_zero(module))
 
     @functools.cached_property
     def weight_gradients(self) -> dict[str, Watched]:

@@ -15,12 +15,14 @@ from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.experts import dead_experts, router_collapses
 from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
+from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.idle import without_steps_of_idle
 from taiyi_fx.findings.inputs import wild_inputs
 from taiyi_fx.findings.learning import no_update, zero_gradients
+from taiyi_fx.findings.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.missing import missing_gradients
@@ -38,12 +40,16 @@ from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
 from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
 from taiyi_fx.findings.trends import growth
+from taiyi_fx.findings.unbounded import unbounded_losses
+from taiyi_fx.findings.wild_losses import wild_losses
+from taiyi_fx.findings.zero_weights import zero_weights
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 
 # From causes to consequences: of findings that are as urgent, that of an earlier rule comes first.
 RULES: tuple[Rule, ...] = (
     wild_inputs,
+    wild_losses,
     wild_parameters,
     updates_lost,
     no_update,
@@ -53,6 +59,8 @@ RULES: tuple[Rule, ...] = (
     weight_jumps,
     drift,
     rank_collapses,
+    missing_residuals,
+    missing_norms,
     outliers,
     jumps,
     step_sizes,
@@ -63,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     zero_outputs,
     shares_of_trouble,
     saturated,
+    zero_weights,
     zero_gradients,
     missing_gradients,
     squashed_twice,
@@ -74,6 +83,7 @@ RULES: tuple[Rule, ...] = (
     growth,
     chains,
     odd_steps,
+    unbounded_losses,
     divergence,
     spikes,
     plateau,
@@ -82,6 +92,7 @@ RULES: tuple[Rule, ...] = (
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
 _LEADS_TO_NON_FINITE = (
+    "wild_loss",
     "wild_input",
     "changed_by_hook",
     "odd_rate",
@@ -126,7 +137,8 @@ def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:
     step = first_step(evidence)
     known = evidence if step is None else evidence.before(step)
     found = [one for rule in RULES for one in _applied(rule, known, strict=strict)]
-    every = causes_first(_of_each_kind([name_hooks(one, known) for one in found]))
+    kinds = _of_each_kind([name_hooks(one, known) for one in found])
+    every = follow_ups_beneath(causes_first(kinds), known)
     ends = [name_hooks(one, evidence) for one in _applied(non_finite, evidence, strict=strict)]
     origins = [found for found in every if found.kind in _LEADS_TO_NON_FINITE]
     if ends and origins:

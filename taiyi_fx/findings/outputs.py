@@ -11,9 +11,12 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS, lasting, since
 from taiyi_fx.findings.robust import median
+from taiyi_fx.findings.watched import Watched
 
 _LARGE = 100.0
 _BETWEEN = 30.0
+_FIRST, _TENFOLD = 3, 10.0
+"""Numbers that say how it began, and the factor by which it has grown since."""
 _AT_ONCE = 2
 """Steps that are one moment."""
 
@@ -27,6 +30,11 @@ WILD_OUTPUT = Kind(
     "wild_output",
     "warning",
     "Look at how it is initialised, and at the scale of what it is given",
+)
+
+_GROWS = (
+    "Look for what rewards its size: a term of the loss of the wrong sign or without a bound, a "
+    "learning rate that is too large, or a norm that is missing"
 )
 
 
@@ -48,12 +56,31 @@ def wild_outputs(evidence: Evidence) -> Iterator[Finding]:
     at_once = min(steps, default=0) + _AT_ONCE
     order = np.argsort([max(step, at_once) for step in steps], kind="stable")
     for one, value in (wild[i] for i in order):
-        text = (
-            f"the root mean square of the output of {one.module!r} is {value:.3g}, the first "
-            "of such a size in the model"
-        )
         i = int(np.flatnonzero(one.values >= _LARGE)[0])
-        yield WILD_OUTPUT.at(one, i, text, "near 1", value=value)
+        yield (_grown if _has_grown(one) else _wild)(one, i, value)
+
+
+def _has_grown(one: Watched) -> bool:
+    """True for an output that began with a usual size."""
+    return median(one.values[:_FIRST]) <= _LARGE / _TENFOLD
+
+
+def _wild(one: Watched, i: int, value: float) -> Finding:
+    text = (
+        f"the root mean square of the output of {one.module!r} is {value:.3g}, the first of such a "
+        "size in the model"
+    )
+    return WILD_OUTPUT.at(one, i, text, "near 1", value=value)
+
+
+def _grown(one: Watched, i: int, value: float) -> Finding:
+    text = (
+        f"the root mean square of the output of {one.module!r} grows from {one.values[0]:.3g} to "
+        f"{one.values[-1]:.3g}, the first to reach {_LARGE:.3g} in the model, at step "
+        f"{one.steps[i]}"
+    )
+    expected = f"near {one.values[0]:.3g}, as in the beginning"
+    return WILD_OUTPUT.at(one, i, text, expected, value=value, advice=_GROWS)
 
 
 def wild_between(evidence: Evidence) -> Iterator[Finding]:
@@ -63,7 +90,7 @@ def wild_between(evidence: Evidence) -> Iterator[Finding]:
     for one in given:
         value = median(one.values[:STEPS])
         before = [size for module, size in sizes.items() if place[module] < place[one.module]]
-        if before and np.isfinite(value) and value >= max(_LARGE, _BETWEEN * max(before)):
+        if before and np.isfinite(value) and value >= _BETWEEN * max(1.0, *before):
             functions = ", ".join(evidence.before_module(one.module))
             text = (
                 f"the root mean square of what {one.module!r} is given is {value:.3g}, and no "

@@ -11,7 +11,7 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import lasting, since
 from taiyi_fx.findings.robust import median
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.watched import Watched, at_common_steps
 
 _ONE = 1.05
 _MANY = 2.0
@@ -48,14 +48,15 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _features(module: str, evidence: Evidence) -> float:
-    """The number of a module's output features, by its bias; without one that is not known."""
+    """The number of a module's output features, by its bias; else 1 if its weight is a vector."""
     parts = ("ParameterNorm.bias", "ParameterRMS.bias")
-    norm, size = (
-        next((s.values for s in evidence.of_quantity(q) if s.module == module), None) for q in parts
-    )
-    if norm is None or size is None or not size[-1] > 0:
-        return np.inf
-    return float((norm[-1] / size[-1]) ** 2)
+    found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
+    known = [s for s in found if s is not None]
+    if len(known) < len(parts):
+        is_known = (module, "weight") in evidence.counts
+        return 1.0 if is_known and evidence.is_vector(module) else np.inf
+    norm, size = (s.values for s in at_common_steps(known))
+    return float((norm[-1] / size[-1]) ** 2) if len(size) and size[-1] > 0 else np.inf
 
 
 def _without_variance(evidence: Evidence) -> Iterator[Finding]:

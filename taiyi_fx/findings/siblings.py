@@ -91,12 +91,17 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         for one in evidence.of_quantity("UpdateRatio.weight")
         if not evidence.began_at_zero(one.module)
     )
+    # Of what began at nothing a factor is of any size, and what comes next is given a sum.
+    apart = evidence.norms | evidence.beginning_at_zero
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
         (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
-        (made(outputs, evidence.norms), _Bounds(few=_FEW - 1)),
+        (made(outputs, apart), _Bounds(few=_FEW - 1)),
         (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
-        (_of_plain(made(outputs), evidence), _Bounds(of_equals=_LITTLE)),
+        (
+            _of_plain(made(outputs, evidence.beginning_at_zero), evidence),
+            _Bounds(of_equals=_LITTLE),
+        ),
         (
             (one for one in of_stream if one[1] == REPEATED),
             _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2),
@@ -141,8 +146,18 @@ def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iter
         kind = evidence.kinds[one.module] if one.role.rpartition(".")[2] == "*" else None
         groups.setdefault((role, kind), []).append(one)
         place.setdefault(one.module, len(place))
-    found = [one for group in groups.values() for one in _of_group(group, bounds)]
+    parted = (part for group in groups.values() for part in _by_place(group))
+    found = [one for group in parted for one in _of_group(group, bounds)]
     yield from sorted(found, key=lambda one: place[one.module])
+
+
+def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
+    """The siblings by their last number, as in ``h.*.mlp.2``, if there are several of each."""
+    parts: dict[str, list[Watched]] = {}
+    for one in group:
+        parts.setdefault(one.module.rpartition(".")[2], []).append(one)
+    is_split = len(parts) > 1 and min(len(part) for part in parts.values()) > _FEW
+    yield from parts.values() if is_split else [group]
 
 
 def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:

@@ -87,7 +87,7 @@ class Watched(NamedTuple):
     @property
     def role(self) -> str:
         """The module's name without its numbers: that of its siblings, too."""
-        return _role(self.module)
+        return role_of(self.module)
 
 
 def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
@@ -100,7 +100,8 @@ def at_common_steps(series: Sequence[Watched]) -> list[Watched]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _role(module: str) -> str:
+def role_of(module: str) -> str:
+    """A module's name without its numbers."""
     return re.sub(r"\d+", "*", module)
 
 

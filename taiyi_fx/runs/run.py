@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
 from taiyi_fx.outline import Outline
-from taiyi_fx.outline.between import functions_before
+from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.grid import Grid, grid
 from taiyi_fx.records.imported import imported
 from taiyi_fx.records.record import Event
@@ -120,7 +119,7 @@ class Run:
             if (curve := curves.get(s.series_name)) is not None
         ]
         known = Evidence.of(watched, reasons(self.missing, watched))
-        return find(replace(known, before_module=self._functions_before))
+        return find(with_outline(known, self.outline))
 
     @property
     def recordings(self) -> list[Recording]:
@@ -130,10 +129,6 @@ class Run:
             ValueError: One is damaged.
         """
         return recordings_in(self.path)
-
-    def _functions_before(self, module: str) -> list[str]:
-        outline = self.outline
-        return [] if outline is None else functions_before(outline, module)
 
     def series(self, module: str, quantity: str, mode: Mode = "train", call: int = 0) -> Curve:
         """The numbers of one series.

@@ -10,7 +10,7 @@ from torch import nn
 
 from taiyi_fx.findings import Evidence, Finding, find, groups_of, hooks_of, squashed_by
 from taiyi_fx.outline import Outline
-from taiyi_fx.outline.between import functions_before
+from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.record import Records, Series
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import WarnOnce
@@ -65,10 +65,9 @@ class Diagnosis:
     def find(self, evidence: Evidence) -> list[Finding]:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
         known = replace(
-            evidence,
+            with_outline(evidence, self._outline()),
             reasons=self._missing,
             squashed=self._squashed,
-            before_module=lambda module: functions_before(self._outline(), module),
             groups=groups_of(self._modules, self._whole.optimizers),
             hooks=hooks_of(self._modules),
         )

@@ -45,3 +45,11 @@ def test_of_outputs_that_are_wild_at_about_the_same_step_the_first_in_order_is_f
     late, early = np.where(np.arange(40) < 20, 1, 1e3), np.where(np.arange(40) < 19, 1, 1e3)
     numbers = {("h.0", "OutputRMS"): 1.0, ("h.1", "OutputRMS"): late, ("h.2", "OutputRMS"): early}
     assert next(wild_outputs(evidence(numbers))).module == "h.1"
+
+
+def test_one_that_grew_is_said_to_grow_with_what_makes_outputs_grow():
+    numbers = {("mu", "OutputRMS"): 0.1 * 1.5 ** np.arange(40)}
+    (found,) = wild_outputs(evidence(numbers))
+    assert (found.module, found.step) == ("mu", 18)
+    assert "grows from 0.1 to 7.37e+05" in found.text
+    assert "wrong sign" in found.advice

@@ -41,3 +41,14 @@ def test_an_output_that_is_the_same_for_all_rows_is_named_first():
     assert (found.module, found.kind) == ("h.2", "rank_collapse")
     numbers |= {(f"h.{i}", "ParticipationRatio"): np.nan for i in range(4)}
     assert [*rank_collapses(evidence(numbers))] == []  # a batch of one row
+
+
+@pytest.mark.parametrize(("norm", "is_told"), [(0.8, False), (6.4, True)], ids=["one", "many"])
+def test_of_one_output_nothing_is_said_though_no_bias_tells_how_many_there_are(norm, is_told):
+    numbers = {}
+    for i, size in enumerate([8.0, 8.0, 1.0]):
+        numbers[str(i), "ParticipationRatio"] = size
+        numbers[str(i), "WeightNorm"] = norm if i == 2 else 6.4
+        numbers[str(i), "ParameterRMS.weight"] = 0.1
+    found = [one.module for one in rank_collapses(evidence(numbers))]
+    assert found == (["2"] if is_told else [])

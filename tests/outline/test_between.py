@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.outline.between import functions_before
+from taiyi_fx.outline.between import functions_before, shape_before
 
 
 class Net(nn.Module):
@@ -37,3 +37,8 @@ def test_of_two_ways_to_a_module_both_are_named(outline):
 @pytest.mark.parametrize("module", ["a", "other"])
 def test_there_are_none_before_the_first_module_and_before_an_unknown_one(outline, module):
     assert functions_before(outline, module) == []
+
+
+def test_the_shape_of_what_a_module_is_given_is_known_if_it_is_one(outline):
+    assert shape_before(outline, "b") == "3×4"
+    assert shape_before(outline, "other") == ""

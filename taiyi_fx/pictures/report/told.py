@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
-from taiyi_fx.outline.between import functions_before
+from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.readout import About
 from taiyi_fx.pictures.report.recorded import is_recorded
@@ -32,9 +31,7 @@ def findings_in(gathered: Gathered, about: About) -> list[Finding]:
             curves.update(_watched(group, gathered))
     watched = [curves[i] for i in gathered.series if i in curves]
     known = Evidence.of(watched, reasons(about.missing, watched))
-    if about.outline is not None:
-        known = replace(known, before_module=functools.partial(functions_before, about.outline))
-    return find(known)
+    return find(with_outline(known, about.outline))
 
 
 def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:

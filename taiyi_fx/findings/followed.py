@@ -1,0 +1,97 @@
+"""What follows from a finding, which is put beneath it: it is told once, and with its cause."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from taiyi_fx.findings.causes import by_severity
+from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.finding import Finding
+
+_ROUNDED = 1e-6
+"""Steps beside the weight that float32 rounds away in some weights: half of its precision is 6e-8,
+and the steps of one weight are several times smaller than those of others."""
+
+Follows = Callable[[Finding, Finding, Evidence], bool]
+
+
+def follow_ups_beneath(every: Sequence[Finding], evidence: Evidence) -> list[Finding]:
+    """The findings, without those that follow from another, which has them beneath.
+
+    A cause is as urgent as what follows from it, and stands where the first of them would.
+    """
+    left = [*every]
+    for kind, follows in _FOLLOWING:
+        for cause in [one for one in left if one.kind == kind]:
+            left = _led_by(cause, left, follows, evidence)
+    return left
+
+
+def _led_by(
+    cause: Finding, every: list[Finding], follows: Mapping[str, Follows], evidence: Evidence
+) -> list[Finding]:
+    effects = [
+        one for one in every if one.kind in follows and follows[one.kind](cause, one, evidence)
+    ]
+    if not effects:
+        return every
+    beneath = (
+        part for one in effects for part in (replace(one, consequences=()), *one.consequences)
+    )
+    worst = by_severity([cause, *effects])[0].severity
+    first = min(every.index(one) for one in (cause, *effects))
+    led = replace(cause, severity=worst, consequences=(*cause.consequences, *beneath))
+    before, after = every[:first], every[first:]
+    return [*before, led, *(one for one in after if one is not cause and one not in effects)]
+
+
+def _is_rounded_away(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return cause.value <= _ROUNDED and effect.module != ""
+
+
+def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    place = evidence.modules
+    is_before = place.get(effect.module, len(place)) < place[cause.module]
+    return is_before or _is_in_its_block(cause, effect, evidence)
+
+
+def _is_in_its_block(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    block = cause.module.rpartition(".")[0]
+    return effect.module == cause.module or (block != "" and effect.module.startswith(f"{block}."))
+
+
+def _is_later(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return effect.step > cause.step
+
+
+def _is_later_and_behind(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    place = evidence.modules
+    is_behind = place.get(effect.module, -1) >= place[cause.module]
+    return effect.step > cause.step > 0 and is_behind
+
+
+_OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(
+    (
+        "zero_output",
+        "missing_gradient",
+        "rank_collapse",
+        "outlier",
+        "odd_steps",
+        "stale_statistics",
+    ),
+    _is_in_its_block,
+)
+_OF_SIZE = ("wild_output", "growth", "drift", "wild_parameter", "exploding_gradient", "outlier")
+_OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
+    ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
+)
+_FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
+    ("small_steps", {"no_update": _is_rounded_away}),
+    ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
+    ("growth", _OF_GROWTH),
+    ("wild_output", _OF_GROWTH),
+    ("unbounded_loss", dict.fromkeys(_OF_SIZE, _is_later)),
+)
+"""The kind of each cause, near ones first, with the kinds of what may follow from it, and the test
+whether it does."""

@@ -1,0 +1,23 @@
+"""What an outline tells the rules that look for faults."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from taiyi_fx.findings import Evidence
+from taiyi_fx.outline.between import functions_before, shape_before
+from taiyi_fx.outline.items import Outline
+from taiyi_fx.outline.order import execution_order
+
+
+def with_outline(evidence: Evidence, outline: Outline | None) -> Evidence:
+    """The evidence, with the order of execution and what lies between modules, if it is known."""
+    if outline is None:
+        return evidence
+    return replace(
+        evidence,
+        before_module=functools.partial(functions_before, outline),
+        shape_before=functools.partial(shape_before, outline),
+        order=tuple(execution_order(outline)),
+    )

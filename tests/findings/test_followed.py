@@ -1,0 +1,60 @@
+"""What follows from a finding is beneath it."""
+
+import pytest
+
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.followed import follow_ups_beneath
+from tests.findings.given import evidence
+
+MODEL = evidence({(f"{block}.{part}", "OutputRMS"): 1.0 for block in "ab" for part in "xyz"})
+
+
+def of(kind, severity, module, step=0, value=1.0):
+    return Finding(kind, severity, module, "WeightNorm", step, value, "", "it is so", "look")
+
+
+def beneath(cause, *others):
+    return [
+        (one.kind, one.module, [effect.module for effect in one.consequences])
+        for one in follow_ups_beneath([*others, cause], MODEL)
+    ]
+
+
+def test_weights_whose_steps_are_rounded_away_follow_from_steps_that_are_too_small():
+    cause = of("small_steps", "warning", "", value=2e-7)
+    assert beneath(cause, of("no_update", "alert", "a.x")) == [("small_steps", "", ["a.x"])]
+    (led,) = follow_ups_beneath([of("no_update", "alert", "a.x"), cause], MODEL)
+    assert led.severity == "alert"
+
+
+@pytest.mark.parametrize(("value", "module"), [(2e-5, "a.x"), (2e-7, "")])
+def test_steps_that_no_format_rounds_away_are_no_reason_for_it(value, module):
+    cause = of("small_steps", "warning", "", value=value)
+    assert len(beneath(cause, of("no_update", "alert", module))) == 2
+
+
+def test_what_a_weight_of_zero_cuts_off_is_beneath_it_and_what_lies_elsewhere_is_not():
+    others = [of("zero_gradient", "alert", "a.x"), of("missing_gradient", "warning", "b.y")]
+    others += [of("zero_output", "alert", "b.z"), of("outlier", "warning", "a.y")]
+    kept = beneath(of("zero_weight", "alert", "b.y"), *others)
+    assert kept == [("zero_weight", "b.y", ["a.x", "b.y", "b.z"]), ("outlier", "a.y", [])]
+
+
+@pytest.mark.parametrize(
+    ("module", "step", "is_led"), [("b.x", 9, True), ("a.x", 9, False), ("b.x", 4, False)]
+)
+def test_what_dies_later_and_behind_what_grew_follows_from_it(module, step, is_led):
+    grown = of("wild_output", "warning", "a.z", step=5)
+    kept = beneath(grown, of("share_of_trouble", "alert", module, step))
+    assert ("wild_output", "a.z", [module]) in kept if is_led else len(kept) == 2
+
+
+def test_causes_of_causes_hold_all_of_it_flat():
+    others = [of("share_of_trouble", "alert", "b.x", 9), of("wild_output", "warning", "a.z", 5)]
+    cause = of("unbounded_loss", "alert", "", 2)
+    assert beneath(cause, *others) == [("unbounded_loss", "", ["a.z", "b.x"])]
+
+
+def test_others_stay_as_they_are():
+    every = [of("outlier", "alert", "a.x"), of("plateau", "note", "")]
+    assert follow_ups_beneath(every, MODEL) == every
