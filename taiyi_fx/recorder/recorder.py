@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -15,11 +17,15 @@ from taiyi_fx.recorder.audit import Audit
 from taiyi_fx.recorder.dumps import Dumps
 from taiyi_fx.recorder.ending import named, tell_no_more, tell_of_end
 from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replay.step_function import StepFunction
 from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.recording import Recording
 from taiyi_fx.schedule import whole
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Recorder:
@@ -124,6 +130,80 @@ class Recorder:
         if self._replays is not None:
             self._replays.audit_every = self._audit_every
 
+    @overload
+    def step(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def step(
+        self,
+        function: None = None,
+        /,
+        *,
+        reference: Callable[[Any], Any],
+        batch: Callable[[Any], Any],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def step(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        reference: Callable[[Any], Any] | None = None,
+        batch: Callable[[Any], Any] | None = None,
+    ) -> Callable[..., Any]:
+        """A decorator: the function runs a step, or a micro-batch of one, and can do it again.
+
+        A step is then run again as this function has it, with its loss, so that an operation of the
+        loss is named, too. It may run forward, loss and backward, or leave backward to its caller.
+        Where it tracks the step, or steps the optimizer, running again ends.
+
+        Without `reference` the function's arguments are kept as they are. With it, what it gives is
+        kept in place of the batch, which `batch` makes anew.
+
+        Args:
+            function: The function; its arguments are kept, so what it takes from elsewhere is as it
+                is by then.
+            reference: Gives a reference to the function's first argument, such as the indices of
+                its samples.
+            batch: Gives the first argument anew from such a reference, with the same bits.
+
+        Raises:
+            TypeError: One of them is not callable, or `reference` comes without `batch`.
+            ValueError: No steps are kept.
+        """
+        if self._keeping.every is None:
+            raise ValueError(
+                "recorder.step is for steps that are run again, and none are kept: give "
+                "Recorder a checkpoint_every=, such as 1"
+            )
+        _check_functions(function=function, reference=reference, batch=batch)
+        if function is None:
+            return functools.partial(self._with_step, reference, batch)
+        return self._with_step(reference, batch, function)
+
+    def _with_step(
+        self,
+        reference: Callable[[Any], Any] | None,
+        batch: Callable[[Any], Any] | None,
+        function: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        _check_functions(function=function)
+        known = StepFunction(function, reference, batch)
+
+        @functools.wraps(function)
+        def stepping(*args: Any, **kwargs: Any) -> Any:
+            if self._replays is None:
+                return function(*args, **kwargs)
+            with self._replays.stepping(known, args, kwargs) as end:
+                value = function(*args, **kwargs)
+                end(value)
+            return value
+
+        return stepping
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while a function given to `step` runs again."""
+        return self._replays is not None and self._replays.is_running_function
+
     def replay(self, step: int) -> Replay:
         """Runs a step that is kept again, now.
 
@@ -218,6 +298,17 @@ class Recorder:
         tell_no_more(self)
         if self._replays is not None:
             self._replays.close()
+
+
+def _check_functions(**given: Callable[..., Any] | None) -> None:
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is a function, not {value!r}")
+    if "batch" in given and (given["batch"] is None) != (given["reference"] is None):
+        raise TypeError(
+            "reference= gives what is kept in place of a batch, and batch= the batch of it anew: "
+            "give both, or neither"
+        )
 
 
 def check_recorder(given: object) -> Recorder:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.probes.dtensor import is_spread
@@ -21,6 +22,7 @@ from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of, values_of
 from taiyi_fx.recorder.replay.flags import NonFiniteFlag
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
+from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction
 
 
 @dataclass
@@ -32,22 +34,36 @@ class KeptStep:
         checkpoint: The state that it began from, if that was kept.
         values: The plain values that modules hold as it begins, by the modules' names.
         calls: The calls of the model.
-        had_gradients: True if parameters had gradients as it began: zeros, mostly.
+        had_gradients: True if parameters had gradients as its first call began: zeros, mostly.
         norms: For each optimizer the norms of the gradients that its step was given.
         settings: The settings of their parameter groups then, such as learning rates.
         is_tracked: True once it was tracked.
         flags: True if an output has a NaN, and if a gradient is not finite, once that is known.
+        functions: The calls of the user's own function of a step.
+        has_other_calls: True if the model was called outside of that, too.
     """
 
     step: int
     checkpoint: Checkpoint | None
-    had_gradients: bool
+    had_gradients: bool = False
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
     norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
     settings: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     is_tracked: bool = False
     flags: tuple[NonFiniteFlag, NonFiniteFlag] | None = None
+    functions: list[StepCall] = field(default_factory=list)
+    has_other_calls: bool = False
+
+    @property
+    def is_of_functions(self) -> bool:
+        """True if calls of the user's function are all that it is made of."""
+        return bool(self.functions) and not self.has_other_calls
+
+    @property
+    def has_arguments(self) -> bool:
+        """True if the arguments of all calls of the model are kept."""
+        return all(call.has_arguments for call in self.calls)
 
     def is_bad(self, *, may_overflow: bool) -> bool:
         """True if it is known to have gone wrong; with a scaler, by its outputs alone."""
@@ -59,7 +75,8 @@ class KeptStep:
     def bytes(self) -> int:
         """The memory that it keeps."""
         held = self.checkpoint.bytes if self.checkpoint else 0
-        return held + sum(call.bytes for call in self.calls)
+        tensors = {x for one in (*self.calls, *self.functions) for x in one.tensors()}
+        return held + sum(x.nbytes for x in tensors)
 
 
 class CannotKeep(Exception):
@@ -82,6 +99,7 @@ class StepKeeper:
         steps: The steps since the last state but one, oldest first.
         scaler: The scaler, once one was tracked.
         initial: The plain values of the model's modules as keeping began.
+        is_in_function: True while the user's function of a step runs.
     """
 
     def __init__(
@@ -98,6 +116,7 @@ class StepKeeper:
         self.steps: deque[KeptStep] = deque()
         self.scaler: torch.amp.GradScaler | None = None
         self.initial = values_of(model)
+        self.is_in_function = False
         self._model, self._optimizers = model, optimizers
         self._boundary = boundary
         self._every, self._also, self._limit = every, also, limit
@@ -117,14 +136,27 @@ class StepKeeper:
             CannotKeep: What there is to keep is too large, or is held by several ranks together.
         """
         with modes_off(), torch.no_grad():
-            if not self._leaves_out and (not self.steps or self.steps[-1].is_tracked):
-                self._begin_step(step)
-            if self._leaves_out:
+            kept = self._step(step)
+            if kept is None:
                 return None
             self._check_size(sum(kept.bytes for kept in self.steps))
             call = Call(args, kwargs, is_compiled)
-            self.steps[-1].calls.append(call)
+            if not kept.calls:
+                kept.had_gradients = any(p.grad is not None for p in self._model.parameters())
+            kept.calls.append(call)
+            kept.has_other_calls |= not self.is_in_function
             return call
+
+    def begin_function(
+        self, step: int, function: StepFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> StepCall | None:
+        """Notes a call of the user's function of a step; the same as for a call of the model."""
+        with modes_off(), torch.no_grad():
+            kept = self._step(step)
+            if kept is None:
+                return None
+            kept.functions.append(StepCall.of(function, args, kwargs))
+            return kept.functions[-1]
 
     def end_call(self, call: Call, value: Any) -> None:
         """Notes the output of a call."""
@@ -142,6 +174,7 @@ class StepKeeper:
             self.steps[-1].step, self.steps[-1].is_tracked = step, True
             with modes_off(), torch.no_grad():
                 self.steps[-1].flags = self._flags(self.steps[-1])
+            self._drop_batch(self.steps[-1])
             self._check_size(sum(kept.bytes for kept in self.steps))
 
     def _flags(self, kept: KeptStep) -> tuple[NonFiniteFlag, NonFiniteFlag]:
@@ -165,6 +198,23 @@ class StepKeeper:
             handle.remove()
         self._watched.clear()
 
+    def _drop_batch(self, kept: KeptStep) -> None:
+        """Drops the arguments of calls that a reference to the batch stands for.
+
+        An audit runs the calls of the model again alone, which needs them; so do several ranks.
+        """
+        is_referred = all(call.function.reference is not None for call in kept.functions)
+        needs_them = self._also(kept.step) or are_several_ranks()
+        if kept.is_of_functions and is_referred and not needs_them:
+            for call in kept.calls:
+                call.drop_arguments()
+
+    def _step(self, step: int) -> KeptStep | None:
+        """The step under way, which may begin now; None if it is not kept."""
+        if not self._leaves_out and (not self.steps or self.steps[-1].is_tracked):
+            self._begin_step(step)
+        return None if self._leaves_out else self.steps[-1]
+
     def _begin_step(self, step: int) -> None:
         optimizers = self._optimizers()
         self._watch(optimizers)
@@ -177,8 +227,7 @@ class StepKeeper:
             self._leaves_out = True
             return
         kept = self._checkpoint(step, optimizers) if is_due else None
-        had_gradients = any(p.grad is not None for p in self._model.parameters())
-        self.steps.append(KeptStep(step, kept, had_gradients, values_of(self._model)))
+        self.steps.append(KeptStep(step, kept, values=values_of(self._model)))
 
     def _since_checkpoint(self) -> list[KeptStep]:
         kept = [*self.steps]
@@ -251,6 +300,11 @@ def _settings(group: dict[str, Any]) -> dict[str, Any]:
     """The settings of a parameter group: schedules change them from step to step."""
     others = ((name, value) for name, value in group.items() if name != "params")
     return {n: v.detach().cpu().clone() if isinstance(v, Tensor) else v for n, v in others}
+
+
+def are_several_ranks() -> bool:
+    """True if gradients come from other ranks as well, of which a replay knows nothing."""
+    return dist.is_initialized() and dist.get_world_size() > 1
 
 
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:

@@ -18,6 +18,7 @@ from taiyi_fx.passes.runtime.random_state import random_state, restore_random_st
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, Key, OptimizerState
+from taiyi_fx.recorder.replay.step_function import StepCall
 from taiyi_fx.snapshot.state import State
 
 
@@ -52,7 +53,7 @@ def staged(
 
 
 @contextmanager
-def surroundings(call: Call) -> Iterator[None]:
+def surroundings(call: Call | StepCall) -> Iterator[None]:
     """In the body, random generators and autocast are as they were when a call began."""
     restore_random_state(call.random)
     with ExitStack() as stack:
