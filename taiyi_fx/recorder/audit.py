@@ -13,7 +13,7 @@ from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.probes.dtensor import is_spread
-from taiyi_fx.recorder.replay.keeper import KeptStep
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.replayer import compare_gradients
 from taiyi_fx.recorder.replay.rerun import Forward, run_again

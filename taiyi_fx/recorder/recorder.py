@@ -44,11 +44,16 @@ class Recorder:
         steps: The number of steps that are kept.
         every: Every so many steps one is recorded.
         checkpoint_every: Keep the state of the training, which a step can be run again from, every
-            so many steps: parameters, buffers, the optimizer's state, random states; the last two
-            of them, and the batches since. None keeps none. With 1 each step begins from its own
-            state; with more, steps are run again from the state before them on.
+            so many steps: parameters, buffers, the optimizer's state, random states. The last two
+            of them are kept, and the batches since, by reference. None keeps none. With 1 each step
+            begins from its own state; with more, steps are run again from the state before them.
         checkpoint_bytes: The most bytes that all of it may take, on the host.
         checkpoint_folder: A folder on a fast disk for the states, which take memory otherwise.
+        checkpoint_reach: So many steps back a step can still be run again, as an alert of sizes
+            comes some steps after its step. For that one or two states more are kept, and the
+            batches since, as far as `checkpoint_bytes` has room, and 256 MiB of an accelerator; the
+            steps between are run again, too, so that `instrument` has to know the optimizer. With 1
+            the last two states are all.
 
     Attributes:
         folder: The folder of the run, or of its part, as `instrument` tells it; None without one.
@@ -66,6 +71,7 @@ class Recorder:
         checkpoint_every: int | None = None,
         checkpoint_bytes: int = 8 * 2**30,
         checkpoint_folder: str | os.PathLike[str] | None = None,
+        checkpoint_reach: int = 40,
     ) -> None:
         self._steps, self._every = at_least_one("steps", steps), at_least_one("every", every)
         self.folder: Path | None = None
@@ -75,7 +81,8 @@ class Recorder:
         if checkpoint_every is not None:
             checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
         limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
-        self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder)
+        reach = at_least_one("checkpoint_reach", checkpoint_reach)
+        self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder, reach)
         self._replays: Replays | None = None
         self._audit_every: int | None = None
 

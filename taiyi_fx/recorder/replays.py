@@ -20,7 +20,8 @@ from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.function_rerun import Unread
-from taiyi_fx.recorder.replay.keeper import KeptStep, StepKeeper
+from taiyi_fx.recorder.replay.keeper import StepKeeper
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.result import Replay
@@ -40,12 +41,14 @@ class KeepingOptions:
         every: A state is kept every so many steps; None keeps one where an audit is due alone.
         limit: The most bytes that states and batches may take.
         folder: A folder for the states, which are kept in memory otherwise.
+        reach: So many steps back one can still be run again.
         most: The most steps that are run again; after so many a training is known to be broken.
     """
 
     every: int | None
     limit: int = 8 * 2**30
     folder: str | os.PathLike[str] | None = None
+    reach: int = 40
     most: int = 3
 
 
@@ -97,6 +100,7 @@ class Replays:
             also=self._is_audited,
             limit=options.limit,
             folder=options.folder,
+            reach=options.reach,
         )
         self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()

@@ -16,7 +16,7 @@ from taiyi_fx.passes.runtime.session import Witness
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.facts import has_nan
-from taiyi_fx.recorder.replay.keeper import KeptStep
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
 from taiyi_fx.recorder.replay.roots import Roots
 from taiyi_fx.recorder.replay.stage import surroundings

@@ -10,7 +10,8 @@ from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.band import Growth, first_growth
 from taiyi_fx.recorder.replay.function_rerun import Unread
-from taiyi_fx.recorder.replay.keeper import KeptStep, are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Forward, run_again
 from taiyi_fx.recorder.replay.result import Replay
@@ -81,7 +82,8 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
     if not kept or step < kept[0].step:
         first = f"from {kept[0].step} on" if kept else "none"
         raise CannotReplay(
-            f"step {step} is not kept any more ({first}): checkpoint_every= keeps more steps"
+            f"step {step} is not kept any more ({first}): checkpoint_reach= is how far back steps "
+            "are kept, as far as checkpoint_bytes= allows"
         )
     states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
     spoilt = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +16,16 @@ from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
-from taiyi_fx.recorder.replay.keeper import KeptStep, are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
-from taiyi_fx.recorder.replay.stage import copied_arguments, optimizer_on, staged, surroundings
+from taiyi_fx.recorder.replay.stage import (
+    copied_arguments,
+    eager,
+    optimizer_on,
+    staged,
+    surroundings,
+)
 from taiyi_fx.recorder.replay.watched import OperationWatch, Origin
 from taiyi_fx.snapshot.bitwise import difference
 
@@ -33,6 +41,7 @@ def run_again(
     *,
     is_watched: bool = True,
     takes_sizes: bool = False,
+    watched_from: int = 0,
     unread: Unread | None = None,
 ) -> list[Ran]:
     """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
@@ -44,6 +53,7 @@ def run_again(
         steps: The steps; the first has a checkpoint.
         is_watched: Watch each operation; otherwise compiled code runs as it did.
         takes_sizes: Keep the sizes of all numbers.
+        watched_from: The first step that is watched; compiled code runs as it did in those before.
         unread: Has the model be called without readings, a witness being told; None runs the calls
             of the model alone, and not the user's functions.
 
@@ -54,11 +64,12 @@ def run_again(
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
-    with staged(model, checkpoint, is_eager=is_watched) as tensors:
+    with staged(model, checkpoint) as tensors:
         names = {id(vars(m)): name for name, m in model.named_modules()}
 
-        def watch() -> OperationWatch:
-            return OperationWatch(names, is_on=is_watched, takes_sizes=takes_sizes)
+        def watch(step: int) -> OperationWatch:
+            is_on = is_watched and step >= watched_from
+            return OperationWatch(names, is_on=is_on, takes_sizes=takes_sizes)
 
         functions = None if unread is None else FunctionRerun(model, own, tensors, unread)
         return [*_Rerun(model, forward, optimizers, tensors, watch, functions).steps(steps)]
@@ -71,7 +82,7 @@ class _Rerun:
         forward: Forward,
         optimizers: Sequence[Optimizer],
         tensors: Mapping[str, Tensor],
-        watch: Callable[[], OperationWatch],
+        watch: Callable[[int], OperationWatch],
         functions: FunctionRerun | None,
     ) -> None:
         self._modules, self._watch = dict(model.named_modules()), watch
@@ -119,8 +130,12 @@ class _Rerun:
         return []
 
     def _run(self, kept: KeptStep, ran: Ran) -> None:
-        watch = self._watch()
+        watch = self._watch(kept.step)
         ran.sizes = watch.sizes
+        with eager() if watch.is_on else nullcontext():
+            self._run_watched(kept, watch, ran)
+
+    def _run_watched(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
         self._begin(kept, watch)
         if self._functions is not None and kept.is_of_functions and not are_several_ranks():
             self._functions.run(kept, watch, ran)

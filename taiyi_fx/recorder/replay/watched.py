@@ -68,13 +68,14 @@ class OperationWatch(TorchDispatchMode):
         owners: For an optimizer's step, the parameters by the storages that belong to them: their
             own, their gradients' and their moments'.
         sizes: The sizes of all operations' numbers, if they are kept.
+        is_on: False for one that sees nothing.
     """
 
     def __init__(
         self, names: Mapping[int, str], *, is_on: bool = True, takes_sizes: bool = False
     ) -> None:
         super().__init__()
-        self._is_on, self._takes_sizes = is_on, takes_sizes
+        self.is_on, self._takes_sizes = is_on, takes_sizes
         self.sizes: list[Size] = []
         self.count = 0
         self.owners: dict[int, str] = {}
@@ -87,7 +88,7 @@ class OperationWatch(TorchDispatchMode):
 
     def watching(self) -> AbstractContextManager[Any]:
         """In the body, operations are watched."""
-        return self if self._is_on else nullcontext()
+        return self if self.is_on else nullcontext()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -100,7 +101,7 @@ class OperationWatch(TorchDispatchMode):
 
     def origin_of(self, tensors: Iterable[Tensor | None]) -> Origin | None:
         """The origin of the numbers in some tensors that are not finite; None if all are."""
-        if not self._is_on:
+        if not self.is_on:
             return None
         dense = (x for x in tensors if x is not None and _is_plain(x))
         return self._earliest([x for x in dense if has_non_finite(x)])

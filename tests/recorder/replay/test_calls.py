@@ -2,7 +2,7 @@
 
 import torch
 
-from taiyi_fx.recorder.replay.calls import Call, bad_arguments, as_numbers, prints_of
+from taiyi_fx.recorder.replay.calls import Call, as_numbers, bad_arguments, prints_of
 
 
 def test_the_output_is_known_by_its_bits_and_gradients_as_they_reached_it():
