@@ -16,6 +16,7 @@ from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.recorder.audit import Audit
 from taiyi_fx.recorder.dumps import Dumps
 from taiyi_fx.recorder.ending import named, tell_no_more, tell_of_end
+from taiyi_fx.recorder.peers import Peers
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replay.step_function import StepFunction
 from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
@@ -38,7 +39,8 @@ class Recorder:
 
     At an alert, at an error that nobody caught, at SIGTERM, or by `dump`, the last steps are
     written into the run, whose page shows them; without a run they are kept as `last`. In a
-    ``with`` block they are written at an error that leaves it, too, as a notebook needs it.
+    ``with`` block they are written at an error that leaves it, too, as a notebook needs it. Where
+    one of several ranks writes its own, the others write theirs as they track their next steps.
 
     Args:
         steps: The number of steps that are kept.
@@ -78,6 +80,7 @@ class Recorder:
         self._ring: Ring | None = None
         self._dumps: Dumps | None = None
         self._has_begun = False
+        self._peers = Peers()
         if checkpoint_every is not None:
             checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
         limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
@@ -108,7 +111,11 @@ class Recorder:
             raise RuntimeError(
                 "nothing is recorded: give this recorder to instrument, as recorder="
             )
-        return self._dumps.dump("dump() was called", None if path is None else Path(path))
+        reason = "dump() was called"
+        made = self._dumps.dump(reason, None if path is None else Path(path))
+        if path is None:
+            self._tell(made, reason)
+        return made
 
     @property
     def replays(self) -> list[Replay]:
@@ -251,6 +258,7 @@ class Recorder:
         if self._dumps is not None and not self._has_begun:
             self._has_begun = True
             self._dumps.drop_from(step)
+        self._follow_others()
         if self._replays is not None:
             self._replays.track(step, scaler)
 
@@ -265,7 +273,7 @@ class Recorder:
             text = f"run again: {one}"
             events.append(Event(step, "finding", one.module, text))
             if not is_written:  # as on a rank that does not record, where nobody looks for findings
-                self.ends(f"step {one.step} was run again, as it went wrong")
+                self._write(f"step {one.step} was run again, as it went wrong")
                 is_written = True
         return events
 
@@ -273,13 +281,30 @@ class Recorder:
         """Writes the last steps, if an alert is among new findings; true if there is one."""
         alerts = [one for one in findings if one.severity == "alert"]
         if alerts:
-            self.ends(str(alerts[0]))
+            self._write(str(alerts[0]))
         return bool(alerts)
 
     def ends(self, why: str) -> None:
-        """Writes the last steps, for a reason: an alert, or the end of the process."""
+        """Writes the last steps, as the process ends, and asks nothing of other ranks."""
         if self._dumps is not None:
             self._dumps.dump_of_itself(why)
+
+    def _write(self, why: str) -> None:
+        """Writes the last steps, and has other ranks write theirs."""
+        if self._dumps is not None:
+            self._tell(self._dumps.dump_of_itself(why), why)
+
+    def _tell(self, made: Recording | None, why: str) -> None:
+        """Tells other ranks of a recording, so that they write theirs."""
+        if made is not None and made.step is not None:
+            self._peers.tell(made.step, why)
+
+    def _follow_others(self, *, at_once: bool = False) -> None:
+        """Writes the last steps where another rank has, and this one not since."""
+        for told in self._peers.told(at_once=at_once):
+            last = None if self.last is None else self.last.step
+            if self._dumps is not None and (last is None or last < told.step):
+                self._dumps.dump_of_itself(f"rank {told.rank}: {told.reason}", is_quiet=True)
 
     def __enter__(self) -> Recorder:
         return self
@@ -291,7 +316,7 @@ class Recorder:
         trace: TracebackType | None,
     ) -> None:
         if error is not None:
-            self.ends(named(error))
+            self._write(named(error))
 
     def clear(self) -> None:
         """Drops the steps that are kept."""
@@ -302,6 +327,7 @@ class Recorder:
 
     def close(self) -> None:
         """Ends recording; the last recording, replays and audits stay."""
+        self._follow_others(at_once=True)
         tell_no_more(self)
         if self._replays is not None:
             self._replays.close()

@@ -92,25 +92,23 @@ class Grown(nn.Module):
 
 
 @pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_an_alert_of_sizes_that_comes_late_finds_its_step_still_kept(every, compiled):
+def test_an_alert_of_sizes_that_comes_late_finds_its_step_still_kept(every):
     model, at, late = Grown(), 23, 39
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     instrumented = taiyi_fx.instrument(model, {"": ["NonFinite"]}, optimizer=optimizer)
-    run = torch.compile(instrumented) if compiled else instrumented
     session = instrumentation_of(instrumented).compiled.session
     training = Training(session, lambda: (optimizer,), lambda: 0, is_strict=True)
     replays = Replays(training, KeepingOptions(every))
     for step in range(late + 1):
         model.by = 1000.0 if step == at else 1.0
         optimizer.zero_grad()
-        run(torch.randn(8, 4)).square().mean().backward()
+        instrumented(torch.randn(8, 4)).square().mean().backward()
         replays.track(step)
         found = replays.after([alert(at)] if step == late else [])
         optimizer.step()
     assert [(one.step, one.operation, one.line) for one in found] == [(at, "mul", line_of_mul())]
     assert re.match(r"its output is 1\S*e\+03 times as large as in the step before", found[0].note)
-    assert found[0].is_exact or compiled
+    assert found[0].is_exact
 
 
 def line_of_mul():
