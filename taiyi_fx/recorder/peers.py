@@ -69,12 +69,13 @@ class Peers:
         return found
 
     def _read(self, store: Any) -> list[Told]:
-        if self._seen is None:  # what was told before is of another training
-            self._seen = store.add(f"{_KEY}count", 0)
+        # What was told before it began is of another training.
+        seen: int = store.add(f"{_KEY}count", 0) if self._seen is None else self._seen
         found: list[Told] = []
-        while store.check([f"{_KEY}{self._seen + 1}"]):
-            self._seen += 1
-            found.append(Told(*json.loads(store.get(f"{_KEY}{self._seen}"))))
+        while store.check([f"{_KEY}{seen + 1}"]):
+            seen += 1
+            found.append(Told(*json.loads(store.get(f"{_KEY}{seen}"))))
+        self._seen = seen
         return [one for one in found if one.rank != dist.get_rank()]
 
     def _with_store(self, use: Callable[[Any], None]) -> None:
