@@ -20,6 +20,7 @@ from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.recorder.recorder import Recorder
+from taiyi_fx.recorder.replay.function_rerun import StepEnds
 from taiyi_fx.recorder.replays import Training
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Value
@@ -243,6 +244,8 @@ class Monitor:
         if self._tracker.steps.is_paused:
             return
         step = whole("step", step)
+        if self._recorder is not None and self._recorder.is_replaying:
+            raise StepEnds  # what follows in the function is the training's alone
         if not self._tracker.is_begun:
             self._begin()
         self._responder.watch.should_skip = False
@@ -281,7 +284,8 @@ class Monitor:
             ValueError: The value has more than one element or more than 64 bits, the name is one
                 of the model's own quantities, or there is no such mode.
         """
-        if not self._tracker.steps.is_paused:
+        is_replaying = self._recorder is not None and self._recorder.is_replaying
+        if not (self._tracker.steps.is_paused or is_replaying):
             self._tracker.log(name, value, step, mode)
             self._responder.diagnosis.look_at_loss(name, value)
 

@@ -13,9 +13,10 @@ from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.probes.dtensor import is_spread
-from taiyi_fx.recorder.replay.keeper import KeptStep
+from taiyi_fx.recorder.replay.kept_step import KeptStep
+from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.replayer import compare_gradients
-from taiyi_fx.recorder.replay.rerun import Forward, Ran, run_again
+from taiyi_fx.recorder.replay.rerun import Forward, run_again
 from taiyi_fx.reductions import fingerprint
 from taiyi_fx.step.ranks.gate import Gate, named
 

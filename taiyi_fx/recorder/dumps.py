@@ -58,20 +58,26 @@ class Dumps:
             made.write(file_of(folder, made.step))
         return made
 
-    def dump_of_itself(self, reason: str) -> None:
-        """The same without being asked for: what fails is told, and nothing more."""
+    def dump_of_itself(self, reason: str, *, is_quiet: bool = False) -> Recording | None:
+        """The same without being asked for: what fails is told, and nothing more.
+
+        Args:
+            reason: The reason.
+            is_quiet: Say nothing where it goes well, as another rank says it.
+        """
         try:
             made = self.dump(reason)
         except Exception as error:  # noqa: BLE001 - training goes on, or ends in its own way
             why = f"{type(error).__name__}: {error}"
             warn(f"the last steps could not be written; recorder.last is what there is: {why}")
-            return
-        if made.step is None:
-            return
+            return self.last
+        if made.step is None or is_quiet:
+            return made
         where = "the run, and on its page"
         if self._folder is None:
             where = "memory alone, as recorder.last: give instrument a folder as run="
         warn(f"recorded: {made.summary}. They are in {where}")
+        return made
 
     def _own_folder(self) -> Path | None:
         rank = dist.get_rank() if dist.is_initialized() else 0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -14,12 +16,17 @@ from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.recorder.audit import Audit
 from taiyi_fx.recorder.dumps import Dumps
 from taiyi_fx.recorder.ending import named, tell_no_more, tell_of_end
+from taiyi_fx.recorder.peers import Peers
 from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replay.step_function import StepFunction
 from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.recording import Recording
 from taiyi_fx.schedule import whole
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Recorder:
@@ -32,17 +39,23 @@ class Recorder:
 
     At an alert, at an error that nobody caught, at SIGTERM, or by `dump`, the last steps are
     written into the run, whose page shows them; without a run they are kept as `last`. In a
-    ``with`` block they are written at an error that leaves it, too, as a notebook needs it.
+    ``with`` block they are written at an error that leaves it, too, as a notebook needs it. Where
+    one of several ranks writes its own, the others write theirs as they track their next steps.
 
     Args:
         steps: The number of steps that are kept.
         every: Every so many steps one is recorded.
         checkpoint_every: Keep the state of the training, which a step can be run again from, every
-            so many steps: parameters, buffers, the optimizer's state, random states; the last two
-            of them, and the batches since. None keeps none. With 1 each step begins from its own
-            state; with more, steps are run again from the state before them on.
+            so many steps: parameters, buffers, the optimizer's state, random states. The last two
+            of them are kept, and the batches since, by reference. None keeps none. With 1 each step
+            begins from its own state; with more, steps are run again from the state before them.
         checkpoint_bytes: The most bytes that all of it may take, on the host.
         checkpoint_folder: A folder on a fast disk for the states, which take memory otherwise.
+        checkpoint_reach: So many steps back a step can still be run again, as an alert of sizes
+            comes some steps after its step. For that one or two states more are kept, and the
+            batches since, as far as `checkpoint_bytes` has room, and 256 MiB of an accelerator; the
+            steps between are run again, too, so that `instrument` has to know the optimizer. With 1
+            the last two states are all.
 
     Attributes:
         folder: The folder of the run, or of its part, as `instrument` tells it; None without one.
@@ -60,16 +73,19 @@ class Recorder:
         checkpoint_every: int | None = None,
         checkpoint_bytes: int = 8 * 2**30,
         checkpoint_folder: str | os.PathLike[str] | None = None,
+        checkpoint_reach: int = 40,
     ) -> None:
         self._steps, self._every = at_least_one("steps", steps), at_least_one("every", every)
         self.folder: Path | None = None
         self._ring: Ring | None = None
         self._dumps: Dumps | None = None
         self._has_begun = False
+        self._peers = Peers()
         if checkpoint_every is not None:
             checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
         limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
-        self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder)
+        reach = at_least_one("checkpoint_reach", checkpoint_reach)
+        self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder, reach)
         self._replays: Replays | None = None
         self._audit_every: int | None = None
 
@@ -95,7 +111,11 @@ class Recorder:
             raise RuntimeError(
                 "nothing is recorded: give this recorder to instrument, as recorder="
             )
-        return self._dumps.dump("dump() was called", None if path is None else Path(path))
+        reason = "dump() was called"
+        made = self._dumps.dump(reason, None if path is None else Path(path))
+        if path is None:
+            self._tell(made, reason)
+        return made
 
     @property
     def replays(self) -> list[Replay]:
@@ -123,6 +143,80 @@ class Recorder:
         self._audit_every = at_least_one("every", every)
         if self._replays is not None:
             self._replays.audit_every = self._audit_every
+
+    @overload
+    def step(self, function: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
+    def step(
+        self,
+        function: None = None,
+        /,
+        *,
+        reference: Callable[[Any], Any],
+        batch: Callable[[Any], Any],
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def step(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        reference: Callable[[Any], Any] | None = None,
+        batch: Callable[[Any], Any] | None = None,
+    ) -> Callable[..., Any]:
+        """A decorator: the function runs a step, or a micro-batch of one, and can do it again.
+
+        A step is then run again as this function has it, with its loss, so that an operation of the
+        loss is named, too. It may run forward, loss and backward, or leave backward to its caller.
+        Where it tracks the step, or steps the optimizer, running again ends.
+
+        Without `reference` the function's arguments are kept as they are. With it, what it gives is
+        kept in place of the batch, which `batch` makes anew.
+
+        Args:
+            function: The function; its arguments are kept, so what it takes from elsewhere is as it
+                is by then.
+            reference: Gives a reference to the function's first argument, such as the indices of
+                its samples.
+            batch: Gives the first argument anew from such a reference, with the same bits.
+
+        Raises:
+            TypeError: One of them is not callable, or `reference` comes without `batch`.
+            ValueError: No steps are kept.
+        """
+        if self._keeping.every is None:
+            raise ValueError(
+                "recorder.step is for steps that are run again, and none are kept: give "
+                "Recorder a checkpoint_every=, such as 1"
+            )
+        _check_functions(function=function, reference=reference, batch=batch)
+        if function is None:
+            return functools.partial(self._with_step, reference, batch)
+        return self._with_step(reference, batch, function)
+
+    def _with_step(
+        self,
+        reference: Callable[[Any], Any] | None,
+        batch: Callable[[Any], Any] | None,
+        function: Callable[..., Any],
+    ) -> Callable[..., Any]:
+        _check_functions(function=function)
+        known = StepFunction(function, reference, batch)
+
+        @functools.wraps(function)
+        def stepping(*args: Any, **kwargs: Any) -> Any:
+            if self._replays is None:
+                return function(*args, **kwargs)
+            with self._replays.stepping(known, args, kwargs) as end:
+                value = function(*args, **kwargs)
+                end(value)
+            return value
+
+        return stepping
+
+    @property
+    def is_replaying(self) -> bool:
+        """True while a function given to `step` runs again."""
+        return self._replays is not None and self._replays.is_running_function
 
     def replay(self, step: int) -> Replay:
         """Runs a step that is kept again, now.
@@ -164,6 +258,7 @@ class Recorder:
         if self._dumps is not None and not self._has_begun:
             self._has_begun = True
             self._dumps.drop_from(step)
+        self._follow_others()
         if self._replays is not None:
             self._replays.track(step, scaler)
 
@@ -178,7 +273,7 @@ class Recorder:
             text = f"run again: {one}"
             events.append(Event(step, "finding", one.module, text))
             if not is_written:  # as on a rank that does not record, where nobody looks for findings
-                self.ends(f"step {one.step} was run again, as it went wrong")
+                self._write(f"step {one.step} was run again, as it went wrong")
                 is_written = True
         return events
 
@@ -186,13 +281,30 @@ class Recorder:
         """Writes the last steps, if an alert is among new findings; true if there is one."""
         alerts = [one for one in findings if one.severity == "alert"]
         if alerts:
-            self.ends(str(alerts[0]))
+            self._write(str(alerts[0]))
         return bool(alerts)
 
     def ends(self, why: str) -> None:
-        """Writes the last steps, for a reason: an alert, or the end of the process."""
+        """Writes the last steps, as the process ends, and asks nothing of other ranks."""
         if self._dumps is not None:
             self._dumps.dump_of_itself(why)
+
+    def _write(self, why: str) -> None:
+        """Writes the last steps, and has other ranks write theirs."""
+        if self._dumps is not None:
+            self._tell(self._dumps.dump_of_itself(why), why)
+
+    def _tell(self, made: Recording | None, why: str) -> None:
+        """Tells other ranks of a recording, so that they write theirs."""
+        if made is not None and made.step is not None:
+            self._peers.tell(made.step, why)
+
+    def _follow_others(self, *, at_once: bool = False) -> None:
+        """Writes the last steps where another rank has, and this one not since."""
+        for told in self._peers.told(at_once=at_once):
+            last = None if self.last is None else self.last.step
+            if self._dumps is not None and (last is None or last < told.step):
+                self._dumps.dump_of_itself(f"rank {told.rank}: {told.reason}", is_quiet=True)
 
     def __enter__(self) -> Recorder:
         return self
@@ -204,7 +316,7 @@ class Recorder:
         trace: TracebackType | None,
     ) -> None:
         if error is not None:
-            self.ends(named(error))
+            self._write(named(error))
 
     def clear(self) -> None:
         """Drops the steps that are kept."""
@@ -215,9 +327,21 @@ class Recorder:
 
     def close(self) -> None:
         """Ends recording; the last recording, replays and audits stay."""
+        self._follow_others(at_once=True)
         tell_no_more(self)
         if self._replays is not None:
             self._replays.close()
+
+
+def _check_functions(**given: Callable[..., Any] | None) -> None:
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is a function, not {value!r}")
+    if "batch" in given and (given["batch"] is None) != (given["reference"] is None):
+        raise TypeError(
+            "reference= gives what is kept in place of a batch, and batch= the batch of it anew: "
+            "give both, or neither"
+        )
 
 
 def check_recorder(given: object) -> Recorder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,14 +15,17 @@ from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.findings import Finding
-from taiyi_fx.passes.runtime.session import Session
+from taiyi_fx.passes.runtime.session import Session, Witness
 from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
 from taiyi_fx.recorder.replay.calls import Call
+from taiyi_fx.recorder.replay.function_rerun import Unread
 from taiyi_fx.recorder.replay.keeper import StepKeeper
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction, StepFunctionFailed
 from taiyi_fx.warning import WarnOnce, warn
 from taiyi_fx.writers.folder import folder_of_rank
 
@@ -37,12 +41,14 @@ class KeepingOptions:
         every: A state is kept every so many steps; None keeps one where an audit is due alone.
         limit: The most bytes that states and batches may take.
         folder: A folder for the states, which are kept in memory otherwise.
+        reach: So many steps back one can still be run again.
         most: The most steps that are run again; after so many a training is known to be broken.
     """
 
     every: int | None
     limit: int = 8 * 2**30
     folder: str | os.PathLike[str] | None = None
+    reach: int = 40
     most: int = 3
 
 
@@ -94,10 +100,11 @@ class Replays:
             also=self._is_audited,
             limit=options.limit,
             folder=options.folder,
+            reach=options.reach,
         )
         self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()
-        self._was_bad = False
+        self._was_bad = self._is_running_function = False
         self._warn = WarnOnce()
         training.session.witness = self
 
@@ -117,6 +124,34 @@ class Replays:
         if token is not None:
             with self._boundary("keeping the output of a call"):
                 self._keeper.end_call(token, value)
+
+    @contextmanager
+    def stepping(
+        self, function: StepFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Iterator[Callable[[Any], None]]:
+        """In the body a function of the user's runs a step; gives what takes its value."""
+        token = None
+        step = self._training.next_step() if self._is_outermost else None
+        if step is not None:
+            with self._boundary(f"keeping a call of {function.name}"):
+                token = self._keeper.begin_function(step, function, args, kwargs)
+        if token is None:
+            yield lambda value: None
+            return
+        self._keeper.is_in_function = True
+        try:
+            yield functools.partial(self._end_function, token)
+        finally:
+            self._keeper.is_in_function = False
+
+    def _end_function(self, token: StepCall, value: Any) -> None:
+        with self._boundary(f"keeping a call of {token.function.name}"):
+            token.end(value)
+
+    @property
+    def is_running_function(self) -> bool:
+        """True while a function of the user's runs again."""
+        return self._is_running_function
 
     def track(self, step: int, scaler: torch.amp.GradScaler | None = None) -> None:
         """Ends a step."""
@@ -171,14 +206,12 @@ class Replays:
         Raises:
             CannotReplay: It is not kept, or no state before it is finite.
         """
-        found, steps = replay_step(
-            step,
-            [*self._keeper.steps],
-            self._model,
-            self._training.session.unread,
-            self._training.optimizers(),
-            is_of_size=is_of_size,
-        )
+        try:
+            found, steps = self._run_again(step, self._unread_by, is_of_size=is_of_size)
+        except StepFunctionFailed as error:
+            self._warn.of("function", f"{error}; step {step} is run again without its function")
+            found, steps = self._run_again(step, None, is_of_size=is_of_size)
+            found = replace(found, note="; ".join(filter(None, [found.note, str(error)])))
         file = self._file(found.step)
         if file is None:
             return found
@@ -195,6 +228,34 @@ class Replays:
             self._warn.of("saving", f"step {found.step} is not kept in a file: {error}")
             return found
         return replace(found, saved=str(file))
+
+    def _run_again(
+        self, step: int, unread: Unread | None, *, is_of_size: bool
+    ) -> tuple[Replay, Sequence[KeptStep]]:
+        return replay_step(
+            step,
+            [*self._keeper.steps],
+            self._model,
+            self._training.session.unread,
+            self._training.optimizers(),
+            is_of_size=is_of_size,
+            unread=unread,
+        )
+
+    @contextmanager
+    def _unread_by(self, witness: Witness) -> Iterator[None]:
+        self._is_running_function = True
+        try:
+            with self._training.session.unread_by(witness):
+                yield
+        finally:
+            self._is_running_function = False
+
+    @property
+    def _is_outermost(self) -> bool:
+        """True if a function that begins is within none that is known."""
+        training = self._training.session.run.is_training(self._model)
+        return training and not self._keeper.is_in_function and not self._is_running_function
 
     def clear(self) -> None:
         """Drops all steps, as another training begins."""

@@ -199,6 +199,17 @@ def recordings_in(folder: Path) -> list[Recording]:
     return sorted(found, key=lambda one: (-1 if one.step is None else one.step, one.rank))
 
 
+def stamps_in(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """The recordings of a run as they are known without reading them: another one if any changed.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
+    folders = (folder, *(part.folder for part in parts_of(folder)))
+    known = {file: file.stat() for each in folders for file in files_in(each)}
+    return tuple((str(file), at.st_mtime_ns, at.st_size) for file, at in known.items())
+
+
 def files_in(folder: Path) -> Sequence[Path]:
     """The files of recordings in the folder of a run, and in those of its ranks."""
     pattern = _NAME.format(0).replace("0" * 8, "*[0-9]")

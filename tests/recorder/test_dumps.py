@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.runs.recording import RecordedSite, file_of, read_recording
+from taiyi_fx.runs.recording import RecordedSite, file_of, read_recording, stamps_in
 
 
 def broken_at(step, recorder, steps=12, cfg=None, **options):
@@ -117,3 +117,14 @@ def test_nothing_is_written_before_the_first_step(tmp_path):
 def test_what_is_not_attached_says_so():
     with pytest.raises(RuntimeError, match="give this recorder to instrument"):
         taiyi_fx.Recorder().dump()
+
+
+def test_a_stamp_changes_with_what_is_written(tmp_path):
+    run, recorder = tmp_path / "run", taiyi_fx.Recorder()
+    assert stamps_in(tmp_path) == ()
+    broken_at(None, recorder, run=run, part="critic")
+    recorder.dump()
+    first = stamps_in(run)
+    assert len(first) == 1
+    recorder.last.write(file_of(run / "critic", 12))
+    assert len({first, stamps_in(run)}) == 2

@@ -1,5 +1,7 @@
 """Replays of a training: which steps are run again, and how often."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -8,6 +10,7 @@ import taiyi_fx
 from taiyi_fx.findings import Finding
 from taiyi_fx.instrumented import instrumentation_of
 from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
+from tests.recorder.replay.given import line_of
 
 
 class Spoilt(nn.Module):
@@ -72,5 +75,41 @@ def test_an_alert_of_something_else_is_no_replay_where_nothing_went_wrong(made):
 def test_a_step_that_is_not_kept_any_more_is_warned_of(made):
     for _ in range(4):
         made()
-    with pytest.warns(taiyi_fx.MonitorWarning, match="step 0 was not run again"):
+    with pytest.warns(taiyi_fx.MonitorWarning, match="step 0 was not run again") as caught:
         made(findings=[alert(0)])
+    assert "checkpoint_reach=" in str(caught[0].message)
+
+
+class Grown(nn.Module):
+    """Multiplies by a thousand in one step."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.by, self.norm = nn.Linear(4, 4), 1.0, nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        return self.norm(self.fc(x) * self.by)
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_an_alert_of_sizes_that_comes_late_finds_its_step_still_kept(every):
+    model, at, late = Grown(), 23, 39
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    instrumented = taiyi_fx.instrument(model, {"": ["NonFinite"]}, optimizer=optimizer)
+    session = instrumentation_of(instrumented).compiled.session
+    training = Training(session, lambda: (optimizer,), lambda: 0, is_strict=True)
+    replays = Replays(training, KeepingOptions(every))
+    for step in range(late + 1):
+        model.by = 1000.0 if step == at else 1.0
+        optimizer.zero_grad()
+        instrumented(torch.randn(8, 4)).square().mean().backward()
+        replays.track(step)
+        found = replays.after([alert(at)] if step == late else [])
+        optimizer.step()
+    assert [(one.step, one.operation, one.line) for one in found] == [(at, "mul", line_of_mul())]
+    assert re.match(r"its output is 1\S*e\+03 times as large as in the step before", found[0].note)
+    assert found[0].is_exact
+
+
+def line_of_mul():
+    return line_of(Grown, "* self.by")

@@ -162,14 +162,20 @@ class Session:
 
     def unread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Calls the model; nothing of it is read, and no witness told."""
-        due, witness = self.run.due, self.witness
-        self.run.set_due(frozenset())
-        self.witness = None
-        try:
+        with self.unread_by(None):
             return self(self.installation.root.__call__, args, kwargs)
+
+    @contextmanager
+    def unread_by(self, witness: Witness | None) -> Iterator[None]:
+        """In the body nothing is read, and another witness is told of training forwards."""
+        due, before = self.run.due, self.witness
+        self.run.set_due(frozenset())
+        self.witness = witness
+        try:
+            yield
         finally:
             self.run.set_due(due)
-            self.witness = witness
+            self.witness = before
 
     @contextmanager
     def reading(self) -> Iterator[None]:

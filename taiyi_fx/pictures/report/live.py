@@ -31,14 +31,19 @@ from taiyi_fx.pictures.report.header import (
     tensors_entry,
 )
 from taiyi_fx.pictures.report.readout import About, RunReadout
+from taiyi_fx.pictures.report.recorded import RecordedSeries
 from taiyi_fx.pictures.report.thin import Thinning
 from taiyi_fx.pictures.report.told import findings_in
 from taiyi_fx.runs.opening import open_run
+from taiyi_fx.runs.recording import stamps_in
 from taiyi_fx.runs.run import Run
 
 _POLL_MS = 2000
 _REST = 4
 """The smallest polling interval, as a multiple of the time to make a header."""
+
+_RECORDED = 2**40
+"""The first id of chunks that recordings have; that of a page's other chunks stays far below."""
 
 _NOTHING = run_entry("", About("", {}, [], [], [], None), [], [], 0)
 
@@ -47,7 +52,8 @@ class LiveRun:
     """A run on disk that is read again for each request; numbers read before stay in memory.
 
     Ids of chunks never change, however many are added: for numbers, twice the id of the first
-    series with that quantity and mode; for vectors, twice the id of their series plus one.
+    series with that quantity and mode; for vectors, twice the id of their series plus one. The
+    last steps that a recorder wrote have ids of their own, above all others.
 
     Args:
         path: The run's folder.
@@ -56,8 +62,9 @@ class LiveRun:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()
         self._lock = threading.Lock()
-        self._gathered = Gathered()
-        self._entries: dict[tuple[int, int], tuple[int, list[dict[str, Any]]]] = {}
+        self._gathered, self._recorded = Gathered(), Gathered()
+        self._recordings: tuple[Any, RecordedSeries] = (), RecordedSeries([])
+        self._entries: dict[tuple[int, int, int], tuple[int, list[dict[str, Any]]]] = {}
         self._known: tuple[dict[str, Any], Outline | None] = ({**_NOTHING, "name": self.name}, None)
         self._thinning = 0, Thinning()
         self._found: tuple[tuple[int, int], list[Finding]] = ((-1, 0), [])
@@ -91,26 +98,39 @@ class LiveRun:
             OSError: The run cannot be read.
             ValueError: It is damaged.
         """
+        is_recorded, number = divmod(number, _RECORDED)
         series, is_vectors = divmod(number, 2)
         with self._lock, self._read() as (_, readout):
-            return (self._vectors if is_vectors else self._numbers)(readout, series, after)
+            if is_vectors:
+                return None if is_recorded else self._vectors(readout, series, after)
+            gathered = self._recorded if is_recorded else self._gathered
+            return self._numbers(readout, gathered, series, after)
 
     @contextmanager
     def _read(self) -> Iterator[tuple[Run, RunReadout]]:
         with open_run(self._path) as run:
             readout = RunReadout(run)
             self._gathered.update(readout, (type(run.source), run.sessions))
+            self._update_recorded(run)
             yield run, readout
+
+    def _update_recorded(self, run: Run) -> None:
+        """Reads the recordings again, if there are others."""
+        stamps = stamps_in(run.path)
+        if stamps != self._recordings[0]:
+            self._recordings = stamps, RecordedSeries(run.recordings)
+        self._recorded.update(self._recordings[1], stamps)
 
     def _entry(self, run: Run, readout: RunReadout) -> tuple[dict[str, Any], Outline | None]:
         about = readout.about()
+        events = [*about.events, *self._recordings[1].about().events]
+        about = about._replace(events=events)
         series: list[dict[str, Any]] = []
         chunks: list[dict[str, Any]] = []
-        for group in self._gathered.groups:
-            series += (
-                {**one, "chunk": len(chunks)} for one in self._series_entries(group, about.outline)
-            )
-            chunks.append(self._entry_of(group))
+        for gathered, group in self._groups:
+            entries = self._series_entries(gathered, group, about.outline)
+            series += ({**one, "chunk": len(chunks)} for one in entries)
+            chunks.append(self._entry_of(gathered, group))
         shapes = readout.shapes()
         kept = self._kept(readout, shapes)
         for i in kept:
@@ -137,20 +157,30 @@ class LiveRun:
             self._found = known, findings_in(self._gathered, about)
         return self._found[1]
 
-    def _series_entries(self, group: Group, outline: Outline | None) -> list[dict[str, Any]]:
+    @property
+    def _groups(self) -> list[tuple[Gathered, Group]]:
+        every = (self._gathered, self._recorded)
+        return [(gathered, group) for gathered in every for group in gathered.groups]
+
+    def _first_id(self, gathered: Gathered) -> int:
+        return _RECORDED if gathered is self._recorded else 0
+
+    def _series_entries(
+        self, gathered: Gathered, group: Group, outline: Outline | None
+    ) -> list[dict[str, Any]]:
         """The entries of a group's series, made again only if there are new numbers."""
-        key = self._gathered.generation, group.number
+        key = self._first_id(gathered), gathered.generation, group.number
         size, entries = self._entries.get(key, (0, []))
         if size != group.size:
-            order = in_order(group.series, self._gathered.series, outline)
-            rows = [self._gathered.series[i] for i in order]
+            order = in_order(group.series, gathered.series, outline)
+            rows = [gathered.series[i] for i in order]
             entries = numbers_entries(rows, group.numbers(order), 0)
             self._entries[key] = group.size, entries
         return entries
 
-    def _entry_of(self, group: Group) -> dict[str, Any]:
-        known = entry_of(group, 2 * group.number)
-        version = f"{self._gathered.generation}.{group.version}"
+    def _entry_of(self, gathered: Gathered, group: Group) -> dict[str, Any]:
+        known = entry_of(group, self._first_id(gathered) + 2 * group.number)
+        version = f"{gathered.generation}.{group.version}"
         rows = len(group.series)
         return {**known, "kind": "numbers", "rows": rows, "last": group.last, "version": version}
 
@@ -159,17 +189,19 @@ class LiveRun:
         version = f"{self._gathered.generation}"
         return {**known, "kind": "tensors", "rows": 1, "last": max(steps), "version": version}
 
-    def _numbers(self, readout: RunReadout, number: int, after: int | None) -> Chunk | None:
-        groups = {group.number: group for group in self._gathered.groups}
+    def _numbers(
+        self, readout: RunReadout, gathered: Gathered, number: int, after: int | None
+    ) -> Chunk | None:
+        groups = {group.number: group for group in gathered.groups}
         if number not in groups:
             return None
         group = groups[number]
         outline = readout.about().outline
-        numbers = group.numbers(in_order(group.series, self._gathered.series, outline), after)
-        entry = self._entry_of(group)
+        numbers = group.numbers(in_order(group.series, gathered.series, outline), after)
+        entry = self._entry_of(gathered, group)
         if after is not None:
             return numbers_chunk(entry, numbers, group.kind, 1)
-        width = width_for(list(groups.values()), NUMBERS_BUDGET)
+        width = width_for([each for _, each in self._groups], NUMBERS_BUDGET)
         return numbers_chunk(entry, numbers, group.kind, width)
 
     def _vectors(self, readout: RunReadout, series: int, after: int | None) -> Chunk | None:

@@ -19,66 +19,48 @@ _PLACES = {"output": ("", "forward"), "output_grad": ("grad.", "backward")}
 _FACTS = {"non_finite": ("elements", "counts_non_finite")}
 """The unit and the rule of a statistic, where it has one."""
 
+_WHOLE = ("all",)
+"""The mark of all numbers, after which there are no others."""
+
 
 def is_recorded(quantity: str) -> bool:
     """True of the quantities of a recorder."""
     return quantity.startswith(_PREFIX)
 
 
-class WithRecordings:
-    """A readout with the statistics that recordings have, as further series.
-
-    Recordings of other ranks than the first are told among the events alone.
+class RecordedSeries:
+    """The statistics that recordings have, as series of their own; those of the first rank alone.
 
     Args:
-        readout: The readout.
         recordings: The recordings, in the order of their last steps.
     """
 
-    def __init__(self, readout: Readout, recordings: Sequence[Recording]) -> None:
-        self._readout, self._recordings = readout, recordings
-        self._series: dict[int, Described] = {}
+    def __init__(self, recordings: Sequence[Recording]) -> None:
+        self._recordings = recordings
 
     def about(self) -> About:
-        """The description of the run, with an event for each recording."""
-        about = self._readout.about()
-        return about._replace(events=[*about.events, *map(_event, self._recordings)])
+        """An event for each recording."""
+        return About("", {}, [], [], [*map(_event, self._recordings)], None)
 
-    def series(self) -> dict[int, Described]:
-        """All series by their ids; those of recordings come last."""
-        own = self._readout.series()
-        return {**own, **self._numbered(max(own, default=0) + 1)}
-
-    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
-        """All numbers in slices; those of recordings are the last one, of a first reading."""
-        last = mark
-        for one in self._readout.slices(mark):
-            last = one.mark
-            yield one
-        if not mark:
-            yield self._numbers(max(self._readout.series(), default=0) + 1)._replace(mark=last)
-
-    def shapes(self) -> Mapping[int, Mapping[int, tuple[int, ...]]]:
-        """The shapes of tensors, by series and step."""
-        return self._readout.shapes()
-
-    def tensors(self, series: int, steps: Sequence[int]) -> Mapping[int, NDArray[Any]]:
-        """The tensors of a series at some steps."""
-        return self._readout.tensors(series, steps)
-
-    @property
-    def _shown(self) -> list[Recording]:
-        ranks = [one.rank for one in self._recordings]
-        return [one for one in self._recordings if one.rank == min(ranks)]
-
-    def _sites(self) -> list[RecordedSite]:
-        return list(dict.fromkeys(site for one in self._shown for site in one.sites))
-
-    def _numbered(self, first: int) -> dict[int, Described]:
+    def series(self, first: int = 0) -> dict[int, Described]:
+        """The series by their ids, which begin with one."""
         described = [_described(site, name) for site in self._sites() for name in STATISTICS]
         return dict(enumerate(described, first))
 
-    def _numbers(self, first: int) -> Slice:
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers in one slice, of a first reading."""
+        if not mark:
+            yield self.numbers(0)
+
+    def shapes(self) -> Mapping[int, Mapping[int, tuple[int, ...]]]:
+        """None, as no tensor is among them."""
+        return {}
+
+    def tensors(self, series: int, steps: Sequence[int]) -> Mapping[int, NDArray[Any]]:
+        """None, likewise."""
+        return {}
+
+    def numbers(self, first: int) -> Slice:
         """The numbers of all steps; a step that several recordings have is taken once."""
         places = {site: i for i, site in enumerate(self._sites())}
         rows: dict[int, list[Slice]] = {}
@@ -92,8 +74,58 @@ class WithRecordings:
             np.concatenate([nothing.series, *(one.series for one in found)]),
             np.concatenate([nothing.step, *(one.step for one in found)]),
             np.concatenate([nothing.value, *(one.value for one in found)]),
-            (),
+            _WHOLE,
         )
+
+    @property
+    def _shown(self) -> list[Recording]:
+        ranks = [one.rank for one in self._recordings]
+        return [one for one in self._recordings if one.rank == min(ranks)]
+
+    def _sites(self) -> list[RecordedSite]:
+        return list(dict.fromkeys(site for one in self._shown for site in one.sites))
+
+
+class WithRecordings:
+    """A readout with the statistics that recordings have, as further series.
+
+    Recordings of other ranks than the first are told among the events alone.
+
+    Args:
+        readout: The readout.
+        recordings: The recordings, in the order of their last steps.
+    """
+
+    def __init__(self, readout: Readout, recordings: Sequence[Recording]) -> None:
+        self._readout, self._recorded = readout, RecordedSeries(recordings)
+
+    def about(self) -> About:
+        """The description of the run, with an event for each recording."""
+        about = self._readout.about()
+        return about._replace(events=[*about.events, *self._recorded.about().events])
+
+    def series(self) -> dict[int, Described]:
+        """All series by their ids; those of recordings come last."""
+        own = self._readout.series()
+        return {**own, **self._recorded.series(max(own, default=0) + 1)}
+
+    def slices(self, mark: tuple[Any, ...] = ()) -> Iterator[Slice]:
+        """All numbers in slices; those of recordings are the last one, of a first reading."""
+        last = mark
+        for one in self._readout.slices(mark):
+            last = one.mark
+            yield one
+        if not mark:
+            first = max(self._readout.series(), default=0) + 1
+            yield self._recorded.numbers(first)._replace(mark=last)
+
+    def shapes(self) -> Mapping[int, Mapping[int, tuple[int, ...]]]:
+        """The shapes of tensors, by series and step."""
+        return self._readout.shapes()
+
+    def tensors(self, series: int, steps: Sequence[int]) -> Mapping[int, NDArray[Any]]:
+        """The tensors of a series at some steps."""
+        return self._readout.tensors(series, steps)
 
 
 def _described(site: RecordedSite, statistic: str) -> Described:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.calls import Call, as_numbers
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, OptimizerState
-from taiyi_fx.recorder.replay.keeper import KeptStep
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import Plain, value_of
 from taiyi_fx.recorder.replay.replayer import replay_step
 from taiyi_fx.recorder.replay.result import Replay

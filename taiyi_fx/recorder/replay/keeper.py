@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import os
 import weakref
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.probes.dtensor import is_spread
@@ -20,50 +19,10 @@ from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of, values_of
 from taiyi_fx.recorder.replay.flags import NonFiniteFlag
+from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
-
-
-@dataclass
-class KeptStep:
-    """A step as it happened.
-
-    Attributes:
-        step: Its number.
-        checkpoint: The state that it began from, if that was kept.
-        values: The plain values that modules hold as it begins, by the modules' names.
-        calls: The calls of the model.
-        had_gradients: True if parameters had gradients as it began: zeros, mostly.
-        norms: For each optimizer the norms of the gradients that its step was given.
-        settings: The settings of their parameter groups then, such as learning rates.
-        is_tracked: True once it was tracked.
-        flags: True if an output has a NaN, and if a gradient is not finite, once that is known.
-    """
-
-    step: int
-    checkpoint: Checkpoint | None
-    had_gradients: bool
-    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
-    norms: dict[int, list[Tensor | None]] = field(default_factory=dict)
-    settings: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
-    is_tracked: bool = False
-    flags: tuple[NonFiniteFlag, NonFiniteFlag] | None = None
-
-    def is_bad(self, *, may_overflow: bool) -> bool:
-        """True if it is known to have gone wrong; with a scaler, by its outputs alone."""
-        if self.flags is None:
-            return False
-        return bool(self.flags[0]) or (not may_overflow and bool(self.flags[1]))
-
-    @property
-    def bytes(self) -> int:
-        """The memory that it keeps."""
-        held = self.checkpoint.bytes if self.checkpoint else 0
-        return held + sum(call.bytes for call in self.calls)
-
-
-class CannotKeep(Exception):
-    """Steps of this training cannot be kept; the message says why."""
+from taiyi_fx.recorder.replay.retention import CannotKeep, Retention
+from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction
 
 
 class StepKeeper:
@@ -77,11 +36,14 @@ class StepKeeper:
         also: True for a step that is kept in any case.
         limit: The most bytes that all of it may take.
         folder: A folder for the states, which are kept in memory otherwise.
+        reach: So many steps back a step can still be reached, from a state before it, where there
+            is room and an optimizer is known.
 
     Attributes:
-        steps: The steps since the last state but one, oldest first.
+        steps: The steps that are kept, oldest first: since the last state but one, at least.
         scaler: The scaler, once one was tracked.
         initial: The plain values of the model's modules as keeping began.
+        is_in_function: True while the user's function of a step runs.
     """
 
     def __init__(
@@ -94,15 +56,18 @@ class StepKeeper:
         also: Callable[[int], bool] = lambda step: False,
         limit: int,
         folder: str | os.PathLike[str] | None = None,
+        reach: int = 0,
     ) -> None:
-        self.steps: deque[KeptStep] = deque()
         self.scaler: torch.amp.GradScaler | None = None
         self.initial = values_of(model)
+        self.is_in_function = False
         self._model, self._optimizers = model, optimizers
         self._boundary = boundary
-        self._every, self._also, self._limit = every, also, limit
+        self._every, self._also = every, also
         self._leaves_out = False
         self._memory = CheckpointMemory(folder)
+        self._retention = Retention(self._memory, limit, reach)
+        self.steps = self._retention.steps
         self._watched: dict[int, tuple[Optimizer, Any]] = {}
 
     def begin_call(
@@ -117,14 +82,27 @@ class StepKeeper:
             CannotKeep: What there is to keep is too large, or is held by several ranks together.
         """
         with modes_off(), torch.no_grad():
-            if not self._leaves_out and (not self.steps or self.steps[-1].is_tracked):
-                self._begin_step(step)
-            if self._leaves_out:
+            kept = self._step(step)
+            if kept is None:
                 return None
-            self._check_size(sum(kept.bytes for kept in self.steps))
+            self._retention.make_room()
             call = Call(args, kwargs, is_compiled)
-            self.steps[-1].calls.append(call)
+            if not kept.calls:
+                kept.had_gradients = any(p.grad is not None for p in self._model.parameters())
+            kept.calls.append(call)
+            kept.has_other_calls |= not self.is_in_function
             return call
+
+    def begin_function(
+        self, step: int, function: StepFunction, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> StepCall | None:
+        """Notes a call of the user's function of a step; the same as for a call of the model."""
+        with modes_off(), torch.no_grad():
+            kept = self._step(step)
+            if kept is None:
+                return None
+            kept.functions.append(StepCall.of(function, args, kwargs))
+            return kept.functions[-1]
 
     def end_call(self, call: Call, value: Any) -> None:
         """Notes the output of a call."""
@@ -142,7 +120,9 @@ class StepKeeper:
             self.steps[-1].step, self.steps[-1].is_tracked = step, True
             with modes_off(), torch.no_grad():
                 self.steps[-1].flags = self._flags(self.steps[-1])
-            self._check_size(sum(kept.bytes for kept in self.steps))
+            self._drop_batch(self.steps[-1])
+            self.steps[-1].measure()
+        self._retention.make_room()
 
     def _flags(self, kept: KeptStep) -> tuple[NonFiniteFlag, NonFiniteFlag]:
         norms = norms_of([p.grad for p in self._model.parameters()])
@@ -165,36 +145,41 @@ class StepKeeper:
             handle.remove()
         self._watched.clear()
 
+    def _drop_batch(self, kept: KeptStep) -> None:
+        """Drops the arguments of calls that a reference to the batch stands for.
+
+        An audit runs the calls of the model again alone, which needs them; so do several ranks.
+        """
+        is_referred = all(call.function.reference is not None for call in kept.functions)
+        needs_them = self._also(kept.step) or are_several_ranks()
+        if kept.is_of_functions and is_referred and not needs_them:
+            for call in kept.calls:
+                call.drop_arguments()
+
+    def _step(self, step: int) -> KeptStep | None:
+        """The step under way, which may begin now; None if it is not kept."""
+        if not self._leaves_out and (not self.steps or self.steps[-1].is_tracked):
+            self._begin_step(step)
+        return None if self._leaves_out else self.steps[-1]
+
     def _begin_step(self, step: int) -> None:
         optimizers = self._optimizers()
         self._watch(optimizers)
-        since = self._since_checkpoint()
+        since = self._retention.since_state()
         is_regular = self._every is not None and (not since or len(since) >= self._every)
         is_due = is_regular or self._also(step)
         if is_due:
-            self._forget()
+            self._retention.forget(step, reaches_back=self._can_reach_back)
         elif self._every is None:
             self._leaves_out = True
             return
         kept = self._checkpoint(step, optimizers) if is_due else None
-        had_gradients = any(p.grad is not None for p in self._model.parameters())
-        self.steps.append(KeptStep(step, kept, had_gradients, values_of(self._model)))
+        self.steps.append(KeptStep(step, kept, values=values_of(self._model)))
 
-    def _since_checkpoint(self) -> list[KeptStep]:
-        kept = [*self.steps]
-        last = max((i for i, one in enumerate(kept) if one.checkpoint is not None), default=0)
-        return kept[last:]
-
-    def _forget(self) -> None:
-        """Drops the steps before the last state, where another one is due now.
-
-        Two states are there then, and all steps between: a fault of an optimizer's step shows in
-        the step after it, and numbers of a device come late.
-        """
-        while self.steps and self.steps[0] is not self._since_checkpoint()[0]:
-            gone = self.steps.popleft().checkpoint
-            if gone is not None:
-                self._memory.give_back(gone.tensors)
+    @property
+    def _can_reach_back(self) -> bool:
+        """True if all steps are kept, and an optimizer leads from one to the next on this rank."""
+        return self._every is not None and bool(self._watched) and not are_several_ranks()
 
     def _checkpoint(self, step: int, optimizers: Sequence[Optimizer]) -> Checkpoint:
         sizes = 0
@@ -205,16 +190,10 @@ class StepKeeper:
                     f"{name.partition('.')[2]} is held by several ranks together, and a step of "
                     "one of them cannot be run again"
                 )
-        self._check_size(2 * sizes)
+        self._retention.check(2 * sizes)
+        self._retention.make_room(sizes)
         self._memory.begin()
         return capture(step, self._model, optimizers, self.scaler, self._memory.allocate)
-
-    def _check_size(self, size: int) -> None:
-        if size > self._limit:
-            raise CannotKeep(
-                f"it takes {_size(size)} to keep steps to be run again, two states of the training "
-                f"and the batches, and no more than {_size(self._limit)} were granted"
-            )
 
     def _watch(self, optimizers: Sequence[Optimizer]) -> None:
         """Has optimizers note the norms of the gradients that they are given."""
@@ -253,6 +232,11 @@ def _settings(group: dict[str, Any]) -> dict[str, Any]:
     return {n: v.detach().cpu().clone() if isinstance(v, Tensor) else v for n, v in others}
 
 
+def are_several_ranks() -> bool:
+    """True if gradients come from other ranks as well, of which a replay knows nothing."""
+    return dist.is_initialized() and dist.get_world_size() > 1
+
+
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     """The norm of each gradient, where there is one."""
     dense = [g for g in gradients if g is not None and g.layout is torch.strided]
@@ -273,7 +257,3 @@ def factor_between(
     if ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios)):
         return ratios[0], f"gradients were multiplied by {ratios[0]:.4g} {what}"
     return 1.0, f"gradients were changed {what}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.2f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"

@@ -42,6 +42,7 @@ class Place:
         module: The innermost module under way, ``""`` for the model itself.
         phase: The phase of the step.
         stack: All such lines, ``file:line in function``, outermost first.
+        is_outside: True if no module of the model was under way.
     """
 
     file: str
@@ -50,6 +51,7 @@ class Place:
     module: str
     phase: Phase
     stack: tuple[str, ...] = ()
+    is_outside: bool = False
 
 
 def place_of(frame: FrameType | None, names: Mapping[int, str]) -> Place:
@@ -64,10 +66,11 @@ def place_of(frame: FrameType | None, names: Mapping[int, str]) -> Place:
     shown = own or [f for f in frames if _is_torchs_own(f)][:1]
     module, phase = _module(frames, names), _phase(frames)
     if not shown:
-        return Place("", 0, "", module, phase)
+        return Place("", 0, "", module or "", phase, is_outside=module is None)
     first = shown[0]
+    file, line = first.f_code.co_filename, first.f_lineno
     stack = tuple(f"{f.f_code.co_filename}:{f.f_lineno} in {_name(f)}" for f in reversed(shown))
-    return Place(first.f_code.co_filename, first.f_lineno, _name(first), module, phase, stack)
+    return Place(file, line, _name(first), module or "", phase, stack, module is None)
 
 
 def _frames(frame: FrameType | None) -> Iterator[FrameType]:
@@ -81,11 +84,11 @@ def _name(frame: FrameType) -> str:
     return getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
 
 
-def _module(frames: list[FrameType], names: Mapping[int, str]) -> str:
+def _module(frames: list[FrameType], names: Mapping[int, str]) -> str | None:
     for frame in frames:
         if isinstance(held := _self(frame), nn.Module) and id(vars(held)) in names:
             return names[id(vars(held))]
-    return ""
+    return None
 
 
 def _phase(frames: list[FrameType]) -> Phase:

@@ -9,8 +9,11 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.band import Growth, first_growth
-from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
-from taiyi_fx.recorder.replay.rerun import Forward, Ran, are_several_ranks, run_again
+from taiyi_fx.recorder.replay.function_rerun import Unread
+from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.kept_step import KeptStep
+from taiyi_fx.recorder.replay.ran import Ran
+from taiyi_fx.recorder.replay.rerun import Forward, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
@@ -28,6 +31,7 @@ def replay_step(
     *,
     is_live: bool = True,
     is_of_size: bool = False,
+    unread: Unread | None = None,
 ) -> tuple[Replay, Sequence[KeptStep]]:
     """Runs a step again, with those after it where it went well.
 
@@ -42,18 +46,23 @@ def replay_step(
         is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
             that it had in the step before.
         is_live: True if the model's gradients are those of the last step that is kept.
+        unread: Has the model be called without readings, for the user's functions of steps; None
+            runs the calls of the model alone.
 
     Returns:
         What was found, and the steps that were run.
 
     Raises:
         CannotReplay: The step is not kept, or no state before it that is finite.
+        StepFunctionFailed: A function of the user's raised an error.
     """
     first = step - 1 if is_of_size and any(one.step == step - 1 for one in kept) else step
     chosen = _from_state_before(first, kept)
     if is_of_size:
         chosen = [one for one in chosen if one.step <= step]
-    ran = run_again(model, forward, optimizers, chosen, takes_sizes=is_of_size)
+    if unread is None and not all(one.has_arguments for one in chosen):
+        raise CannotReplay("the batch is known by reference alone, and its function did not run")
+    ran = run_again(model, forward, optimizers, chosen, takes_sizes=is_of_size, unread=unread)
     last = ran[-1]
     if last.origin is None and step not in [one.step for one in ran]:
         raise CannotReplay(
@@ -73,7 +82,8 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
     if not kept or step < kept[0].step:
         first = f"from {kept[0].step} on" if kept else "none"
         raise CannotReplay(
-            f"step {step} is not kept any more ({first}): checkpoint_every= keeps more steps"
+            f"step {step} is not kept any more ({first}): checkpoint_reach= is how far back steps "
+            "are kept, as far as checkpoint_bytes= allows"
         )
     states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
     spoilt = ""
@@ -133,6 +143,7 @@ def _replay(ran: Sequence[Ran]) -> Replay:
         place.function,
         place.stack,
         note,
+        is_outside=place.is_outside and place.phase != "optimizer",
     )
 
 
@@ -153,5 +164,6 @@ def _with_growth(replay: Replay, growth: Growth | None) -> Replay:
         outputs=at.outputs,
         function=place.function,
         stack=place.stack,
+        is_outside=place.is_outside and place.phase != "optimizer",
         note="; ".join(filter(None, [grown, replay.note])),
     )

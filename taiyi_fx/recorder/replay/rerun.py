@@ -3,49 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch import distributed as dist
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.structure import tensors_in
-from taiyi_fx.recorder.replay.band import Size
-from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
+from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
-from taiyi_fx.recorder.replay.keeper import KeptStep, factor_between, norms_of
-from taiyi_fx.recorder.replay.stage import copied_arguments, optimizer_on, staged, surroundings
+from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
+from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.kept_step import KeptStep
+from taiyi_fx.recorder.replay.ran import Ran, run_replayed
+from taiyi_fx.recorder.replay.stage import (
+    copied_arguments,
+    eager,
+    optimizer_on,
+    staged,
+    surroundings,
+)
 from taiyi_fx.recorder.replay.watched import OperationWatch, Origin
 from taiyi_fx.snapshot.bitwise import difference
 
 Forward = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """Calls the model with arguments by position and by name."""
-
-
-@dataclass
-class Ran:
-    """A step that was run again.
-
-    Attributes:
-        step: The step.
-        gradients: The gradients of the parameters, by name.
-        origin: The operation that it went wrong at, if one was found.
-        differences: The differences from the step as it happened, in words.
-        notes: The reasons for differences, and what else is to be known.
-        outputs: The fingerprints of what the calls returned.
-        sizes: The sizes of all operations' numbers, if they were taken.
-    """
-
-    step: int
-    gradients: dict[str, Tensor | None] = field(default_factory=dict)
-    origin: Origin | None = None
-    differences: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    outputs: list[Prints] = field(default_factory=list)
-    sizes: list[Size] = field(default_factory=list)
 
 
 def run_again(
@@ -56,6 +41,8 @@ def run_again(
     *,
     is_watched: bool = True,
     takes_sizes: bool = False,
+    watched_from: int = 0,
+    unread: Unread | None = None,
 ) -> list[Ran]:
     """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
 
@@ -66,17 +53,26 @@ def run_again(
         steps: The steps; the first has a checkpoint.
         is_watched: Watch each operation; otherwise compiled code runs as it did.
         takes_sizes: Keep the sizes of all numbers.
+        watched_from: The first step that is watched; compiled code runs as it did in those before.
+        unread: Has the model be called without readings, a witness being told; None runs the calls
+            of the model alone, and not the user's functions.
+
+    Raises:
+        StepFunctionFailed: A function of the user's raised an error, and brought no such numbers.
     """
+    own = [*model.parameters()]
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
-    with staged(model, checkpoint, is_eager=is_watched) as tensors:
+    with staged(model, checkpoint) as tensors:
         names = {id(vars(m)): name for name, m in model.named_modules()}
 
-        def watch() -> OperationWatch:
-            return OperationWatch(names, is_on=is_watched, takes_sizes=takes_sizes)
+        def watch(step: int) -> OperationWatch:
+            is_on = is_watched and step >= watched_from
+            return OperationWatch(names, is_on=is_on, takes_sizes=takes_sizes)
 
-        return [*_Rerun(model, forward, optimizers, tensors, watch).steps(steps)]
+        functions = None if unread is None else FunctionRerun(model, own, tensors, unread)
+        return [*_Rerun(model, forward, optimizers, tensors, watch, functions).steps(steps)]
 
 
 class _Rerun:
@@ -86,10 +82,11 @@ class _Rerun:
         forward: Forward,
         optimizers: Sequence[Optimizer],
         tensors: Mapping[str, Tensor],
-        watch: Callable[[], OperationWatch],
+        watch: Callable[[int], OperationWatch],
+        functions: FunctionRerun | None,
     ) -> None:
         self._modules, self._watch = dict(model.named_modules()), watch
-        self._forward = forward
+        self._forward, self._functions = forward, functions
         self._tensors = tensors
         self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}
         self._models, self._optimizers = [*optimizers], []
@@ -133,16 +130,33 @@ class _Rerun:
         return []
 
     def _run(self, kept: KeptStep, ran: Ran) -> None:
-        watch = self._watch()
+        watch = self._watch(kept.step)
         ran.sizes = watch.sizes
+        with eager() if watch.is_on else nullcontext():
+            self._run_watched(kept, watch, ran)
+
+    def _run_watched(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
         self._begin(kept, watch)
+        if self._functions is not None and kept.is_of_functions and not are_several_ranks():
+            self._functions.run(kept, watch, ran)
+        else:
+            self._run_calls(kept, watch, ran)
+        if ran.origin is None and ran.is_complete:
+            self._end(kept, watch, ran)
+
+    def _run_calls(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
+        """Runs the calls of the model, and backward from the gradients that reached them."""
         for call in kept.calls:
             if not call.is_complete:
                 ran.notes.append("a call of the model did not return")
+                ran.is_complete = False
                 return
             run_replayed(lambda call=call: self._call(call, watch, ran))
             if ran.origin is not None:
                 return
+
+    def _end(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
+        """Looks at the gradients, and runs the steps of optimizers."""
         ran.gradients = {name: p.grad for name, p in self._parameters.items()}
         ran.origin = watch.origin_of(ran.gradients.values())
         if ran.origin is None and are_several_ranks():
@@ -164,16 +178,13 @@ class _Rerun:
     def _call(self, call: Call, watch: OperationWatch, ran: Ran) -> None:
         """Runs a call's forward and, if that goes well, its backward."""
         args, kwargs = copied_arguments(call)
-        for name, x in _bad_arguments(args, kwargs):
-            watch.blame(name, x, "forward")
+        for name, x in bad_arguments(args, kwargs):
+            watch.blame(f"{name} of the model", x, "forward")
         with surroundings(call):
             with watch.watching():
                 value = self._forward(args, kwargs)
             outputs = [*tensors_in(value)]
-            ran.outputs.append(prints_of(value))
-            if ran.outputs[-1] != tuple(map(as_numbers, call.outputs)):
-                ran.differences.append("an output has other bits than it had then")
-                ran.notes += _reasons(call)
+            ran.compare(call, value)
             buffers = [x for name, x in self._tensors.items() if name not in self._parameters]
             found = watch.origin_of([*outputs, *buffers])
             ran.origin = None if found is None or found.is_meant else found
@@ -236,29 +247,3 @@ def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch, ran:
             watch.blame(f"the gradient that reached output {i} of the model", gradient, "backward")
     with watch.watching():
         torch.autograd.backward([outputs[i] for i in reached], gradients)
-
-
-def _reasons(call: Call) -> list[str]:
-    """The reasons that are known why a call cannot run as it did."""
-    found = []
-    if call.was_changed:
-        found.append("an argument of the model was changed in place since it was called")
-    if call.is_compiled:
-        found.append("compiled code ran then, and its operations one by one now")
-    return found
-
-
-def are_several_ranks() -> bool:
-    """True if gradients come from other ranks as well, of which a replay knows nothing."""
-    return dist.is_initialized() and dist.get_world_size() > 1
-
-
-def run_replayed(body: Callable[[], Any]) -> Any:
-    """Runs a part of a step; lines outside of it are not the user's."""
-    return body()
-
-
-def _bad_arguments(args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor]]:
-    named = [*((f"argument {i}", a) for i, a in enumerate(args)), *kwargs.items()]
-    for name, value in named:
-        yield from ((f"{name} of the model", x) for x in tensors_in(value) if has_nan(x))

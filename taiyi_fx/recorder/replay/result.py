@@ -29,6 +29,7 @@ class Replay:
         stack: All lines of your code that led there, outermost first.
         note: The reason why it is not exact, or what else is to be known; may be empty.
         saved: The file that the step is kept in; empty if it is not.
+        is_outside: True if it ran outside of the model, in a function given to `Recorder.step`.
     """
 
     step: int
@@ -44,6 +45,7 @@ class Replay:
     stack: tuple[str, ...] = ()
     note: str = ""
     saved: str = ""
+    is_outside: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -72,6 +74,8 @@ class Replay:
             return "no operation went wrong"
         if not self.file and not self.inputs:
             return f"{self.operation} was not finite as it came"
+        if self.is_outside:
+            return f"{self.operation}, outside of the model"
         where = f"module {self.module!r}" if self.module else "the model itself"
         return f"{self.operation} of {where}"
 

@@ -6,7 +6,7 @@ import copy
 import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from taiyi_fx.passes.runtime.random_state import random_state, restore_random_st
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, Key, OptimizerState
+from taiyi_fx.recorder.replay.step_function import StepCall
 from taiyi_fx.snapshot.state import State
 
 
@@ -26,33 +27,30 @@ from taiyi_fx.snapshot.state import State
 # which would wait for other ranks, and gradients of the training stay as they are. What forwards
 # change beside, a counter or a cache, is restored from a snapshot; random generators are as well.
 @contextmanager
-def staged(
-    model: nn.Module, checkpoint: Checkpoint, *, is_eager: bool = True
-) -> Iterator[dict[str, Tensor]]:
+def staged(model: nn.Module, checkpoint: Checkpoint) -> Iterator[dict[str, Tensor]]:
     """In the body, a model has the parameters and buffers of a checkpoint.
-
-    Args:
-        model: The model.
-        checkpoint: The checkpoint.
-        is_eager: Nothing that torch.compile made runs in the body.
 
     Yields:
         The parameters and buffers that it has for now, by name.
     """
     state, random = State(model), random_state()
     try:
-        with ExitStack() as stack:
-            if is_eager and "torch._dynamo" in sys.modules:  # without it nothing was compiled
-                stack.enter_context(torch.compiler.set_stance("force_eager"))
-            stack.enter_context(torch.enable_grad())
+        with torch.enable_grad():
             yield _put(model, checkpoint)
     finally:
         state.restore()
         restore_random_state(random)
 
 
+def eager() -> AbstractContextManager[Any]:
+    """In the body, nothing that torch.compile made runs."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled
+        return nullcontext()
+    return torch.compiler.set_stance("force_eager")
+
+
 @contextmanager
-def surroundings(call: Call) -> Iterator[None]:
+def surroundings(call: Call | StepCall) -> Iterator[None]:
     """In the body, random generators and autocast are as they were when a call began."""
     restore_random_state(call.random)
     with ExitStack() as stack:

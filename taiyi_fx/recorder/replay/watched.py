@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from threading import get_ident
 from typing import Any
@@ -68,13 +68,14 @@ class OperationWatch(TorchDispatchMode):
         owners: For an optimizer's step, the parameters by the storages that belong to them: their
             own, their gradients' and their moments'.
         sizes: The sizes of all operations' numbers, if they are kept.
+        is_on: False for one that sees nothing.
     """
 
     def __init__(
         self, names: Mapping[int, str], *, is_on: bool = True, takes_sizes: bool = False
     ) -> None:
         super().__init__()
-        self._is_on, self._takes_sizes = is_on, takes_sizes
+        self.is_on, self._takes_sizes = is_on, takes_sizes
         self.sizes: list[Size] = []
         self.count = 0
         self.owners: dict[int, str] = {}
@@ -82,15 +83,25 @@ class OperationWatch(TorchDispatchMode):
         self._origins: dict[int, Origin] = {}
         self._thread = get_ident()
         self._ends: list[int] = []
+        self._is_paused = False
         self._places: list[Place] = []
 
     def watching(self) -> AbstractContextManager[Any]:
         """In the body, operations are watched."""
-        return self if self._is_on else nullcontext()
+        return self if self.is_on else nullcontext()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """In the body, operations run unwatched, although it is on."""
+        before, self._is_paused = self._is_paused, True
+        try:
+            yield
+        finally:
+            self._is_paused = before
 
     def origin_of(self, tensors: Iterable[Tensor | None]) -> Origin | None:
         """The origin of the numbers in some tensors that are not finite; None if all are."""
-        if not self._is_on:
+        if not self.is_on:
             return None
         dense = (x for x in tensors if x is not None and _is_plain(x))
         return self._earliest([x for x in dense if has_non_finite(x)])
@@ -109,6 +120,8 @@ class OperationWatch(TorchDispatchMode):
     ) -> Any:
         """Runs an operation, and looks at its tensors before and after."""
         kwargs = kwargs or {}
+        if self._is_paused:
+            return func(*args, **kwargs)
         read = _read(func, args, kwargs)
         bad = [x for x in read if has_non_finite(x)]
         had_nan = any(map(has_nan, bad))

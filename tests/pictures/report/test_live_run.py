@@ -223,3 +223,53 @@ def test_several_pages_may_ask_at_once(tmp_path):
         assert len(page.series()["a", "q", "train"]) == 20
     assert set(problems) == {""}
     writer.close()
+
+
+def test_the_last_steps_that_a_recorder_writes_are_shown_as_they_come(tmp_path):
+    model, recorder = torch.nn.Linear(2, 2), taiyi_fx.Recorder(steps=3)
+    one = taiyi_fx.instrument(model, {"": ["OutputRMS"]}, recorder=recorder, run=tmp_path / "run")
+
+    def step(number):
+        one(torch.randn(4, 2)).sum().backward()
+        one.monitor.track(number)
+        one.monitor.flush()
+
+    step(0)
+    page = Page(LiveRun(tmp_path / "run"))
+    page.poll()
+    assert {quantity for _, quantity, _ in page.series()} == {"OutputRMS"}
+    for number in (1, 2, 3):
+        step(number)
+    recorder.dump()
+    head = page.poll()
+    norms = page.series()["", "Recorder.norm", "train"]
+    assert [first for first, _ in norms] == [1, 2, 3]
+    assert [event["kind"] for event in head["runs"][0]["events"]] == ["recording"]
+    ids = {c["quantity"]: c["id"] for c in page.run["chunks"]}
+    for number in (4, 5, 6):
+        step(number)
+    one.monitor.log("new", 1.0)
+    recorder.dump()
+    page.poll()
+    assert ids.items() <= {c["quantity"]: c["id"] for c in page.run["chunks"]}.items()
+    one.monitor.close()
+    page.poll()
+    whole = decoded(taiyi_fx.report(tmp_path / "run", tmp_path / "x.html"))
+    assert page.series() == whole.series()
+    assert sorted(map(str, told(page.run))) == sorted(map(str, told(whole.header["runs"][0])))
+    gradients = page.series()["", "Recorder.grad.abs_max", "train"]
+    assert [first for first, _ in gradients] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_recording_is_read_once(tmp_path, monkeypatch):
+    model, recorder = torch.nn.Linear(2, 2), taiyi_fx.Recorder()
+    one = taiyi_fx.instrument(model, {}, recorder=recorder, run=tmp_path / "run")
+    one(torch.randn(4, 2)).sum().backward()
+    one.monitor.track(0)
+    recorder.dump()
+    one.monitor.flush()
+    page = Page(LiveRun(tmp_path / "run"))
+    page.poll()
+    monkeypatch.setattr("taiyi_fx.runs.run.recordings_in", None)
+    page.poll()
+    assert ("", "Recorder.norm", "train") in page.series()

@@ -7,7 +7,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.pictures.report.contents import contents
 from taiyi_fx.pictures.report.readout import MonitorReadout
-from taiyi_fx.pictures.report.recorded import WithRecordings
+from taiyi_fx.pictures.report.recorded import RecordedSeries, WithRecordings
 from taiyi_fx.runs.recording import STATISTICS
 
 
@@ -96,3 +96,14 @@ def test_a_page_of_a_run_has_them(tmp_path):
     text = page.read_text(encoding="utf-8")
     assert "Recorder.grad.abs_max" in text
     assert '"recording"' in text
+
+
+def test_by_themselves_they_have_ids_from_zero_and_no_numbers_after_the_first_reading(tmp_path):
+    _, recorder = trained(tmp_path)
+    made = recorder.dump()
+    alone = RecordedSeries([made])
+    assert sorted(alone.series()) == [*range(len(made.sites) * len(STATISTICS))]
+    (whole,) = alone.slices()
+    assert len(whole.value) == np.isfinite(made.values[:, :, -1]).sum() * len(STATISTICS)
+    assert list(alone.slices(whole.mark)) == []
+    assert next(iter(RecordedSeries([]).slices())).value.size == 0

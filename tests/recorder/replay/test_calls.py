@@ -2,7 +2,7 @@
 
 import torch
 
-from taiyi_fx.recorder.replay.calls import Call, as_numbers, prints_of
+from taiyi_fx.recorder.replay.calls import Call, as_numbers, bad_arguments, prints_of
 
 
 def test_the_output_is_known_by_its_bits_and_gradients_as_they_reached_it():
@@ -47,7 +47,7 @@ def test_a_batch_that_is_changed_is_noticed():
     assert not call.was_changed
     y.add_(1)
     assert call.was_changed
-    assert call.bytes == x.nbytes + y.nbytes
+    assert call.tensors() == [x, y]
 
 
 def test_autocast_is_noted():
@@ -61,3 +61,20 @@ def test_a_leaf_that_is_returned_keeps_no_hook():
     leaf = torch.ones(2, requires_grad=True)
     Call((), {}, is_compiled=False).end(leaf)
     assert not leaf._backward_hooks
+
+
+def test_dropped_arguments_are_kept_again_once_they_were_made_anew():
+    x = torch.ones(2)
+    call = Call((x,), {}, is_compiled=False)
+    call.restore_arguments((), {})
+    assert call.args == (x,)
+    call.drop_arguments()
+    assert (call.args, call.has_arguments, call.was_changed) == ((), False, False)
+    call.restore_arguments((x,), {"y": 1})
+    assert (call.args, call.kwargs, call.has_arguments) == ((x,), {"y": 1}, True)
+
+
+def test_arguments_with_a_nan_have_their_names():
+    bad = torch.tensor(torch.nan)
+    found = bad_arguments((torch.ones(1), [bad]), {"y": 1, "z": bad})
+    assert [name for name, _ in found] == ["argument 1", "z"]

@@ -6,7 +6,8 @@ import weakref
 import pytest
 import torch
 
-from taiyi_fx.recorder.replay.keeper import CannotKeep, factor_between, norms_of
+from taiyi_fx.recorder.replay.keeper import factor_between, norms_of
+from taiyi_fx.recorder.replay.retention import CannotKeep
 from tests.recorder.replay.given import Kept, Net, keeper_of
 
 

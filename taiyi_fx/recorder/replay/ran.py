@@ -1,0 +1,60 @@
+"""A step that was run again: its gradients, the operation it went wrong at, and differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from taiyi_fx.recorder.replay.band import Size
+from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
+from taiyi_fx.recorder.replay.watched import Origin
+
+
+@dataclass
+class Ran:
+    """A step that was run again.
+
+    Attributes:
+        step: The step.
+        gradients: The gradients of the parameters, by name.
+        origin: The operation that it went wrong at, if one was found.
+        differences: The differences from the step as it happened, in words.
+        notes: The reasons for differences, and what else is to be known.
+        outputs: The fingerprints of what the calls returned.
+        sizes: The sizes of all operations' numbers, if they were taken.
+        is_complete: False if it ends before its backward has.
+    """
+
+    step: int
+    gradients: dict[str, Tensor | None] = field(default_factory=dict)
+    origin: Origin | None = None
+    differences: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    outputs: list[Prints] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
+    is_complete: bool = True
+
+    def compare(self, call: Call, value: Any) -> None:
+        """Compares the output of a call with that of then."""
+        self.outputs.append(prints_of(value))
+        if self.outputs[-1] != tuple(map(as_numbers, call.outputs)):
+            self.differences.append("an output has other bits than it had then")
+            self.notes += _reasons(call)
+
+
+def run_replayed(body: Callable[[], Any]) -> Any:
+    """Runs a part of a step; lines outside of it are not the user's."""
+    return body()
+
+
+def _reasons(call: Call) -> list[str]:
+    """The reasons that are known why a call cannot run as it did."""
+    found = []
+    if call.was_changed:
+        found.append("an argument of the model was changed in place since it was called")
+    if call.is_compiled:
+        found.append("compiled code ran then, and its operations one by one now")
+    return found

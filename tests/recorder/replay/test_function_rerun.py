@@ -1,0 +1,358 @@
+"""The user's own functions of steps, run again."""
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import taiyi_fx
+from taiyi_fx import MonitorWarning
+from taiyi_fx.recorder import load_bad_step
+from taiyi_fx.snapshot.bitwise import difference
+from tests.recorder.replay.given import Net, line_of
+
+AT = 4
+ROWS = [torch.randn(8, 4, generator=torch.Generator().manual_seed(i)) for i in range(8)]
+
+
+class Training:
+    """A training whose steps are functions; one of them brings a NaN."""
+
+    def __init__(self, fault=None, every=1, kind=torch.optim.Adam, run=None, **options):
+        torch.manual_seed(0)
+        self.model, self.fault, self.now = Net(), fault, 0
+        self.optimizer = kind(self.model.parameters(), lr=0.01)
+        self.recorder = taiyi_fx.Recorder(checkpoint_every=every, **options)
+        self.one = taiyi_fx.instrument(
+            self.model,
+            {nn.Module: ["NonFinite"]},
+            optimizer=self.optimizer,
+            recorder=self.recorder,
+            run=run,
+        )
+        self.monitor = self.one.monitor
+        self.count = 0
+
+    def loss(self, y, now):
+        loss = F.cross_entropy(y, torch.zeros(8).long())
+        return loss if self.fault is None or now != AT else self.fault(loss)
+
+    def run(self, step_of, steps=7):
+        """Runs a loop; returns the replays, and what was warned of."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", MonitorWarning)
+            for self.now in range(steps):
+                self.optimizer.zero_grad()
+                step_of(ROWS[self.now], self.now)
+                self.monitor.track(self.now)
+                self.optimizer.step()
+            self.monitor.close()
+        self.texts = [str(one.message) for one in caught]
+        return self.recorder.replays
+
+
+def root_of_negative(loss):
+    return torch.sqrt(loss - 100)
+
+
+def backward_alone(loss):
+    zero = loss - loss.detach()
+    return loss + torch.sqrt(zero * zero)
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_an_operation_of_the_loss_is_named_with_its_line(every):
+    given = Training(root_of_negative, every)
+
+    @given.recorder.step
+    def step(x, now):
+        given.loss(given.one(x), now).backward()
+
+    found = given.run(step)[0]
+    assert (found.step, found.phase, found.operation) == (AT, "forward", "sqrt")
+    assert (found.file, found.line) == (__file__, line_of(root_of_negative, "sqrt"))
+    assert (found.module, found.is_outside, found.is_exact) == ("", True, True)
+    assert found.stack[0].startswith(f"{__file__}:")
+    assert "sqrt, outside of the model" in str(found)
+
+
+def test_an_operation_of_its_backward_is_named_by_the_line_of_the_forward():
+    given = Training(backward_alone)
+
+    @given.recorder.step
+    def step(x, now):
+        given.loss(given.one(x), now).backward()
+
+    found = given.run(step)[0]
+    assert (found.step, found.phase) == (AT, "backward")
+    assert found.operation.startswith("SqrtBackward0")
+    assert found.line == line_of(backward_alone, "torch.sqrt")
+    assert (found.is_outside, found.is_exact) == (True, True)
+
+
+def log_of_negative(loss):
+    return torch.log(loss - 100)
+
+
+def test_a_loss_of_nan_whose_gradients_are_finite_is_traced_from_its_alert():
+    given = Training(log_of_negative)
+
+    @given.recorder.step
+    def step(x, now):
+        loss = given.loss(given.one(x), now)
+        given.monitor.log("loss", loss.detach())
+        loss.backward()
+
+    found = given.run(step)[0]
+    assert (found.step, found.operation, found.is_exact) == (AT, "log", True)
+    assert found.line == line_of(log_of_negative, "torch.log")
+
+
+def test_a_function_may_leave_backward_to_its_caller():
+    given = Training(root_of_negative)
+    loss_of = given.recorder.step(lambda x, now: {"loss": given.loss(given.one(x), now)})
+    found = given.run(lambda x, now: (loss_of(x, now)["loss"] / 4).backward())[0]
+    assert (found.step, found.operation, found.is_exact) == (AT, "sqrt", True)
+
+
+def test_an_operation_of_the_model_is_named_as_before():
+    given = Training()
+    given.model.between, given.model.at = lambda h: torch.log(h - 100), AT
+    step = given.recorder.step(lambda x, now: given.loss(given.one(x), now).backward())
+    found = given.run(step)[0]
+    assert (found.step, found.operation) == (AT, "log")
+    assert (found.is_outside, found.is_exact) == (False, True)
+
+
+def test_micro_batches_are_calls_of_the_function():
+    given = Training(root_of_negative)
+    step = given.recorder.step(lambda x, now: given.loss(given.one(x), now).backward())
+    found = given.run(lambda x, now: [step(x, now), step(x + 1, now)])[0]
+    assert (found.step, found.operation, found.is_exact) == (AT, "sqrt", True)
+
+
+@pytest.mark.parametrize("tracks", [True, False])
+def test_what_follows_the_track_or_the_optimizers_step_is_not_run_again(tracks):
+    given = Training(root_of_negative)
+
+    @given.recorder.step
+    def whole(x, now):
+        given.optimizer.zero_grad()
+        given.loss(given.one(x), now).backward()
+        given.monitor.log("loss", 1.0)
+        if tracks:
+            given.monitor.track(given.now)
+            given.optimizer.step()
+            given.count += 1
+
+    for given.now in range(AT + 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whole(ROWS[given.now], given.now)
+            if not tracks:
+                given.monitor.track(given.now)
+                given.optimizer.step()
+    found = given.recorder.replays[0]
+    assert (found.step, found.operation, found.is_exact) == (AT, "sqrt", True)
+    assert given.count == (AT + 1 if tracks else 0)
+    assert len(given.monitor.records.select(quantity="loss")) == AT + 1
+
+
+def trained(uses_recorder, fault=root_of_negative):
+    """All bits of a training with a teacher and a loss with a buffer, beside the model."""
+    given = Training(fault)
+    torch.manual_seed(3)
+    teacher, centre = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2)), nn.BatchNorm1d(2)
+
+    def step(x, now):
+        given.optimizer.zero_grad(set_to_none=False)
+        y = given.one(x) - teacher(x).detach() + 0.1 * torch.rand(8, 2)
+        given.loss(centre(y), now).backward()
+
+    given.run(given.recorder.step(step) if uses_recorder else step)
+    bits = dict(given.model.state_dict())
+    for name, module in (("teacher", teacher), ("centre", centre)):
+        bits |= {f"{name}.{key}": x for key, x in module.state_dict().items()}
+        bits |= {f"{name}.{key}'": p.grad for key, p in module.named_parameters()}
+    for i, state in enumerate(given.optimizer.state.values()):
+        bits |= {f"{i}.{key}": x for key, x in state.items()}
+    return bits | {"drawn": torch.rand(1)}, given
+
+
+def test_a_training_is_the_same_to_the_bit():
+    plain, _ = trained(uses_recorder=False)
+    found, given = trained(uses_recorder=True)
+    assert given.recorder.replays[0].operation == "sqrt"
+    assert plain.keys() == found.keys()
+    different = [n for n, x in plain.items() if x is not None and difference(x, found[n])]
+    assert different == []
+
+
+def test_a_reference_is_kept_in_place_of_the_batch_which_is_made_anew():
+    given, made = Training(root_of_negative), []
+
+    def batch(row):
+        made.append(row)
+        return ROWS[row], row
+
+    @given.recorder.step(reference=lambda batch: batch[1], batch=batch)
+    def step(batch, now):
+        given.loss(given.one(batch[0]), now).backward()
+
+    found = given.run(lambda x, now: step((x, now), now))[0]
+    assert (found.operation, found.is_exact) == ("sqrt", True)
+    assert AT in made
+
+
+def test_with_a_reference_no_batch_is_held():
+    given = Training()
+    step = given.recorder.step(reference=lambda x: 0, batch=lambda row: ROWS[row])(
+        lambda x, now: given.one(x).sum().backward()
+    )
+    step(ROWS[0], 0)
+    given.monitor.track(0)
+    (kept,) = given.recorder._replays._keeper.steps
+    assert kept.calls[0].args == ()
+    assert kept.functions[0].args == (0, 0)
+
+
+def test_a_bad_step_of_a_reference_has_its_batch_in_the_file(tmp_path):
+    given = Training(root_of_negative, run=tmp_path / "run")
+    refers = given.recorder.step(reference=lambda x: given.now, batch=lambda row: ROWS[row])
+    found = given.run(refers(lambda x, now: given.loss(given.one(x), now).backward()))[0]
+    bad = load_bad_step(tmp_path / "run" / "bad-step.safetensors")
+    assert torch.equal(bad.steps[-1].calls[0].args[0], ROWS[AT])
+    assert bad.replay == type(found)(**{**vars(found), "saved": ""})
+
+
+def test_a_batch_that_is_made_anew_in_another_way_is_told():
+    given = Training(root_of_negative)
+    step = given.recorder.step(reference=lambda x: 0, batch=lambda row: ROWS[row])(
+        lambda x, now: given.loss(given.one(x), now).backward()
+    )
+    found = given.run(step)[0]
+    assert not found.is_exact
+    assert "the batch that was made anew has other bits than that of then" in found.note
+
+
+def fails(*args):
+    raise KeyError("lost")
+
+
+def test_a_function_that_fails_is_told_once_and_the_model_is_run_again_without_it():
+    given = Training(lambda loss: loss * torch.nan)
+    runs = []
+
+    @given.recorder.step
+    def step(x, now):
+        runs.append(x)
+        if len(runs) > AT + 1:
+            fails()
+        given.loss(given.one(x), now).backward()
+
+    found = given.run(step, AT + 1)[0]
+    assert found.operation == "the gradient that reached output 0 of the model"
+    assert found.note.endswith("raised KeyError: 'lost'")
+    texts = [text for text in given.texts if "run again without its function" in text]
+    assert len(texts) == 1
+    assert "step raised KeyError: 'lost'; step 4 is run again without its function" in texts[0]
+
+
+def test_a_batch_that_cannot_be_made_anew_is_told():
+    given = Training(root_of_negative)
+    refers = given.recorder.step(reference=lambda x: 0, batch=fails)
+    assert given.run(refers(lambda x, now: given.loss(given.one(x), now).backward()), AT + 1) == []
+    assert any("making the batch anew raised KeyError: 'lost'" in text for text in given.texts)
+    assert any("the batch is known by reference alone" in text for text in given.texts)
+
+
+def test_a_function_that_asserts_a_finite_loss_still_names_the_operation():
+    given = Training()
+    given.model.between, given.model.at = lambda h: torch.log(h - 100), AT
+    given.count = 0
+
+    @given.recorder.step
+    def step(x, now):
+        loss = given.loss(given.one(x), now)
+        given.count += 1
+        if given.count > AT + 1 and not loss.isfinite():
+            raise FloatingPointError("a loss of NaN")
+        loss.backward()
+
+    found = given.run(step, AT + 1)[0]
+    assert (found.operation, found.note) == (
+        "log",
+        "step raised FloatingPointError: a loss of NaN",
+    )
+
+
+def test_a_step_of_another_optimizer_is_not_made_again():
+    given = Training(lambda loss: loss * torch.nan)
+    other = nn.Linear(4, 4)
+    critic = torch.optim.SGD(other.parameters(), 0.1)
+
+    @given.recorder.step
+    def step(x, now):
+        other(x).sum().backward()
+        critic.step()
+        given.loss(given.one(x), now).backward()
+
+    given.run(step, AT + 1)
+    assert any("makes a step of another optimizer, SGD" in text for text in given.texts)
+
+
+def test_a_call_of_the_model_beside_the_function_is_run_again_by_itself():
+    given = Training(lambda loss: loss * torch.nan)
+    step = given.recorder.step(lambda x, now: given.loss(given.one(x), now).backward())
+    found = given.run(lambda x, now: [given.one(x).sum().backward(), step(x, now)])[0]
+    assert found.operation == "the gradient that reached output 0 of the model"
+    assert found.is_exact
+
+
+def test_a_batch_with_a_nan_is_named_as_what_came():
+    given = Training()
+    step = given.recorder.step(lambda x, now: given.loss(given.one(x), now).backward())
+    found = given.run(lambda x, now: step(x * torch.nan if now == AT else x, now))[0]
+    assert found.operation == "argument 0 of <lambda>"
+
+
+def test_an_evaluation_is_not_a_step():
+    given = Training()
+    step = given.recorder.step(lambda x, now: given.one(x).sum())
+    with torch.no_grad():
+        step(ROWS[0], 0)
+    assert not given.recorder._replays._keeper.steps
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "error", "text"),
+    [
+        ({}, {"function": abs}, ValueError, "give Recorder a checkpoint_every=, such as 1"),
+        ({"checkpoint_every": 1}, {"function": 3}, TypeError, "function is a function, not 3"),
+        ({"checkpoint_every": 1}, {"batch": abs}, TypeError, "give both, or neither"),
+        (
+            {"checkpoint_every": 1},
+            {"batch": 1, "reference": abs},
+            TypeError,
+            "batch is a function, not 1",
+        ),
+    ],
+)
+def test_what_is_no_function_is_refused(options, given, error, text):
+    recorder = taiyi_fx.Recorder(**options)
+    with pytest.raises(error, match=text):
+        recorder.step(*([given["function"]] if "function" in given else []), **_keywords(given))
+
+
+def _keywords(given):
+    return {name: value for name, value in given.items() if name != "function"}
+
+
+def test_a_step_of_a_reference_can_be_audited():
+    given = Training()
+    given.recorder.audit(every=2)
+    refers = given.recorder.step(reference=lambda x: given.now, batch=lambda row: ROWS[row])
+    given.run(refers(lambda x, now: given.loss(given.one(x), now).backward()), 3)
+    assert [(one.step, one.is_equal) for one in given.recorder.audits] == [(0, True), (2, True)]

@@ -1,0 +1,30 @@
+"""The roots of backward."""
+
+import pytest
+import torch
+
+from taiyi_fx.recorder.replay.roots import Roots
+
+
+@pytest.mark.parametrize(
+    "backward",
+    [
+        lambda y, x: y.backward(),
+        lambda y, x: torch.autograd.backward(y),
+        lambda y, x: torch.autograd.backward(tensors=[y]),
+        lambda y, x: torch.autograd.grad(y, x),
+        lambda y, x: torch.autograd.grad(outputs=(y,), inputs=x),
+    ],
+)
+def test_each_way_of_backward_is_seen_once(backward):
+    x = torch.ones(2, requires_grad=True)
+    y = (x * 2).sum()
+    with Roots() as roots:
+        backward(y, x)
+    assert [root is y for root in roots.found] == [True]
+
+
+def test_forwards_have_none():
+    with Roots() as roots:
+        torch.ones(2, requires_grad=True).sum()
+    assert roots.found == []
