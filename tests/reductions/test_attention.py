@@ -184,7 +184,7 @@ def test_squares_of_heads(shape):
 
 
 def test_the_output_of_a_softmax_is_not_that_of_heads():
-    with pytest.raises(ValueError, match="computes its weights itself, by a softmax"):
+    with pytest.raises(ValueError, match="do not lead to one product"):
         HeadSquares().measure_call(Call((torch.zeros(1, 2, 3, 3), -1), {}, "softmax"), None)
 
 
