@@ -15,6 +15,7 @@ from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.experts import dead_experts, router_collapses
 from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
+from taiyi_fx.findings.first_guesses import wild_starts
 from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
@@ -76,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     missing_gradients,
     squashed_twice,
     wild_between,
+    wild_starts,
     wild_outputs,
     out_of_range,
     keep_wider,
