@@ -30,8 +30,9 @@ class _Training:
         plain, self.batch, self.step = case.build(), case.batch(), 0
         self._optimizer = torch.optim.AdamW(plain.parameters(), 1e-3)
         self._model, self._track = make(plain)
-        if self._model is not plain:
-            taiyi_fx.monitor_of(self._model).watch_optimizer(self._optimizer)
+        instrumented = getattr(self._model, "_orig_mod", self._model)  # within what is compiled
+        if instrumented is not plain:
+            taiyi_fx.monitor_of(instrumented).watch_optimizer(self._optimizer)
 
     def run(self, steps: int) -> None:
         x, y = self.batch
