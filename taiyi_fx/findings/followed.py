@@ -50,6 +50,11 @@ def _is_rounded_away(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.value <= _ROUNDED and effect.module != ""
 
 
+def _is_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    """True for the module itself and what lies in it: what no optimizer has, none clears."""
+    return cause.module != "" and f"{effect.module}.".startswith(f"{cause.module}.")
+
+
 def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     place = evidence.modules
     is_before = place.get(effect.module, len(place)) < place[cause.module]
@@ -88,6 +93,7 @@ _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
 )
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
+    ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),

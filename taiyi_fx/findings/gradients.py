@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rates import in_group
 from taiyi_fx.findings.robust import median
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.watched import Watched, names_of
 
 _FEW = 3
 """Numbers below which nothing is said."""
@@ -21,6 +22,8 @@ _FACTOR = 2.5
 _MOST = 0.7
 _GROWN = 1.5
 _ALONE = 0.99
+_MORE = 1.2
+"""The size beside the layer's own of a gradient that has those of earlier backwards in it."""
 
 CHANGED = Kind(
     "changed_gradient",
@@ -34,6 +37,13 @@ NOT_CLEARED = Kind(
     "Call optimizer.zero_grad() once for each step, before its backward",
 )
 
+NOT_CLEARED_OF_SOME = Kind(
+    "gradients_not_cleared",
+    "alert",
+    "Call zero_grad() of the optimizer that has these parameters, too, once for each step; if none "
+    "has them, that is to be mended first",
+)
+
 
 def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose gradient is turned round or of another size; or all, of several steps."""
@@ -42,14 +52,48 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     calls = Counter(s.module.partition("@")[0] for s in every)
     cosines = [s for s in every if calls[s.module.partition("@")[0]] == 1]
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
-    excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
     is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)
     if is_known and len(summed) >= _MOST * len(cosines):
         text = "the gradients of most weights are not those of the last backward alone"
         yield NOT_CLEARED.at(summed[0], 0, text, "a cosine of 1", module="")
         return
-    common = _median(excess.values())
+    piled = [part for part in _parts(cosines, evidence) if _pile_up(part, sizes)]
+    yield from (_not_cleared(part, evidence) for part in piled)
+    told = {s.module for part in piled for s in part}
+    yield from _changed([s for s in cosines if s.module not in told], sizes, evidence)
+
+
+def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:
+    """The weights of each group of the optimizers, and those of none; else by their first names."""
+    groups, found = evidence.groups, dict[object, list[Watched]]()
+    for s in cosines:
+        group = groups.get(s.module, (None,))[0] if groups else s.module.partition(".")[0]
+        found.setdefault(group, []).append(s)
+    return [*found.values()]
+
+
+def _pile_up(part: list[Watched], sizes: Mapping[str, Watched]) -> bool:
+    """True if no gradient is its layer's own again after the first backward."""
+    found = [(s, sizes[s.module]) for s in part if s.module in sizes]
+    own = [_begins_alone(s, size) and (size.values[_FEW - 1 :] > _MORE).all() for s, size in found]
+    return len(own) == len(part) and all(own)
+
+
+def _not_cleared(part: list[Watched], evidence: Evidence) -> Finding:
+    first = part[0]
+    text = (
+        f"the gradient of {names_of(part)} is the sum of all backwards so far: it is never "
+        f"cleared, and others are{in_group(first.module, evidence)}"
+    )
+    return NOT_CLEARED_OF_SOME.at(first, 1, text, "the last backward alone", module=first.module)
+
+
+def _changed(
+    cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence
+) -> Iterator[Finding]:
+    excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
+    common = _common([*excess.values()])
     for one in cosines:
         severity, factor = "alert", excess.get(one.module, np.nan) / common
         if _usual(one) < _AGAINST:
@@ -63,7 +107,22 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
             severity = "warning"  # a function may use the weight once more
         else:
             continue
-        yield CHANGED.at(one, 0, text, "a cosine of 1, and a factor of 1", severity=severity)
+        i = _first_apart(one, sizes.get(one.module), common)
+        yield CHANGED.at(one, i, text, "a cosine of 1, and a factor of 1", severity=severity)
+
+
+def _common(excess: list[float]) -> float:
+    """The factor of all gradients, such as that of clipping: 1 where many are their layers' own."""
+    own = [x for x in excess if abs(x - 1) < 1 - _ALONE]
+    return 1.0 if len(own) >= max(1, len(excess) / _FEW) else _median(excess)
+
+
+def _first_apart(cosine: Watched, size: Watched | None, common: float) -> int:
+    """The first number of a cosine's series, or of its size's, that is not 1."""
+    apart = ~(cosine.values > _ALONE)
+    if size is not None and len(size.values) == len(apart):
+        apart |= ~(np.abs(size.values / common - 1) < 1 - _ALONE)
+    return int(np.argmax(apart))
 
 
 def _is_shared(module: str, evidence: Evidence) -> bool:

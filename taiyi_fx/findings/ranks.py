@@ -15,7 +15,7 @@ from taiyi_fx.findings.watched import Watched, at_common_steps
 
 _ONE = 1.05
 _MANY = 2.0
-_FEW = 2
+_FEW, _SOON = 2, 3
 
 RANK_COLLAPSE = Kind(
     "rank_collapse",
@@ -35,16 +35,30 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
         for one in (s for group in groups.values() if len(group) > _FEW for s in group):
             others = [float(s.values[0]) for s in groups[one.role] if s is not one]
             is_one = one.values <= _ONE
-            if _features(one.module, evidence) <= _FEW:
+            if _features(one.module, evidence) <= _FEW or _varies_elsewhere(one, groups[one.role]):
                 continue
-            if median(others) < _MANY or not (is_one[0] or lasting(is_one)):
+            begins = _begins(one, (3 + median(others)) / 4)
+            if median(others) < _MANY or not (begins or lasting(is_one)):
                 continue
-            i = 0 if is_one[0] else since(is_one)
+            i = 0 if begins else since(is_one)
             text = (
                 f"step {one.steps[i]}: the output of {one.module!r} varies along one direction, "
                 f"those of its {len(others)} siblings along {median(others):.3g}"
             )
             yield RANK_COLLAPSE.at(one, i, text, f"{median(others):.3g}, as of its siblings")
+
+
+def _begins(one: Watched, few: float) -> bool:
+    """True for one direction at first, and not many soon after: a batch of two rows has one."""
+    first = one.values[:_SOON]
+    return bool(len(first) >= _FEW and first[0] <= _ONE and (first < few).all())
+
+
+def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
+    """True if the same module's output has more directions in another of its calls."""
+    name = one.module.partition("@")[0]
+    calls = [s for s in group if s is not one and s.module.partition("@")[0] == name]
+    return any((s.values[:_SOON] > _ONE).any() for s in calls)
 
 
 def _features(module: str, evidence: Evidence) -> float:

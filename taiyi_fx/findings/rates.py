@@ -75,6 +75,8 @@ def _size(series: list[Watched], count: int | None) -> float:
 
 def _severity(rates: list[float], sizes: list[float]) -> Severity | None:
     size, usual = sizes
+    if rates[0] == rates[1]:  # such as both 0 where a schedule has ended: what differs is the steps
+        return None
     if rates[0] >= _FACTOR * rates[1] and size >= max(_LARGE, _OF_STEPS * usual):
         return "alert"
     is_small = rates[0] <= rates[1] / _FACTOR and size <= min(_SMALL, usual / _OF_STEPS)

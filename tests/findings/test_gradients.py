@@ -1,5 +1,7 @@
 """Gradients that are not those that layers make."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -79,3 +81,56 @@ def test_of_one_weight_alone_the_first_gradient_tells_a_sum_from_a_change():
         f.kind for f in changed_gradients(evidence({**numbers, ("head", "WeightGradExcess"): 4.0}))
     ]
     assert "gradients_not_cleared" not in kinds
+
+
+PILED = {"WeightGradAgreement": [1.0, 0.8, 0.3, 0.2], "WeightGradExcess": [1.0, 4.8, 15.0, 19.0]}
+
+
+def towers(numbers=PILED, right=("right.0", "right.1", "right.2")):
+    every = {(f"left.{i}", name): 1.0 for i in range(3) for name in PILED}
+    return evidence(every | {(module, q): x for module in right for q, x in numbers.items()})
+
+
+@pytest.mark.parametrize("knows_groups", [True, False])
+def test_the_half_whose_gradients_pile_up_is_named_and_not_the_other(knows_groups):
+    known = towers()
+    if knows_groups:
+        groups = {m: (int(m.startswith("right")), 0.1) for m in known.modules}
+        known = replace(known, groups=groups)
+    (found,) = changed_gradients(known)
+    assert (found.kind, found.module, found.step) == ("gradients_not_cleared", "right.0", 1)
+    assert "'right.0', 'right.1' and 'right.2' is the sum of all backwards" in found.text
+
+
+def test_gradients_that_are_cleared_now_and_then_do_not_pile_up():
+    again = {q: [*x, *x] for q, x in PILED.items()}
+    kinds = {found.kind for found in changed_gradients(towers(again))}
+    assert "gradients_not_cleared" not in kinds
+
+
+def test_what_is_its_own_is_not_named_though_half_of_all_are_larger():
+    known = towers({"WeightGradAgreement": 1.0, "WeightGradExcess": 9.0})
+    assert {found.module for found in changed_gradients(known)} == {"right.0", "right.1", "right.2"}
+
+
+def test_a_change_is_told_from_the_step_at_which_it_begins():
+    numbers = {"WeightGradAgreement": 1.0, "WeightGradExcess": [1.0] * 10 + [9.0] * 30}
+    (found,) = changed_gradients(towers(numbers, ["right.0"]))
+    assert (found.module, found.step) == ("right.0", 10)
+
+
+def test_a_head_that_no_optimizer_has_is_one_finding():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    model.append(nn.Linear(8, 2))
+    watched = taiyi_fx.instrument(model, optimizer=optimizer)
+    for step in range(40):
+        optimizer.zero_grad()
+        loss = watched(torch.randn(16, 4)).square().mean()
+        loss.backward()
+        watched.monitor.track(step)
+        optimizer.step()
+    found = watched.monitor.findings[0]
+    assert (found.kind, found.module) == ("no_update", "4")
+    assert {one.kind for one in found.consequences} == {"gradients_not_cleared"}

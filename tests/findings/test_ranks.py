@@ -26,6 +26,15 @@ def test_a_few_steps_in_between_are_none():
     assert [*rank_collapses(of(np.where(np.arange(40) == 20, 1.0, 6.0)))] == []
 
 
+def test_a_first_batch_of_two_rows_is_none():
+    assert [*rank_collapses(of([1.0, 2.1, 2.7, 3.0]))] == []
+
+
+def test_a_call_of_a_module_whose_other_calls_vary_is_none():
+    numbers = {(f"up@{i}" if i else "up", "ParticipationRatio"): 3.0 for i in range(6)}
+    assert [*rank_collapses(evidence({**numbers, ("up@4", "ParticipationRatio"): 1.0}))] == []
+
+
 def test_one_of_few_features_has_no_more_directions():
     numbers = {(f"{i}", "ParticipationRatio"): 6.0 for i in range(4)}
     numbers |= {("3", "ParticipationRatio"): 1.0}

@@ -51,6 +51,12 @@ def test_usual_steps_and_a_slow_backbone_are_none(ratio, rate, own):
     assert [*odd_rates(known(ratio, rate, own))] == []
 
 
+def test_rates_that_are_equal_are_none_though_steps_differ():
+    of = known(1e-6, 0.0)
+    of = replace(of, groups={name: (group, 0.0) for name, (group, _) in of.groups.items()})
+    assert [*odd_rates(of)] == []  # as behind the end of a schedule
+
+
 def test_other_findings_say_the_group_where_rates_differ():
     of = known(1e-3, 0.5)
     assert in_group("h.1", of).endswith("group 1 of the optimizer, whose learning rate is 0.5")
