@@ -12,9 +12,8 @@ from torch import Tensor
 from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Config, Subscription
-from taiyi_fx.findings import Finding
+from taiyi_fx.findings import Finding, Findings
 from taiyi_fx.findings.finding import Severity
-from taiyi_fx.findings.listed import Findings
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
@@ -152,7 +151,7 @@ class Monitor:
         return self._tracker.finish()
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """The faults that show in the numbers recorded so far, most urgent first.
 
         A finding names the cause; what follows from it is among its `consequences`.
@@ -442,7 +441,7 @@ class Monitor:
 
     def _repr_html_(self) -> str:
         """The findings, as a notebook shows them."""
-        return f"<p>{html.escape(repr(self))}</p>{Findings(self.findings)._repr_html_()}"
+        return f"<p>{html.escape(repr(self))}</p>{self.findings._repr_html_()}"
 
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""

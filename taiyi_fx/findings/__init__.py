@@ -3,8 +3,19 @@
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.of_model import groups_of, hooks_of
+from taiyi_fx.findings.listed import Findings
+from taiyi_fx.findings.of_model import groups_of, hooks_of, repeated_in
 from taiyi_fx.findings.squashed import squashed_by
 from taiyi_fx.findings.watched import Watched
 
-__all__ = ["Evidence", "Finding", "Watched", "find", "groups_of", "hooks_of", "squashed_by"]
+__all__ = [
+    "Evidence",
+    "Finding",
+    "Findings",
+    "Watched",
+    "find",
+    "groups_of",
+    "hooks_of",
+    "repeated_in",
+    "squashed_by",
+]

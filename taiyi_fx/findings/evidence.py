@@ -45,6 +45,7 @@ class Evidence:
         groups: The number of the optimizer's group that each module's parameters are in, and its
             learning rate; of modules in one group alone.
         hooks: The names of the forward hooks of each module that has any.
+        repeated: The number of entries of each list of modules that are one module with parameters.
     """
 
     series: tuple[Watched, ...]
@@ -55,6 +56,7 @@ class Evidence:
     squashed: Mapping[str, str] = field(default_factory=dict)
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    repeated: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
@@ -104,6 +106,18 @@ class Evidence:
         """The place of each module in the order of execution; else of the model's definition."""
         names = in_order(dict.fromkeys(s.module for s in self.series), self.order)
         return {name: i for i, name in enumerate(names)}
+
+    @property
+    def extent(self) -> str:
+        """What is looked at, in words; empty if that is nothing."""
+        if not self.series:
+            return ""
+        steps = [int(one.steps[i]) for one in self.series for i in (0, -1)]
+        modules = len({one.module for one in self.series})
+        return (
+            f"{len(self.series)} series of {modules} module{'s' * (modules != 1)}, "
+            f"steps {min(steps)} to {max(steps)}"
+        )
 
     @functools.cached_property
     def kinds(self) -> dict[str, frozenset[str]]:

@@ -21,7 +21,7 @@ from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.idle import without_steps_of_idle
-from taiyi_fx.findings.inputs import wild_inputs
+from taiyi_fx.findings.inputs import drifting_inputs, wild_inputs
 from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.listed import Findings
@@ -36,6 +36,7 @@ from taiyi_fx.findings.rates import odd_rates
 from taiyi_fx.findings.rounding import updates_lost
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
+from taiyi_fx.findings.shared_entries import shared_entries
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
@@ -89,6 +90,8 @@ RULES: tuple[Rule, ...] = (
     divergence,
     spikes,
     plateau,
+    drifting_inputs,
+    shared_entries,
     own_rules,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
@@ -116,7 +119,7 @@ _OWN = ("own_rule", "rule_failed")
 _REPORT = "The other rules were applied; please report this one, with the text"
 
 
-def find(evidence: Evidence, *, strict: bool = False) -> list[Finding]:
+def find(evidence: Evidence, *, strict: bool = False) -> Findings:
     """All findings, most urgent first; those that follow from one are its consequences.
 
     A rule that raises an error is a note, and the others go on.
@@ -129,7 +132,7 @@ def find(evidence: Evidence, *, strict: bool = False) -> list[Finding]:
         Exception: Any that a rule raises, if strict.
     """
     with np.errstate(all="ignore"):  # numbers may be of any size: too large a factor is Inf
-        return Findings(_found(evidence, strict=strict))
+        return Findings(_found(evidence, strict=strict), looked_at=evidence.extent)
 
 
 def _found(evidence: Evidence, *, strict: bool) -> list[Finding]:

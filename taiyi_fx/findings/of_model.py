@@ -1,7 +1,10 @@
-"""Facts about a model that no number tells: the optimizer's groups, and forward hooks."""
+"""Facts about a model that no number tells: the optimizer's groups, forward hooks, and what is
+repeated.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,3 +40,21 @@ def hooks_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:
         if hooks:
             found[name] = [getattr(hook, "__qualname__", type(hook).__name__) for hook in hooks]
     return found
+
+
+def repeated_in(modules: Mapping[str, Any]) -> dict[str, int]:
+    """The number of entries that are one and the same module with parameters, by their list's name.
+
+    Of `ModuleList`, `ModuleDict`, `Sequential` and other modules that hold others under numbers or
+    names of their own; an activation that stands at many places holds nothing.
+    """
+    found: dict[str, int] = {}
+    for name, module in modules.items():
+        counts = Counter(id(entry) for entry in module._modules.values() if _has_parameters(entry))
+        if counts and max(counts.values()) > 1:
+            found[name] = max(counts.values())
+    return found
+
+
+def _has_parameters(module: Any) -> bool:
+    return module is not None and next(module.parameters(), None) is not None

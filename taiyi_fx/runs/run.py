@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.findings import Evidence, Finding, Watched, find
+from taiyi_fx.findings import Evidence, Findings, Watched, find
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.grid import Grid, grid
@@ -106,7 +106,7 @@ class Run:
         return self.source.outline()
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> Findings:
         """The faults that show in the numbers so far, most urgent first.
 
         A finding names the cause; what follows from it is among its `consequences`.

@@ -8,7 +8,15 @@ from typing import Any
 
 from torch import nn
 
-from taiyi_fx.findings import Evidence, Finding, find, groups_of, hooks_of, squashed_by
+from taiyi_fx.findings import (
+    Evidence,
+    Findings,
+    find,
+    groups_of,
+    hooks_of,
+    repeated_in,
+    squashed_by,
+)
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.records.record import Records, Series
@@ -58,11 +66,11 @@ class Diagnosis:
         if "loss" in name.lower() and name not in self._squashed:
             self._squashed[name] = squashed_by(value)
 
-    def of_records(self, records: Records) -> list[Finding]:
+    def of_records(self, records: Records) -> Findings:
         """All findings in what was recorded."""
         return self.find(Evidence.of_records(records, self.facts))
 
-    def find(self, evidence: Evidence) -> list[Finding]:
+    def find(self, evidence: Evidence) -> Findings:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
         known = replace(
             with_outline(evidence, self._outline()),
@@ -70,6 +78,7 @@ class Diagnosis:
             squashed=self._squashed,
             groups=groups_of(self._modules, self._whole.optimizers),
             hooks=hooks_of(self._modules),
+            repeated=repeated_in(self._modules),
         )
         found = find(known, strict=self._strict)
         for one in found:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taiyi_fx.findings.inputs import wild_inputs
+from taiyi_fx.findings.inputs import drifting_inputs, wild_inputs
 from tests.findings.given import evidence
 
 
@@ -33,3 +33,26 @@ def test_one_batch_that_is_far_larger_is_named_with_its_step():
     assert [
         *wild_inputs(evidence({("a", "InputRMS"): np.where(np.arange(40) == 25, 9.0, 1.0)}))
     ] == []
+
+
+@pytest.mark.parametrize(("first", "last"), [(1.0, 2.1), (2.0, 0.9)])
+def test_data_whose_size_drifts_are_a_note(first, last):
+    sizes = np.linspace(first, last, 40) * (1 + 0.05 * np.cos(np.arange(40)))
+    (found,) = drifting_inputs(evidence({("a.0", "InputRMS"): sizes, ("b", "InputRMS"): 1.0}))
+    assert (found.kind, found.module, found.severity) == ("input_drift", "a.0", "note")
+    assert ("grows" if last > first else "shrinks") in found.text
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {("a", "InputRMS"): 1 + 0.5 * np.cos(np.arange(40))},
+        {("a", "InputRMS"): np.where(np.arange(40) < 20, 1.0, 2.0)},
+        {("a", "InputRMS"): np.linspace(1, 1.2, 40)},
+        {("a", "InputRMS"): [1.0, 2.0, 3.0]},
+        {("words", "OutputRMS"): 1.0, ("a", "InputRMS"): np.linspace(1, 3, 40)},
+    ],
+    ids=["varies", "another data set", "a little", "too short", "made by another module"],
+)
+def test_data_that_stay_are_none(numbers):
+    assert [*drifting_inputs(evidence(numbers))] == []

@@ -2,7 +2,10 @@
 
 import dataclasses
 
+from taiyi_fx.findings import find
 from taiyi_fx.findings.listed import Findings
+from tests.docs.pages import ROOT
+from tests.findings.given import evidence
 from tests.watch.given import finding
 
 
@@ -17,6 +20,16 @@ def test_its_text_has_a_line_for_each():
     one, two = finding(), finding("growth", severity="warning")
     assert repr(Findings([one, two])) == f"{one}\n{two}"
     assert repr(Findings()) == "no findings"
+
+
+def test_where_nothing_is_found_it_says_in_what_and_where_to_go_on():
+    known = evidence({("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 1.0}, [4, 5, 6])
+    said = repr(find(known))
+    assert said.startswith("no findings in 2 series of 2 modules, steps 4 to 6; if something is")
+    file, _, anchor = said.rpartition(" ")[2].partition("#")
+    heading = anchor.replace("-", " ").capitalize()
+    assert f"## {heading}\n" in (ROOT / file).read_text("utf-8")
+    assert repr(find(evidence({}))) == "no findings"
 
 
 def test_its_table_shows_names_as_they_are():

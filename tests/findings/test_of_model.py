@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from taiyi_fx.findings import groups_of, hooks_of
+from taiyi_fx.findings import groups_of, hooks_of, repeated_in
 
 
 def test_each_module_has_the_group_of_its_parameters_counted_over_all_optimizers():
@@ -26,3 +26,13 @@ def test_hooks_before_and_behind_a_forward_are_named():
     ((name, hooks),) = hooks_of(dict(model.named_modules())).items()
     assert name == "1"
     assert hooks[0].endswith("scale")
+
+
+def test_entries_that_are_one_module_are_counted_where_they_have_parameters():
+    shared, relu = nn.Linear(2, 2), nn.ReLU()
+    model = nn.ModuleDict(
+        {"a": nn.ModuleList([shared] * 3), "b": nn.Sequential(relu, shared, relu)}
+    )
+    assert repeated_in(dict(model.named_modules())) == {"a": 3}
+    once = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
+    assert repeated_in(dict(once.named_modules())) == {}
