@@ -62,7 +62,15 @@ def replay_step(
         chosen = [one for one in chosen if one.step <= step]
     if unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay("the batch is known by reference alone, and its function did not run")
-    ran = run_again(model, forward, optimizers, chosen, takes_sizes=is_of_size, unread=unread)
+    ran = run_again(
+        model,
+        forward,
+        optimizers,
+        chosen,
+        takes_sizes=is_of_size,
+        watched_from=first if is_of_size else 0,
+        unread=unread,
+    )
     last = ran[-1]
     if last.origin is None and step not in [one.step for one in ran]:
         raise CannotReplay(

@@ -79,3 +79,9 @@ def test_a_value_that_was_set_between_steps_is_as_it_was(every):
         kept.model.drop.p = 0.5 / (step + 1)
 
     assert [one.differences for one in again(Kept(Net(), every=every, before=cool))][-1] == []
+
+
+def test_steps_before_the_first_that_is_watched_run_alike_and_leave_no_sizes():
+    ran = again(Kept(Net(), every=4), takes_sizes=True, watched_from=3)
+    assert [bool(one.sizes) for one in ran] == [one.step >= 3 for one in ran]
+    assert [one.differences for one in ran] == [[]] * len(ran)
