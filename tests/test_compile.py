@@ -1055,3 +1055,30 @@ def test_several_parts_that_end_in_one_graph_are_all_read(asked):
     assert len(eager) == 4 * (1 + len(asked))
     for series, value in eager.items():
         assert compiled[series] == pytest.approx(value, rel=1e-6), series
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.by = nn.Linear(4, 4), 1.0
+
+    def forward(self, x):
+        return self.fc(x) * self.by
+
+
+def test_a_number_of_the_model_may_change_between_steps():
+    torch.manual_seed(0)
+    plain, model = Scaled(), Scaled()
+    model.load_state_dict(plain.state_dict())
+    watched = taiyi_fx.instrument(model, {"": ["OutputRMS"]})
+    compiled = torch.compile(watched, backend="eager")
+    for step, by in enumerate([1.0, 1.0, 1000.0, 2.0, 0.0, -0.0, 2.0]):
+        plain.by = model.by = by
+        x = torch.randn(8, 4)
+        expected, found = plain(x), compiled(x)
+        assert torch.equal(found, expected)
+        assert torch.equal(found.signbit(), expected.signbit())
+        found.sum().backward()
+        watched.monitor.track(step)
+        read = watched.monitor.get_output()[""]["OutputRMS"][step]
+        assert float(read) == pytest.approx(expected.square().mean().sqrt().item(), rel=1e-5)

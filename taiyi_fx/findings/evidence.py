@@ -109,7 +109,7 @@ class Evidence:
 
     @property
     def extent(self) -> str:
-        """What is looked at, in words; empty if that is nothing."""
+        """The number of series, modules and steps, in words; empty if there are none."""
         if not self.series:
             return ""
         steps = [int(one.steps[i]) for one in self.series for i in (0, -1)]

@@ -1,4 +1,4 @@
-"""What follows from a finding, which is put beneath it: it is told once, and with its cause."""
+"""Consequences put beneath their cause: a finding that follows from another is told with it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ MISSING_NORM = Kind(
 
 
 class _Handed(NamedTuple):
-    """What a module is given beside what the one before it returns.
+    """The size of what a module is given beside that of what the one before it returns.
 
     Attributes:
         before: The name of the one before it.

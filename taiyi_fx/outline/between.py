@@ -1,4 +1,4 @@
-"""What lies between modules, as an outline shows it: functions, and the shape of what passes."""
+"""Functions between modules, and the shape of what passes, as an outline shows them."""
 
 from __future__ import annotations
 

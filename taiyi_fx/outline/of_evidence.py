@@ -1,4 +1,4 @@
-"""What an outline tells the rules that look for faults."""
+"""Facts of an outline that the rules which look for faults use."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ cell. While all guards hold, the forward would read what the graph was made of.
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -244,8 +245,16 @@ def same(found: Any, expected: Any) -> bool:
     if isinstance(found, complex):
         return same(found.real, expected.real) and same(found.imag, expected.imag)
     if isinstance(found, float):
-        return struct.pack("d", found) == struct.pack("d", expected)
+        return _are_equal_bits(found, expected)
     return type(found) in _SIMPLE and found == expected
+
+
+def _are_equal_bits(a: float, b: float) -> bool:
+    """True if two numbers have the same bits: -0.0 is not 0.0, and a NaN may be itself."""
+    if a == 0 == b:
+        return math.copysign(1, a) == math.copysign(1, b)
+    # The compiler traces comparisons of a number that changes, but cannot trace `struct`.
+    return a == b or (a != a and b != b and struct.pack("d", a) == struct.pack("d", b))
 
 
 def _agrees(found: Any, value: Any) -> bool:
