@@ -97,13 +97,13 @@ def beside_their_roles(factors: Iterable[InRole], few: int) -> Iterator[InRole]:
 
 
 def _over(one: Watched, other: Watched, module: str) -> InRole:
-    shown = f"{one.title} over that of {other.module!r}"
+    shown = f"the ratio of {one.title} to that of {other.module!r}"
     one, other = at_common_steps([one, other])
     # Of nothing, a factor says nothing.
     known = (one.values != 0) & (other.values != 0)
     values = np.abs(one.values[known] / other.values[known])
     made = one._replace(module=module, steps=one.steps[known], values=values, shown=shown)
-    return made, f"{one.role} {other.role}"
+    return made._replace(beside=other.module), f"{one.role} {other.role}"
 
 
 def _around(module: str) -> str:

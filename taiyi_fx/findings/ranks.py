@@ -37,7 +37,7 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
             is_one = one.values <= _ONE
             if _features(one.module, evidence) <= _FEW or _varies_elsewhere(one, groups[one.role]):
                 continue
-            begins = _begins(one, (3 + median(others)) / 4)
+            begins = _begins(one, (1 + median(others)) / 2)
             if median(others) < _MANY or not (begins or lasting(is_one)):
                 continue
             i = 0 if begins else since(is_one)

@@ -22,7 +22,7 @@ def test_a_gradient_is_of_the_module_that_passes_it_back():
     ((found, role),) = passed_back(series({one: [8.0], two: [2.0]})[::-1])
     assert (found.module, role) == ("h.0.act", "h.*.fc h.*.act")
     np.testing.assert_allclose(found.values, [4.0])
-    assert found.title == "OutputGradRMS of 'h.0.fc' over that of 'h.0.act'"
+    assert found.title == "the ratio of OutputGradRMS of 'h.0.fc' to that of 'h.0.act'"
 
 
 def test_steps_of_one_alone_and_zeros_have_no_factor():

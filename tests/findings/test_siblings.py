@@ -45,7 +45,7 @@ def test_what_stands_between_equal_modules_is_named_where_it_changes_values():
     numbers["h.3", "InputRMS"] = 3.0
     (found,) = outliers(evidence(numbers))
     assert found.module == "h.3"
-    assert "InputRMS of 'h.3' over that of 'h.2' is 3" in found.text
+    assert "InputRMS of 'h.3' to that of 'h.2' is 3" in found.text
 
 
 def test_few_siblings_have_no_outlier():
@@ -74,14 +74,14 @@ def test_a_module_that_makes_all_behind_it_small_is_named_by_the_factor():
     found, *_ = outliers(evidence(numbers))
     assert (found.module, found.severity) == ("h.2.act", "alert")
     assert found.quantity == "OutputRMS"
-    assert "OutputRMS of 'h.2.act' over that of 'h.2.fc' is 0.0005" in found.text
+    assert "OutputRMS of 'h.2.act' to that of 'h.2.fc' is 0.0005" in found.text
 
 
 def test_a_function_that_passes_a_large_gradient_back_is_before_the_named_module():
     numbers = {(f"h.{i}.fc", "OutputGradRMS"): 1e-2 if i < 4 else 1e-5 for i in range(8)}
     (found,) = outliers(evidence(numbers))
     assert found.module == "h.4.fc"
-    assert "OutputGradRMS of 'h.3.fc' over that of 'h.4.fc'" in found.text
+    assert "OutputGradRMS of 'h.3.fc' to that of 'h.4.fc'" in found.text
 
 
 def test_a_series_of_zeros_is_no_outlier_and_makes_none():
@@ -103,7 +103,7 @@ def test_three_are_enough_to_compare_factors():
     numbers = {(f"h.{i}.norm", "InputRMS"): 1.0 if i < 2 else 1e3 for i in range(4)}
     (found,) = outliers(evidence(numbers))
     assert (found.module, found.quantity) == ("h.2.norm", "InputRMS")
-    assert "InputRMS of 'h.2.norm' over that of 'h.1.norm'" in found.text
+    assert "InputRMS of 'h.2.norm' to that of 'h.1.norm'" in found.text
 
 
 def test_a_branch_that_makes_a_residual_stream_far_larger_is_named_behind_the_norm():
@@ -177,7 +177,7 @@ def test_a_small_matrix_passes_small_gradients_as_it_does_values(size, count):
         numbers |= {(f"h.{i}.fc", "OutputGradRMS"): 1.0, (f"h.{i}.fc", "InputRMS"): 1.0}
         numbers |= {(f"h.{i}.fc", "OutputRMS"): size if is_odd else 1.0}
     texts = [f.text for f in outliers(evidence(numbers))]
-    assert sum("'h.3.act' over that of 'h.3.fc'" in text for text in texts) == count
+    assert sum("'h.3.act' to that of 'h.3.fc'" in text for text in texts) == count
 
 
 def test_a_network_of_stages_has_other_streams_between_them():

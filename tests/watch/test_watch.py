@@ -47,7 +47,7 @@ def test_a_healthy_training_is_left_alone():
 
 def test_an_outlier_is_told_once_when_it_was_seen_twice():
     told = []
-    with pytest.warns(MonitorWarning, match="OutputRMS of 'layer.4' over that of 'layer.3'"):
+    with pytest.warns(MonitorWarning, match="OutputRMS of 'layer.4' to that of 'layer.3'"):
         found = watched(training([1.0] * 100, OUTLIER), told.append, "stop")
     assert [(one.kind, one.module) for one in told] == [("outlier", "layer.4")]
     assert events(found) == [(11, "finding", "layer.4")]

@@ -216,7 +216,7 @@ def _refuse(text: str) -> None:
     raise RuntimeError(text)
 
 
-@torch.compiler.assume_constant_result
+@constant_when_compiled
 def _note_compiled(board: str, sites: tuple[str, ...]) -> bool:
     BOARDS[board].compiled.update(sites)
     return True

@@ -92,12 +92,12 @@ def test_alerts_are_seen_on_their_box_and_on_the_closed_box_around_it():
     with torch.no_grad():
         for name, layer in model.named_modules():
             if name in ("blocks.0.mlp.0", "blocks.3.mlp.0"):
-                layer.bias.fill_(-100.0)
+                layer.bias.fill_(-300.0)
     ill = trained(model, torch.randn(64, 4))
     assert taiyi_fx.diagram(ill).to_dot().count("DeadNeuronRatio 1.00 !") == 2
     shown = taiyi_fx.diagram(ill, 4).to_dot()
     assert "DeadNeuronRatio 1.00 !" in shown
-    assert "! 2 alerts&#160;<" in shown  # of the dead layer, and of what makes it so
+    assert "! 3 alerts&#160;<" in shown  # the dead layer, what makes it so, and what is small beside
     assert "blocks.3.mlp.1 DeadNeuronRatio 1.00 !" in shown
 
 
