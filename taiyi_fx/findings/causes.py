@@ -54,7 +54,7 @@ def causes_first(every: Sequence[Finding]) -> list[Finding]:
     if not of_all:
         return ordered
     steps = min(of_all, key=lambda one: one.step)
-    origins = [one for one in ordered if one.kind in _ORIGINS and one.step < steps.step]
+    origins = [one for one in ordered if one.kind in _ORIGINS and _comes_before(one, steps)]
     later = [one for one in ordered if one.step >= steps.step and one is not steps]
     effects = [one for one in later if one.kind in _EFFECTS and one.module != steps.module]
     rest = [one for one in ordered if one not in (*origins, *effects, steps)]
@@ -66,3 +66,8 @@ def causes_first(every: Sequence[Finding]) -> list[Finding]:
 def _is_of_all(one: Finding) -> bool:
     """True for weights that all grow or shrink."""
     return one.kind == "drift" and not one.module
+
+
+def _comes_before(one: Finding, steps: Finding) -> bool:
+    """True if something was there before an optimizer's step, as the gradient of that step is."""
+    return one.step < steps.step or (one.step == steps.step and one.kind == "changed_gradient")

@@ -132,9 +132,12 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
 
 def _divisors_first(every: list[_Odd]) -> list[Finding]:
     """The outliers, those last that are small beside what is too large itself."""
-    above = {one.finding.module for one in every if one.is_above}
-    ordered = sorted(every, key=lambda one: not one.is_above and one.beside in above)
-    return [one.finding for one in ordered]
+    above = {(one.finding.module, one.finding.quantity) for one in every if one.is_above}
+
+    def is_of_divisor(one: _Odd) -> bool:
+        return not one.is_above and (one.beside, one.finding.quantity) in above
+
+    return [one.finding for one in sorted(every, key=is_of_divisor)]
 
 
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:

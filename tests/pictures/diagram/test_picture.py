@@ -97,7 +97,9 @@ def test_alerts_are_seen_on_their_box_and_on_the_closed_box_around_it():
     assert taiyi_fx.diagram(ill).to_dot().count("DeadNeuronRatio 1.00 !") == 2
     shown = taiyi_fx.diagram(ill, 4).to_dot()
     assert "DeadNeuronRatio 1.00 !" in shown
-    assert "! 3 alerts&#160;<" in shown  # the dead layer, what makes it so, and what is small beside
+    assert (
+        "! 3 alerts&#160;<" in shown
+    )  # the dead layer, what makes it so, and what is small beside
     assert "blocks.3.mlp.1 DeadNeuronRatio 1.00 !" in shown
 
 
