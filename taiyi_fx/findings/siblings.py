@@ -131,8 +131,9 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _divisors_first(every: list[_Odd]) -> list[Finding]:
-    """The outliers, those last that are small beside what is too large itself."""
-    above = {(one.finding.module, one.finding.quantity) for one in every if one.is_above}
+    """The outliers, those last that are small beside what is itself of too large a size."""
+    sizes = (one for one in every if one.is_above and not one.beside)
+    above = {(one.finding.module, one.finding.quantity) for one in sizes}
 
     def is_of_divisor(one: _Odd) -> bool:
         return not one.is_above and (one.beside, one.finding.quantity) in above
