@@ -103,7 +103,7 @@ def _over(one: Watched, other: Watched, module: str) -> InRole:
     known = (one.values != 0) & (other.values != 0)
     values = np.abs(one.values[known] / other.values[known])
     made = one._replace(module=module, steps=one.steps[known], values=values, shown=shown)
-    return made._replace(beside=other.module), f"{one.role} {other.role}"
+    return made, f"{one.role} {other.role}"
 
 
 def _around(module: str) -> str:

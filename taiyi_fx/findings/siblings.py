@@ -52,14 +52,6 @@ _CHANGED = (
 )
 
 
-class _Odd(NamedTuple):
-    """An outlier, the module that its number is divided by, if any, and if it is too large."""
-
-    finding: Finding
-    beside: str
-    is_above: bool
-
-
 class _Bounds(NamedTuple):
     """The bounds beyond which one is odd.
 
@@ -122,23 +114,11 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (_in_roles(of_weights), _Bounds()),
         (_in_roles(ratios), _Bounds()),
     )
-    odd = [one for series, bounds in every for one in _among(evidence, series, bounds)]
     told = set[str]()
-    for found in _divisors_first(odd):
+    for found in (one for series, bounds in every for one in _among(evidence, series, bounds)):
         if found.module not in told:
             told.add(found.module)
             yield found
-
-
-def _divisors_first(every: list[_Odd]) -> list[Finding]:
-    """The outliers, those last that are small beside what is itself of too large a size."""
-    sizes = (one for one in every if one.is_above and not one.beside)
-    above = {(one.finding.module, one.finding.quantity) for one in sizes}
-
-    def is_of_divisor(one: _Odd) -> bool:
-        return not one.is_above and (one.beside, one.finding.quantity) in above
-
-    return [one.finding for one in sorted(every, key=is_of_divisor)]
 
 
 def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
@@ -158,7 +138,7 @@ def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
     return ((one, one.role) for one in series)
 
 
-def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iterator[_Odd]:
+def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iterator[Finding]:
     groups: dict[Hashable, list[Watched]] = {}
     place: dict[str, int] = {}
     for one, role in every:
@@ -168,7 +148,7 @@ def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iter
         place.setdefault(one.module, len(place))
     parted = (part for group in groups.values() for part in _by_place(group))
     found = [one for group in parted for one in _of_group(group, bounds)]
-    yield from sorted(found, key=lambda one: place[one.finding.module])
+    yield from sorted(found, key=lambda one: place[one.module])
 
 
 def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
@@ -180,7 +160,7 @@ def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
     yield from parts.values() if is_split else [group]
 
 
-def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[_Odd]:
+def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
     group = [one for one in group if len(one.values) and (one.values != 0).all()]
     if len(group) <= bounds.few:
         return
@@ -197,13 +177,10 @@ def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[_Odd]:
     begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
     leaving = first_to_part(table)
     if leaving is not None:
-        site = group[leaving.row]
-        yield _Odd(_parting(site, leaving), site.beside, leaving.powers > 0)
+        yield _parting(group[leaving.row], leaving)
     for i in np.flatnonzero(lasts | begins).tolist():
         if leaving is None or i not in leaving.stayed:
-            site = group[i]
-            found = _finding(site, distances[i], is_far[i], len(group) - 1)
-            yield _Odd(found, site.beside, median(distances[i][is_far[i]]) > 0)
+            yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
 
 
 def _parting(site: Watched, leaving: Parting) -> Finding:

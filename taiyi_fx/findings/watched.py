@@ -26,7 +26,6 @@ class Watched(NamedTuple):
         steps: Its steps, ascending.
         values: Its numbers, float64.
         shown: Its name in sentences, if it is not that of the quantity and the module.
-        beside: The module whose numbers these are divided by; else empty.
     """
 
     module: str
@@ -37,7 +36,6 @@ class Watched(NamedTuple):
     steps: Steps
     values: Values
     shown: str = ""
-    beside: str = ""
 
     @staticmethod
     def made(
