@@ -22,8 +22,17 @@ STEPS = of("large_steps", "alert", 2, "")
         (of("share_of_trouble", "alert", 9), ["large_steps", "share_of_trouble"]),
         (of("wild_parameter", "alert", 0), ["wild_parameter", "large_steps"]),
         (of("plateau", "warning", 0), ["large_steps", "plateau"]),
+        (of("changed_gradient", "alert", 2), ["changed_gradient", "large_steps"]),
     ],
-    ids=["before", "behind", "drift before", "dead behind", "initialisation", "no cause"],
+    ids=[
+        "before",
+        "behind",
+        "drift before",
+        "dead behind",
+        "initialisation",
+        "no cause",
+        "its gradient",
+    ],
 )
 def test_large_steps_come_behind_what_led_to_them_and_before_what_they_left(other, kinds):
     assert [found.kind for found in causes_first([other, STEPS])] == kinds
