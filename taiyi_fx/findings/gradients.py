@@ -75,7 +75,8 @@ def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:
 
 def _pile_up(part: list[Watched], sizes: Mapping[str, Watched]) -> bool:
     """True if no gradient is its layer's own again after the first backward."""
-    found = [(s, sizes[s.module]) for s in part if s.module in sizes]
+    known = [(s, sizes[s.module]) for s in part if s.module in sizes]
+    found = [(s, size) for s, size in known if len(size.values) >= _FEW]
     own = [_begins_alone(s, size) and (size.values[_FEW - 1 :] > _MORE).all() for s, size in found]
     return len(own) == len(part) and all(own)
 

@@ -24,7 +24,7 @@ def groups_of(
     place = {id(p): i for i, group in enumerate(every) if "lr" in group for p in group["params"]}
     found: dict[str, tuple[int, float]] = {}
     for name, module in modules.items():
-        own = {place.get(id(parameter)) for parameter in module.parameters(recurse=False)}
+        own = {place.get(id(parameter)) for parameter in _own_parameters(module)}
         i = own.pop() if len(own) == 1 else None
         if i is not None:
             found[name] = i, float(every[i]["lr"])
@@ -50,11 +50,27 @@ def repeated_in(modules: Mapping[str, Any]) -> dict[str, int]:
     """
     found: dict[str, int] = {}
     for name, module in modules.items():
-        counts = Counter(id(entry) for entry in module._modules.values() if _has_parameters(entry))
+        counts = Counter(id(entry) for entry in _parts(module) if _has_parameters(entry))
         if counts and max(counts.values()) > 1:
             found[name] = max(counts.values())
     return found
 
 
+# As torch holds them: a class may have a `parameters` of its own, and none of its code is run.
+def _own_parameters(module: Any) -> list[Any]:
+    return [p for p in module._parameters.values() if p is not None]
+
+
+def _parts(module: Any) -> list[Any]:
+    return [part for part in module._modules.values() if part is not None]
+
+
 def _has_parameters(module: Any) -> bool:
-    return module is not None and next(module.parameters(), None) is not None
+    seen, left = set[int](), [module]
+    while left:
+        one = left.pop()
+        if _own_parameters(one):
+            return True
+        seen.add(id(one))
+        left += [part for part in _parts(one) if id(part) not in seen]
+    return False

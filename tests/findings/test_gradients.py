@@ -108,6 +108,11 @@ def test_gradients_that_are_cleared_now_and_then_do_not_pile_up():
     assert "gradients_not_cleared" not in kinds
 
 
+def test_two_gradients_do_not_pile_up_yet():
+    kinds = [f.kind for f in changed_gradients(towers({**PILED, "WeightGradExcess": [1.0, 1.1]}))]
+    assert "gradients_not_cleared" not in kinds
+
+
 def test_what_is_its_own_is_not_named_though_half_of_all_are_larger():
     known = towers({"WeightGradAgreement": 1.0, "WeightGradExcess": 9.0})
     assert {found.module for found in changed_gradients(known)} == {"right.0", "right.1", "right.2"}

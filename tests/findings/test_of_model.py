@@ -16,6 +16,19 @@ def test_each_module_has_the_group_of_its_parameters_counted_over_all_optimizers
     assert groups_of(dict(model.named_modules()), [one, two]) == {"0": (0, 0.1), "2": (1, 0.2)}
 
 
+def test_no_code_of_the_model_is_run():
+    class Own(nn.Linear):
+        def parameters(self, recurse=True):
+            raise RuntimeError("ours alone")
+
+    layer = Own(2, 2)
+    layer.around = around = nn.ModuleList([layer, layer])  # a circle
+    rate = torch.optim.SGD([layer.weight, layer.bias], lr=0.1)
+    modules = {"": around, "0": layer}
+    assert groups_of(modules, [rate]) == {"0": (0, 0.1)}
+    assert repeated_in(modules) == {"": 2}
+
+
 def test_hooks_before_and_behind_a_forward_are_named():
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 

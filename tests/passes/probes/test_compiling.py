@@ -4,7 +4,12 @@ import threading
 
 import torch
 
-from taiyi_fx.passes.probes.compiling import for_compiled_code, is_compiling, one_operation
+from taiyi_fx.passes.probes.compiling import (
+    constant_when_compiled,
+    for_compiled_code,
+    is_compiling,
+    one_operation,
+)
 
 
 def test_what_is_measured_for_compiled_code_says_so_in_its_thread_alone():
@@ -48,3 +53,10 @@ def test_the_compiler_answers_for_what_it_goes_through():
     compiled = torch.compile(both, backend="eager", fullgraph=True)
     assert compiled(torch.zeros(1)) == 1
     assert both(torch.zeros(1)) == 0
+
+
+def test_a_constant_is_marked_as_torch_marks_one():
+    ours, torchs = lambda: 1, lambda: 1
+    constant_when_compiled(ours)
+    torch.compiler.assume_constant_result(torchs)
+    assert vars(ours) == vars(torchs) != {}
