@@ -113,11 +113,9 @@ class Evidence:
         if not self.series:
             return ""
         steps = [int(one.steps[i]) for one in self.series for i in (0, -1)]
-        modules = len({one.module for one in self.series})
-        return (
-            f"{len(self.series)} series of {modules} module{'s' * (modules != 1)}, "
-            f"steps {min(steps)} to {max(steps)}"
-        )
+        modules = len({one.module for one in self.series} - {""})
+        of = f"{modules} module{'s' * (modules != 1)}" if modules else "the model"
+        return f"{len(self.series)} series of {of}, steps {min(steps)} to {max(steps)}"
 
     @functools.cached_property
     def kinds(self) -> dict[str, frozenset[str]]:

@@ -23,12 +23,16 @@ def test_its_text_has_a_line_for_each():
 
 
 def test_where_nothing_is_found_it_says_in_what_and_where_to_go_on():
-    known = evidence({("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 1.0}, [4, 5, 6])
+    series = {("a", "OutputRMS"): 1.0, ("b", "OutputRMS"): 1.0, ("", "loss"): 1.0}
+    known = evidence(series, [4, 5, 6])
     said = repr(find(known))
-    assert said.startswith("no findings in 2 series of 2 modules, steps 4 to 6; if something is")
+    assert said.startswith("no findings in 3 series of 2 modules, steps 4 to 6; if something is")
     file, _, anchor = said.rpartition(" ")[2].partition("#")
     heading = anchor.replace("-", " ").capitalize()
     assert f"## {heading}\n" in (ROOT / file).read_text("utf-8")
+    assert repr(find(evidence({("", "loss"): 1.0}, [4, 5]))).startswith(
+        "no findings in 1 series of the model, steps 4 to 5;"
+    )
     assert repr(find(evidence({}))) == "no findings"
 
 

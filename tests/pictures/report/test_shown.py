@@ -48,7 +48,7 @@ def test_quantities_and_a_capture_are_texts(model):
     assert "WeightNorm" in shown(taiyi_fx.quantities())
     assert repr(model.capture) == "<one graph>"
     assert shown(model.capture) == "<pre>one graph</pre>"
-    assert shown(model.monitor.findings).startswith("<p>no findings in 3 series of 2 modules")
+    assert shown(model.monitor.findings).startswith("<p>no findings in 3 series of 1 module,")
 
 
 def test_a_report_is_the_page_itself_in_a_frame(model, tmp_path):
