@@ -51,7 +51,12 @@ def check_compiled(case: Case) -> Compiled:
     result = Compiled(case.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if type(build(case)).__call__ is not nn.Module.__call__:
+        try:
+            model = build(case)
+        except Exception as error:  # noqa: BLE001 - a library that lacks another one is named
+            result.excluded = f"the plain model cannot be built: {_first_line(error)}"
+            return result
+        if type(model).__call__ is not nn.Module.__call__:
             result.excluded = "the class has a call of its own, which compile() does not reach"
             return result
         try:
