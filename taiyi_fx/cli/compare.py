@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, tolerance, whole
 from taiyi_fx.cli.groups import GROUPS, groups_of
-from taiyi_fx.cli.like import Pair, aligned_modules, place
+from taiyi_fx.cli.like import Matched, aligned_modules, place
 from taiyi_fx.cli.opening import add_selection, opened
 from taiyi_fx.cli.printing import as_json, many, more, say, table
 from taiyi_fx.cli.refused import Refused
@@ -113,7 +113,7 @@ class _Found(NamedTuple):
 def _compared(one: Run, other: Run, given: Namespace) -> _Found:
     from taiyi_fx.cli.divergence import divergences
 
-    both, only = Pair.of(one, other, given)
+    both, only = Matched.of(one, other, given)
     differ = divergences(one, other, both, given.rtol, given.atol)
     ordered = dict(sorted(differ.items(), key=lambda item: item[1].order))
     return _Found(len(both), ordered, only, aligned_modules(both))

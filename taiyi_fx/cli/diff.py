@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, tolerance, whole
-from taiyi_fx.cli.like import Pair, aligned_modules, place
+from taiyi_fx.cli.like import Matched, aligned_modules, place
 from taiyi_fx.cli.opening import add_selection, opened
 from taiyi_fx.cli.printing import as_json, many, more, say, table
 from taiyi_fx.records.json_number import json_number
@@ -80,7 +80,7 @@ def _run(given: Namespace) -> int:
 def _diff(one: Run, other: Run, given: Namespace) -> _Found:
     from taiyi_fx.cli.parting import fingerprint_of, parted_bits, parted_numbers
 
-    both, only = Pair.of(one, other, given)
+    both, only = Matched.of(one, other, given)
     halves = {name: like for name, like in both.items() if fingerprint_of(name)}
     others = {name: like for name, like in both.items() if name not in halves}
     return _Found(

@@ -21,9 +21,9 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.cli.diagnosis import diagnoses
+    from taiyi_fx.cli.environment import checked_environment
 
-    found = diagnoses()
+    found = checked_environment()
     if given.json:
         say(as_json([one._asdict() for one in found]))
     else:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     """Series of a run, by their names in the first run."""
 
 
-class Pair(NamedTuple):
+class Matched(NamedTuple):
     """The chosen series of two runs, by the first one's names.
 
     Attributes:
@@ -27,7 +27,7 @@ class Pair(NamedTuple):
     only: dict[SeriesName, int]
 
     @classmethod
-    def of(cls, one: Run, other: Run, given: Namespace) -> Pair:
+    def of(cls, one: Run, other: Run, given: Namespace) -> Matched:
         """Those chosen by options of the command line."""
         ours = one.spans()
         theirs = under_names_of(one, other, ours)
