@@ -23,7 +23,7 @@ from taiyi_fx.outline.view import opened, shown
 from taiyi_fx.pictures.diagram import engines
 from taiyi_fx.pictures.diagram.dot import to_dot
 from taiyi_fx.pictures.diagram.faces import faces
-from taiyi_fx.pictures.diagram.readings import readings
+from taiyi_fx.pictures.diagram.latest import latest_values
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from diagram_models import GPT, ResNet50
@@ -78,7 +78,7 @@ def stages(
     compiled, monitor = model._instrumentation.compiled, model.monitor
     made = timed(lambda: outline(compiled, monitor.subscriptions, None), spent)
     view = timed(lambda: shown(made, opened(made, depth)), spent)
-    read = timed(lambda: readings(made, monitor.records, {}), spent)
+    read = timed(lambda: latest_values(made, monitor.records, {}), spent)
     source = timed(lambda: to_dot(view, faces(made, view, read)), spent)
     engine = engines.find_engine()
     if engine is not None:

@@ -62,7 +62,7 @@ class Instrumentation:
 
     @property
     def model(self) -> nn.Module:
-        """The model."""
+        """The model that was instrumented, of which this is the other face."""
         return self.compiled.root
 
     def arguments(self) -> tuple[Cfg, dict[str, Any]]:

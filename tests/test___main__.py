@@ -8,20 +8,12 @@ import pytest
 import taiyi_fx
 
 
-def test_it_runs_a_subcommand_and_exits_with_its_code(monkeypatch, capsys):
+def test_it_runs_the_command_line_and_exits_with_its_code(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["taiyi_fx", "--version"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("taiyi_fx", run_name="__main__")
     assert ended.value.code == 0
     assert taiyi_fx.__version__ in capsys.readouterr().out
-
-
-def test_it_exits_with_2_where_a_run_is_not_there(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(sys, "argv", ["taiyi_fx", "show", str(tmp_path / "none")])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("taiyi_fx", run_name="__main__")
-    assert ended.value.code == 2
-    assert "taiyi-fx: error: " in capsys.readouterr().err
 
 
 def test_imported_it_runs_nothing():

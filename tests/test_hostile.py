@@ -151,11 +151,6 @@ def test_an_input_without_a_batch_is_one_sample(layer, shape):
     assert found.tolist() == pytest.approx([truth], rel=1e-5)
 
 
-def test_batch_norm_has_no_gradient_by_sample():
-    with pytest.raises(taiyi_fx.ConfigError, match="has no gradient sample by sample"):
-        taiyi_fx.instrument(nn.Sequential(nn.BatchNorm1d(3)), {"0": ["PerSampleGradNorm"]})
-
-
 def test_layers_that_share_a_weight_have_no_noise_scale_together():
     class Twice(nn.Module):
         def __init__(self):

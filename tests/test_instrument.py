@@ -92,13 +92,6 @@ def test_what_a_trace_relied_on_may_change():
     assert second["OutputGradSndNorm"] == pytest.approx(2 * first["OutputGradSndNorm"])
 
 
-def test_a_replaced_part_takes_effect():
-    model = taiyi_fx.instrument(traced(), CFG)
-    model.fc = nn.Linear(3, 3)
-    x = torch.randn(2, 3)
-    assert torch.equal(model(x), model.fc(x) * 2)
-
-
 @pytest.mark.parametrize("value", [torch.tensor(4.0, requires_grad=True), 4, np.float64(4.0)])
 def test_an_attribute_of_another_type_is_followed(value):
     model = taiyi_fx.instrument(traced(4.0), CFG)
@@ -266,12 +259,14 @@ def test_a_copy_reads_and_trains_as_the_original_does(how, whole):
         "save": saved,
     }
     twin = copies[how](model)
+    assert isinstance(twin, taiyi_fx.InstrumentedModule)
     first, second = taiyi_fx.monitor_of(model), taiyi_fx.monitor_of(twin)
     assert first is not second
     assert second.next_step == 1
     assert not second.records
     assert (twin.fc.weight is model.fc.weight) == (how == "copy")
     assert step(twin, x, 1) == pytest.approx(expected)
+    assert {record.step for record in first.records} == {0}
     assert twin.fc.weight.grad is not None
 
 
@@ -292,24 +287,6 @@ def test_moving_and_converting_keeps_it_working():
     assert found["InputSndNorm"] == pytest.approx(x.double().norm().item(), rel=1e-12)
 
 
-def test_a_state_dict_goes_both_ways():
-    net = traced()
-    model = taiyi_fx.instrument(net, CFG)
-    other = traced()
-    model.load_state_dict(other.state_dict())
-    assert torch.equal(net.fc.weight, other.fc.weight)
-
-
-def test_an_optimizer_of_the_model_moves_the_instrumented_one():
-    net = traced()
-    model = taiyi_fx.instrument(net, CFG)
-    optimizer = torch.optim.SGD(net.parameters(), 0.5)
-    before = model.fc.weight.clone()
-    model(torch.randn(2, 3)).sum().backward()
-    optimizer.step()
-    assert not torch.equal(model.fc.weight, before)
-
-
 @pytest.mark.parametrize(
     ("model", "text"),
     [
@@ -319,7 +296,10 @@ def test_an_optimizer_of_the_model_moves_the_instrumented_one():
             r"use DistributedDataParallel\(instrument\(model, cfg\)\)",
         ),
         (torch.compile(nn.Linear(2, 2)), r"before it is wrapped: OptimizedModule\(instrument"),
-        (taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": "InputMean"}), "already"),
+        (
+            taiyi_fx.instrument(nn.Sequential(nn.Linear(2, 2)), {"0": "InputMean"}),
+            "model is instrumented already",
+        ),
     ],
     ids=["number", "DataParallel", "compiled", "instrumented"],
 )

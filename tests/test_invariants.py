@@ -12,11 +12,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import taiyi_fx
-from taiyi_fx.testing import check_faithful, models
+from taiyi_fx.snapshot.bitwise import difference
+from taiyi_fx.testing import assert_faithful, check_faithful, models
 from taiyi_fx.testing.blocks import BLOCKS, Chain, D, Heads, Residual, Views
-from taiyi_fx.testing.check_faithful import total
+from taiyi_fx.testing.check_faithful import total, trained
 from tests.examples import tried
 from tests.models import Case, cases
 
@@ -42,39 +44,17 @@ def tracked(model, step):
         model.monitor.track(step)
 
 
-def leaves(output):
-    if torch.is_tensor(output):
-        return [output]
-    return list(output.values() if isinstance(output, dict) else output)
-
-
 def run(model, batches):
     """Everything that training and evaluation leave behind, with the random stream's end."""
-    torch.manual_seed(1)
-    found = []
-    for step, batch in enumerate(batches):
-        model.zero_grad()
-        output = model(batch)
-        loss = total(output)
-        loss.backward()
-        if isinstance(model, taiyi_fx.InstrumentedModule):
-            tracked(model, step)
-        found += [loss, *leaves(output), *(p.grad for p in model.parameters())]
-        with torch.no_grad():
-            for p in model.parameters():
-                if p.grad is not None:
-                    p -= 0.01 * p.grad
-    model.eval()
-    found += leaves(model(batches[0]))
-    model.train()
-    return [*found, *model.buffers(), *model.parameters(), torch.get_rng_state()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        return [value for _, value in trained(model, batches)]
 
 
 def assert_same_bits(plain, probed):
     assert len(plain) == len(probed)
     for i, (a, b) in enumerate(zip(plain, probed, strict=True)):
-        assert (a is None) == (b is None), f"result {i}"
-        assert a is None or torch.allclose(a, b, rtol=0, atol=0, equal_nan=True), f"result {i}"
+        assert not difference(a, b), f"result {i}"
 
 
 @tried(30, of=100)
@@ -85,16 +65,12 @@ def test_an_instrumented_model_is_bit_equal_to_the_plain_one(examples):
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.__name__)
 def test_each_block_alone_is_bit_equal_with_every_module_probed(block):
     everything = {nn.Module: ["InputSndNorm", "ForwardOutput", "OutputGradSndNorm"]}
-    batches = [torch.randn(4, 4, D), torch.randn(3, 4, D)]
-    plain = Chain(block())
-    twin = Chain(block())
-    twin.load_state_dict(plain.state_dict())
-    assert_same_bits(run(plain, batches), run(instrumented(twin, everything), batches))
+    assert_faithful(Chain(block()), [torch.randn(4, 4, D), torch.randn(3, 4, D)], everything)
 
 
 def autograd_nodes(output):
     """How often each kind of node is in autograd's graph."""
-    found, waiting = {}, [y.grad_fn for y in leaves(output)]
+    found, waiting = {}, [y.grad_fn for y in pytree.tree_leaves(output)]
     while waiting:
         node = waiting.pop()
         if node is not None and node not in found:
@@ -246,4 +222,4 @@ def test_nothing_due_runs_the_models_own_forward(case: Case):
     cfg = {nn.Module: [["InputSndNorm", "linear(10, 5)"]]}
     probed = instrumented(case.twin(), cfg)
     assert not [m for m in probed.modules() if "forward" in vars(m)]
-    assert_same_bits(run(case.twin(), case.batches), run(probed, case.batches))
+    assert_faithful(case.twin(), case.batches, cfg)

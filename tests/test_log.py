@@ -92,14 +92,6 @@ def test_a_loss_module_is_a_target_in_training_and_evaluation_apart():
         assert model.monitor.get_output("eval")[module]["Loss"] == pytest.approx({0: expected})
 
 
-def test_a_loss_module_that_returns_no_scalar_is_told_with_its_shape():
-    model = taiyi_fx.instrument(WithLoss(reduction="none"), {"criterion": ["Loss"]})
-    model(torch.randn(4, 3), torch.tensor([0, 1, 1, 0]))["loss"].sum().backward()
-    with pytest.warns(taiyi_fx.MonitorWarning, match=r"Loss of 'criterion'.*shape \(4,\)"):
-        model.monitor.track(0)
-    assert not model.monitor.records
-
-
 def test_what_cannot_be_a_series_is_refused_where_it_is_logged():
     monitor = taiyi_fx.instrument(nn.Linear(2, 2), {"": ["InputMean"]}).monitor
     with pytest.raises(TypeError, match="the name of a series is a text, not 3"):

@@ -552,40 +552,14 @@ def test_strict_raises_with_the_name():
     )
 
 
-def test_an_exception_in_the_middle_of_a_step_leaves_the_next_one_clean():
-    class Fails(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fc, self.fail = nn.Linear(4, 4), False
-
-        def forward(self, x):
-            y = self.fc(x)
-            if self.fail:
-                raise RuntimeError("out of memory")
-            return y
-
-    model = taiyi_fx.instrument(Fails(), {"fc": NORMS})
-    model.fail = True
-    with pytest.raises(RuntimeError, match="out of memory"):
-        model(torch.randn(3, 4))
-    model.fail = False
-    with pytest.warns(MonitorWarning, match="OutputGradSndNorm of 'fc': no gradient reached it"):
-        model.monitor.track(0)
-    x = torch.randn(3, 4)
-    step(model, x, 1)
-    assert model.monitor.get_output()["fc"]["InputSndNorm"][1] == pytest.approx(x.norm().item())
-
-
 class Copies(torch.overrides.TorchFunctionMode):
     """Counts what reaches the host."""
-
-    NAMES = ("cpu", "item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")
 
     def __init__(self):
         self.count = 0
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.count += getattr(func, "__name__", "") in ("cpu",)
+        self.count += getattr(func, "__name__", "") == "cpu"
         assert getattr(func, "__name__", "") not in ("__bool__", "__float__"), func
         return func(*args, **(kwargs or {}))
 
@@ -712,7 +686,8 @@ def server():
         ended, begun = threading.Event(), threading.Event()
 
         def serve():
-            while not ended.is_set():
+            # With rests: 100 forwards before the body's first step would be told as a missing track.
+            while not ended.wait(0.002):
                 model(x)
                 begun.set()
 

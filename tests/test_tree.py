@@ -1,7 +1,10 @@
 """The tests mirror the package: each of its modules has its namesake."""
 
 import ast
+import re
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 SOURCES = TESTS.parent / "taiyi_fx"
@@ -45,6 +48,19 @@ def defines_tests(file):
 def test_each_test_file_of_the_compiler_is_for_one_module_but_that_of_soundness():
     found = set((TESTS / "passes").rglob("test_*.py")) - set(NAMESAKES.values())
     assert {path.name for path in found} == {"test_soundness.py"}
+
+
+READMES = sorted(SOURCES.rglob("README.md"))
+
+
+@pytest.mark.parametrize("readme", READMES, ids=lambda path: path.parent.name)
+def test_what_a_readme_names_is_there(readme):
+    text = readme.read_text("utf-8")
+    named = re.findall(r"`([\w/]+\.py|[\w/]+/)`", text) + re.findall(r"\]\(([^)#:]+)\)", text)
+    below = {path.name for path in readme.parent.rglob("*.py")}
+    roots = (readme.parent, SOURCES, SOURCES.parent)
+    left = [name for name in named if not any((root / name).exists() for root in roots)]
+    assert set(left) - below == set()
 
 
 def test_at_most_ten_files_stand_at_the_top():

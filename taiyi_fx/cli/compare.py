@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, tolerance, whole
 from taiyi_fx.cli.groups import GROUPS, groups_of
-from taiyi_fx.cli.like import aligned_modules, under_names_of
-from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import as_json, many, printable, say, table
+from taiyi_fx.cli.like import Matched, aligned_modules, place
+from taiyi_fx.cli.opening import add_selection, opened
+from taiyi_fx.cli.printing import as_json, many, more, say, table
 from taiyi_fx.cli.refused import Refused
 from taiyi_fx.cli.sizes import compare_sizes
 from taiyi_fx.records.json_number import json_number
@@ -113,13 +113,9 @@ class _Found(NamedTuple):
 def _compared(one: Run, other: Run, given: Namespace) -> _Found:
     from taiyi_fx.cli.divergence import divergences
 
-    ours = one.spans()
-    theirs = under_names_of(one, other, ours)
-    names = selected({**ours, **theirs}, given)
-    both = {name: theirs[name] for name in names if name in ours and name in theirs}
+    both, only = Matched.of(one, other, given)
     differ = divergences(one, other, both, given.rtol, given.atol)
     ordered = dict(sorted(differ.items(), key=lambda item: item[1].order))
-    only = {name: 0 if name in ours else 1 for name in names if name not in both}
     return _Found(len(both), ordered, only, aligned_modules(both))
 
 
@@ -136,20 +132,20 @@ def _show(found: _Found, given: Namespace) -> None:
     if found.only:
         rows = [(*name, paths[run]) for name, run in list(found.only.items())[: given.limit]]
         head = ("module", "quantity", "mode", "only in")
-        say("\n" + table(head, rows) + _more(len(found.only), given.limit))
+        say("\n" + table(head, rows) + more(len(found.only), given.limit))
 
 
 def _table(differ: Mapping[SeriesName, Divergence], limit: int) -> str:
     head = "step", "module", "quantity", "mode", "first run", "second run", "steps that differ"
     rows = [_row(*item) for item in list(differ.items())[:limit]]
-    return table(head, rows) + _more(len(differ), limit)
+    return table(head, rows) + more(len(differ), limit)
 
 
 def _told(gaps: Mapping[SeriesName, Divergence]) -> str:
     (name, first), *_ = gaps.items()
     return (
         f"{len(gaps):,} series lack values in one run, first at step {first.step} in "
-        f"{_named(name)}: --json lists them"
+        f"{place(name)}: --json lists them"
     )
 
 
@@ -166,17 +162,13 @@ def _summary(found: _Found) -> str:
         parts.append(f"{gaps:,} of {found.compared:,} series lack values in one run")
     if only:
         parts.append(f"{only:,} are in one run only")
-    where = f"first divergence at step {first.step} in {_named(name)}"
+    where = f"first divergence at step {first.step} in {place(name)}"
     head = where if first.is_of_values else "no difference where both runs have a value"
     return f"{head}: {', '.join(parts)}"
 
 
 def _aligned(count: int) -> str:
     return f" ({many(count, 'module')} aligned by structure)" if count else ""
-
-
-def _named(name: SeriesName) -> str:
-    return f"{printable(repr(name.module))} {name.quantity}"
 
 
 def _row(name: SeriesName, found: Divergence) -> tuple[str, ...]:
@@ -190,10 +182,6 @@ def _text(value: float | str | None) -> str:
     if value is None:
         return "nothing"
     return f"{value:.9g}" if isinstance(value, float) else str(value)
-
-
-def _more(count: int, limit: int) -> str:
-    return f"\n... and {count - limit:,} more: --limit {count}" if count > limit else ""
 
 
 def _plain_found(found: _Found) -> dict[str, Any]:

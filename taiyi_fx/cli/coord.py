@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from taiyi_fx.cli.command import Commands, command, whole
 from taiyi_fx.cli.models import failure_text, named
-from taiyi_fx.cli.printing import say
+from taiyi_fx.cli.printing import as_json, say
 from taiyi_fx.cli.refused import Refused
 from taiyi_fx.cli.verifying import batch_of
 
@@ -67,7 +66,7 @@ def _run(given: Namespace) -> int:
             found.figure().savefig(Path(given.output))
         except (OSError, ValueError, ImportError) as error:
             raise Refused(str(error)) from error
-    say(json.dumps(_plain(found), indent=2, allow_nan=False) if given.json else str(found))
+    say(as_json(_plain(found)) if given.json else str(found))
     return int(found.verdict != "flat")
 
 

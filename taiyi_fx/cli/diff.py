@@ -6,12 +6,13 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.command import Commands, command, tolerance, whole
-from taiyi_fx.cli.like import aligned_modules, under_names_of
-from taiyi_fx.cli.opening import add_selection, opened, selected
-from taiyi_fx.cli.printing import as_json, many, printable, say, table
+from taiyi_fx.cli.like import Matched, aligned_modules, place
+from taiyi_fx.cli.opening import add_selection, opened
+from taiyi_fx.cli.printing import as_json, many, more, say, table
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
+    from taiyi_fx.cli.like import Named
     from taiyi_fx.cli.parting import Parted
     from taiyi_fx.runs import Run, SeriesName
 
@@ -79,10 +80,7 @@ def _run(given: Namespace) -> int:
 def _diff(one: Run, other: Run, given: Namespace) -> _Found:
     from taiyi_fx.cli.parting import fingerprint_of, parted_bits, parted_numbers
 
-    ours = one.spans()
-    theirs = under_names_of(one, other, ours)
-    names = selected({**ours, **theirs}, given)
-    both = {name: theirs[name] for name in names if name in ours and name in theirs}
+    both, only = Matched.of(one, other, given)
     halves = {name: like for name, like in both.items() if fingerprint_of(name)}
     others = {name: like for name, like in both.items() if name not in halves}
     return _Found(
@@ -90,18 +88,17 @@ def _diff(one: Run, other: Run, given: Namespace) -> _Found:
         len(others),
         parted_bits(one, other, halves),
         parted_numbers(one, other, others, given.rtol),
-        _only(names, ours, theirs),
+        _only(both, only),
         aligned_modules(both),
     )
 
 
-def _only(names: list[SeriesName], ours: Any, theirs: Any) -> dict[str, int]:
-    sides = {}
-    for name in names:
-        sides.setdefault(name.module, set()).update(
-            {0} if name in ours else (), {1} if name in theirs else ()
-        )
-    return {module: next(iter(found)) for module, found in sides.items() if len(found) == 1}
+def _only(both: Named, only: dict[SeriesName, int]) -> dict[str, int]:
+    """The modules of which no series is in both runs, nor one in each."""
+    sides: dict[str, set[int]] = {name.module: {0, 1} for name in both}
+    for name, side in only.items():
+        sides.setdefault(name.module, set()).add(side)
+    return {module: side for module, (side, *rest) in sides.items() if not rest}
 
 
 def _text(found: _Found, given: Namespace) -> str:
@@ -109,33 +106,36 @@ def _text(found: _Found, given: Namespace) -> str:
     if found.bits:
         first = found.bits[0].step
         there = [p for p in found.bits if p.step == first]
-        rows = [_named(p) for p in there[: given.limit]]
+        rows = [tuple(p.name) for p in there[: given.limit]]
         title = f"{many(len(there), 'fingerprint')} parted at step {first}, in this order:"
         parts.append(
-            f"{title}\n\n{table(('module', 'quantity', 'mode'), rows)}" + _more(there, given)
+            f"{title}\n\n{table(('module', 'quantity', 'mode'), rows)}"
+            + more(len(there), given.limit)
         )
     if found.beyond:
         rows = [_row(p) for p in found.beyond[: given.limit]]
         head = ("step", "module", "quantity", "mode", "first run", "second run", "apart", "allowed")
-        parts.append(table(head, rows) + _more(found.beyond, given))
+        parts.append(table(head, rows) + more(len(found.beyond), given.limit))
     if found.only:
         paths = given.path, given.other
         rows = [(module, paths[run]) for module, run in [*found.only.items()][: given.limit]]
-        parts.append(table(("module", "only in"), rows) + _more([*found.only], given))
+        parts.append(table(("module", "only in"), rows) + more(len(found.only), given.limit))
     return "\n\n".join(parts)
 
 
 def _summary(found: _Found) -> str:
     lines = []
     if found.bits:
-        lines.append(f"bits part at step {found.bits[0].step} in {_where(found.bits[0])}")
+        lines.append(f"bits part at step {found.bits[0].step} in {place(found.bits[0].name)}")
     elif found.fingerprints:
         lines.append(f"all bits are the same: {many(found.fingerprints, 'fingerprint')}")
     else:
         lines.append("no fingerprints to compare: record Fingerprint to see where bits part")
     if found.beyond:
         first = found.beyond[0]
-        lines.append(f"numbers part by more than rounding at step {first.step} in {_where(first)}")
+        lines.append(
+            f"numbers part by more than rounding at step {first.step} in {place(first.name)}"
+        )
     elif found.numbers:
         lines.append(f"numbers agree up to rounding: {many(found.numbers, 'series|series')}")
     if found.only:
@@ -145,25 +145,12 @@ def _summary(found: _Found) -> str:
     return "\n".join(lines)
 
 
-def _where(parted: Parted) -> str:
-    return f"{printable(repr(parted.name.module))} {parted.name.quantity}"
-
-
-def _named(parted: Parted) -> tuple[str, ...]:
-    return parted.name.module, parted.name.quantity, parted.name.mode
-
-
 def _row(parted: Parted) -> tuple[str, ...]:
     assert parted.one is not None
     assert parted.other is not None
     apart = f"{abs(parted.one - parted.other):.2g}"
     values = f"{parted.one:.9g}", f"{parted.other:.9g}", apart, f"{parted.allowed:.2g}"
-    return str(parted.step), *_named(parted), *values
-
-
-def _more(found: list[Any], given: Namespace) -> str:
-    left = len(found) - given.limit
-    return f"\n... and {left:,} more: --limit {len(found)}" if left > 0 else ""
+    return str(parted.step), *parted.name, *values
 
 
 def _plain(found: _Found) -> dict[str, Any]:

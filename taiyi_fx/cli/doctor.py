@@ -21,11 +21,11 @@ def add(commands: Commands) -> None:
 
 
 def _run(given: Namespace) -> int:
-    from taiyi_fx.cli.findings import findings
+    from taiyi_fx.cli.environment import checked_environment
 
-    found = findings()
+    found = checked_environment()
     if given.json:
-        say(as_json([finding._asdict() for finding in found]))
+        say(as_json([one._asdict() for one in found]))
     else:
-        say(table(("state", "what", "found"), [tuple(finding) for finding in found]))
-    return 1 if any(finding.state == "broken" for finding in found) else 0
+        say(table(("state", "what", "found"), [tuple(one) for one in found]))
+    return 1 if any(one.state == "broken" for one in found) else 0

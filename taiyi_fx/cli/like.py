@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from argparse import Namespace
+from typing import TYPE_CHECKING, NamedTuple
+
+from taiyi_fx.cli.opening import selected
+from taiyi_fx.cli.printing import printable
 
 if TYPE_CHECKING:
     from taiyi_fx.runs import Run, SeriesName, Span
 
     Named = dict[SeriesName, SeriesName]
     """Series of a run, by their names in the first run."""
+
+
+class Matched(NamedTuple):
+    """The chosen series of two runs, by the first one's names.
+
+    Attributes:
+        both: Those that both have, and their names in the second.
+        only: Those that one run alone has: 0 for the first, 1 for the second.
+    """
+
+    both: Named
+    only: dict[SeriesName, int]
+
+    @classmethod
+    def of(cls, one: Run, other: Run, given: Namespace) -> Matched:
+        """Those chosen by options of the command line."""
+        ours = one.spans()
+        theirs = under_names_of(one, other, ours)
+        names = selected({**ours, **theirs}, given)
+        both = {name: theirs[name] for name in names if name in ours and name in theirs}
+        return cls(both, {name: 0 if name in ours else 1 for name in names if name not in both})
+
+
+def place(name: SeriesName) -> str:
+    """A series in a sentence: ``'layer1.0' WeightNorm``."""
+    return f"{printable(repr(name.module))} {name.quantity}"
 
 
 def under_names_of(first: Run, other: Run, spans: dict[SeriesName, Span]) -> Named:

@@ -53,7 +53,7 @@ exit codes:
   0   all is well, the runs are equal
   1   what was looked at is wrong: a configuration, a comparison, an installation
   2   it could not be looked at
-  70 taiyi-fx has a defect, and shows where
+  70  taiyi-fx has a defect, and shows where
 
 examples:
   taiyi-fx quantities WeightNorm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,10 +14,8 @@ from taiyi_fx.pictures.report.aligned import Modules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from taiyi_fx.cli.like import Named
     from taiyi_fx.runs import Curve, Run, SeriesName
-
-    Named = Mapping[SeriesName, SeriesName]
-    """Series of the first run, each with its like in the other."""
 
 _HALF = re.compile(r"(\w*Fingerprint(?:\..+)?)\.(?:high|low)")
 _PHASES = {"parameter": 0, "": 1, "forward": 1, "backward": 2}

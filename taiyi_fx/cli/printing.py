@@ -34,6 +34,11 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(line.rstrip() for line in as_table(head, shown).split("\n"))
 
 
+def more(count: int, limit: int) -> str:
+    """A line on the rest of a list that was cut at a limit; empty if nothing was."""
+    return f"\n... and {count - limit:,} more: --limit {count}" if count > limit else ""
+
+
 def headed(entries: dict[str, str]) -> str:
     """Lines of a word and its explanation, in two columns."""
     width = max(map(len, entries))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taiyi_fx.cli.like import aligned_modules, under_names_of
 from taiyi_fx.cli.opening import selected
-from taiyi_fx.cli.printing import as_json, many, printable, say, table
+from taiyi_fx.cli.printing import as_json, many, more, printable, say, table
 
 if TYPE_CHECKING:
     from taiyi_fx.pictures.report.differences import Difference, Key
@@ -76,10 +76,7 @@ def _show(found: _Found, groups: Groups, limit: int) -> None:
     if found.differ:
         head = ("module", "quantity", "mode", "factor", *_within(groups, "within groups"), "in")
         rows = [_row(one, groups) for one in found.differ[:limit]]
-        more = len(found.differ) - limit
-        say("\n" + table(head, rows))
-        if more > 0:
-            say(f"... and {more:,} more: --limit {len(found.differ)}")
+        say("\n" + table(head, rows) + more(len(found.differ), limit))
 
 
 def _summary(found: _Found, groups: Groups) -> str:

@@ -69,7 +69,7 @@ class TrainedParameter:
 
     @property
     def parameter(self) -> Tensor:
-        """Its numbers."""
+        """The parameter's numbers, in float32 or wider."""
         return in_wide(self._tensor)
 
     @property

@@ -69,7 +69,7 @@ class ForwardOverride:
         return forward_of_class(caller) if is_copy else self.original_forward()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The forward."""
+        """Runs the original forward; a subclass runs what it puts in its place."""
         return self.original_forward()(*args, **kwargs)
 
     def put(self) -> None:

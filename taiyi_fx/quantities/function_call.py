@@ -42,5 +42,5 @@ class FunctionCall(nn.Module):
         return self._caller[0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The call."""
+        """The function's own result."""
         return self.function(*args, **kwargs)  # pyright: ignore[reportCallIssue]

@@ -274,7 +274,7 @@ def _columns(*cells: Any) -> Columns:
         raise ValueError(f"the places of {numbers} numbers have {len(data)} bytes")
     row, step, epoch = np.frombuffer(data, "<i8").reshape(3, numbers).astype(np.int64).cumsum(1)
     if row[0] < first or row[-1] > last or (np.diff(row) < 1).any():
-        raise ValueError(f"columns of the rows {first} to {last} have others")
+        raise ValueError(f"columns of the rows {first} to {last} name other rows")
     found = Columns(series, row, step, epoch, _values(kind, value))
     if len(found.value) != numbers:
         raise ValueError(f"{len(found.value)} values of {numbers} numbers")

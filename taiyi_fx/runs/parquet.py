@@ -61,7 +61,7 @@ class ParquetSource:
 
     @property
     def place(self) -> Path:
-        """The folder."""
+        """The folder of the run's parts, which errors name."""
         return self._folder
 
     @names_the_file

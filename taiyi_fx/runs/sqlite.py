@@ -85,7 +85,7 @@ class SqliteSource:
 
     @property
     def place(self) -> Path:
-        """The file."""
+        """The run's SQLite file, which errors name."""
         return self._file
 
     @names_the_file

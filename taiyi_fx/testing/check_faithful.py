@@ -124,7 +124,7 @@ def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None
             probed = taiyi_fx.instrument(copy.deepcopy(model), cfg)
             if list(probed.state_dict()) != list(plain.state_dict()):
                 return "the keys of the state_dict differ"
-            expected, found = (list(_trained(m, batches)) for m in (plain, probed))
+            expected, found = (list(trained(m, batches)) for m in (plain, probed))
     finally:
         torch.set_rng_state(state)
     for (what, a), (_, b) in zip(expected, found, strict=True):
@@ -133,8 +133,8 @@ def difference(model: nn.Module, batches: Sequence[Any], cfg: Cfg) -> str | None
     return None
 
 
-def _trained(model: nn.Module, batches: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """All that training and evaluation leave behind, by name."""
+def trained(model: nn.Module, batches: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """All that a step on each batch and an evaluation of the first leave behind, by name."""
     torch.manual_seed(0)
     for step, batch in enumerate(batches):
         model.zero_grad()

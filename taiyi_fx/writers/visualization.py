@@ -10,7 +10,7 @@ from taiyi_fx.writers.protocol import Batch, Event, RunInfo, Writer
 from taiyi_fx.writers.wandb import WandB
 
 
-class Recording(Protocol):
+class RecordSource(Protocol):
     """The part of a `taiyi_fx.Monitor` that its records come from."""
 
     def add_writer(self, writer: Writer) -> None:
@@ -36,7 +36,7 @@ class Visualization:
         ImportError: wandb is not installed.
     """
 
-    def __init__(self, monitor: Recording, wandb: Any) -> None:
+    def __init__(self, monitor: RecordSource, wandb: Any) -> None:
         self._monitor = monitor
         self._wandb = wandb
         self._waiting = _Waiting(WandB(wandb))

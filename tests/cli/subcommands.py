@@ -1,3 +1,5 @@
 """The names of all subcommands."""
 
-COMMANDS = "quantities targets check graph show plot compare export doctor".split()
+from taiyi_fx.cli.parser import parser
+
+COMMANDS = tuple(parser().commands)

@@ -1,5 +1,6 @@
 """The help of each subcommand."""
 
+import re
 import shlex
 
 import pytest
@@ -16,7 +17,9 @@ def test_each_commands_help_has_examples_that_parse(command, capsys):
     assert end.value.code == 0
     lines = capsys.readouterr().out.partition("examples:\n")[2].splitlines()
     examples = [
-        shlex.split(line.split(" > ")[0], comments=True)[1:] for line in lines if line.strip()
+        shlex.split(re.split(r" > | \|\| ", line)[0], comments=True)[1:]
+        for line in lines
+        if line.strip()
     ]
     assert examples
     assert all(parser().parse_args(example).run for example in examples)

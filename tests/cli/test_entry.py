@@ -43,8 +43,9 @@ def quiet(*arguments):
         except SystemExit as end:
             return end.code
 
-for command in ((), *(({COMMANDS!r}[i],) for i in range({len(COMMANDS)}))):
-    assert quiet(*command, "--help") == 0
+for command in {COMMANDS!r}:
+    assert quiet(command, "--help") == 0
+assert quiet("--help") == 0
 assert "numpy" not in sys.modules
 run = {str(run)!r}
 assert quiet("show", run, "--events") == quiet("plot", run) == quiet("compare", run, run) == 0

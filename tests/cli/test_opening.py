@@ -39,7 +39,7 @@ def test_series_are_chosen_by_patterns(cli, run, chosen, rows):
     assert len(cli("show", run, *chosen)[1].split("\n\n")[-1].splitlines()) == 2 + rows
 
 
-@pytest.mark.parametrize("command", ["show", "plot", "export", "compare"])
+@pytest.mark.parametrize("command", ["show", "plot", "export", "compare", "report", "watch"])
 def test_what_is_no_run_is_told(cli, tmp_path, command):
     more = {"export": ["-o", tmp_path / "x.csv"], "compare": [tmp_path]}.get(command, [])
     code, out, err = cli(command, tmp_path, *more)

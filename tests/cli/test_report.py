@@ -1,7 +1,5 @@
 """`taiyi-fx report`."""
 
-import pytest
-
 from tests.cli.conftest import recorded
 from tests.cli.given_runs import parted
 from tests.pictures.report.decoded import decoded
@@ -50,15 +48,6 @@ def test_a_page_that_is_there_is_replaced_only_by_force(cli, tmp_path):
     assert file.read_text() == "mine"
     assert cli("report", run, "-o", file, "--force")[0] == 0
     assert decoded(file).header["title"] == "run"
-
-
-@pytest.mark.parametrize("command", ["report", "watch"])
-def test_what_is_no_run_is_told(cli, tmp_path, command):
-    code, out, err = cli(command, tmp_path)
-    assert (code, out) == (2, "")
-    assert "it has neither run.sqlite nor run.json" in err
-    (tmp_path / "run.sqlite").write_text("hello, this is no database at all" * 100)
-    assert "is damaged, or is not a run" in cli(command, tmp_path)[2]
 
 
 def test_a_page_that_cannot_be_written_is_told(cli, tmp_path):

@@ -107,47 +107,6 @@ def test_a_quantity_may_have_several_parts():
     assert model.monitor.get_output()["0"]["extremes.n"] == {0: 6}
 
 
-def test_all_the_seeds_names_are_declared():
-    names = [
-        "InputSndNorm",
-        "OutputGradSndNorm",
-        "WeightNorm",
-        "WeightGradNorm",
-        "InputMean",
-        "InputStd",
-        "InputCovMaxEig",
-        "InputCovStableRank",
-        "InputCovCondition",
-        "InputCovCondition20",
-        "InputCovCondition50",
-        "InputCovCondition80",
-        "OutputGradCovMaxEig",
-        "OutputGradCovStableRank",
-        "OutputGradCovCondition",
-        "OutputGradCovCondition20",
-        "OutputGradCovCondition50",
-        "OutputGradCovCondition80",
-        "RankMe",
-        "LinearDeadNeuronNum",
-        "DeadNeuronRatio",
-        "MeanTID",
-        "VarTID",
-        "WeightParamJump",
-        "ForwardInput",
-        "ForwardOutput",
-        "BackwardInput",
-        "BackwardOutput",
-        "ForwardInputEigOfCov",
-        "BackwardOutputEigOfCov",
-    ]
-    from taiyi_fx.quantities.declare import find_quantity
-
-    for name in names:
-        found = find_quantity(name)
-        assert found is not None, name
-        assert found.compute.__doc__, name
-
-
 def test_what_is_no_reduction_is_refused_where_it_is_given():
     class Half:
         def measure(self, x):

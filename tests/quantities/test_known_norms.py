@@ -2,17 +2,16 @@
 
 import copy
 import importlib
-import importlib.util
 
 import pytest
 import torch
 from torch import nn
 
 import taiyi_fx
-from benchmarks.zoo_models.vision_operators import define_vision_operators
 from taiyi_fx.quantities.known_norms import known_norm
 from taiyi_fx.quantities.layer_rules import weight_gradient_of
 from taiyi_fx.reductions.weight_gradients import Normalization
+from tests.quantities.of_transformers import transformers
 
 
 class OfMeta(nn.Module):
@@ -57,9 +56,7 @@ OF_TRANSFORMERS = [
 
 
 def of_transformers(name):
-    if importlib.util.find_spec("torchvision"):  # which transformers imports where it is there
-        define_vision_operators()
-    pytest.importorskip("transformers")
+    transformers()
     home, kind = name.split(".")
     module = importlib.import_module(f"transformers.models.{home}.modeling_{home}")
     return getattr(module, kind)

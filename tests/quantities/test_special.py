@@ -9,20 +9,12 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.testing import Conv2dLike, LinearLike, check_quantity, modules, tensors
+from taiyi_fx.testing import check_quantity, modules, tensors
 from tests.quantities.proofs import PROOFS
+from tests.quantities.stock.recorded import bench
 
 ALWAYS = "linear(0, 0)"
 MILD = tensors(kinds=("full", "sparse"), scales=(1.0,))
-
-
-def bench(entry, x):
-    """What an entry records for a module that is given ``x``."""
-    layer = Conv2dLike() if x.ndim == 4 else LinearLike()
-    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": [entry]})
-    model(x)
-    model.monitor.track(0)
-    return model.monitor.get_output()["0"][entry if isinstance(entry, str) else entry[0]][0]
 
 
 def test_booleans_are_read_as_float32():

@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing, suppress
+from functools import partial
 
 import pytest
 import torch
@@ -40,7 +41,7 @@ def made(kind, folder):
     return folder
 
 
-def read_all(folder):
+def read(_, folder):
     """Everything that a run can be asked for."""
     with taiyi_fx.open_run(folder) as run:
         asked = [
@@ -53,10 +54,24 @@ def read_all(folder):
             lambda: [list(run.source.slices()), run.source.shapes()],
         ]
         for ask in asked:
-            read_or_named(ask, folder)
+            asked_or_named(ask, folder)
 
 
-def read_or_named(ask, folder):
+def resume(kind, folder):
+    """Writes on in a run, at its second step."""
+    writer = opened(kind, folder, start_step=1)
+    try:
+        writer.write(numbers(1, [1.0, 2.0, 3.0]))
+        writer.write(Batch(0, ended=EpochEnd(0, 1, ())))
+        writer.flush()
+    except Exception:
+        with suppress(BufferError, ValueError):  # what was not written is lost
+            writer.close()
+        raise
+    writer.close()
+
+
+def asked_or_named(ask, folder):
     """Asks a damaged run; an error has to name the run, or to say what is not in it."""
     try:
         ask()
@@ -64,6 +79,9 @@ def read_or_named(ask, folder):
         is_absent = type(error) is LookupError and str(error).startswith("no ")
         if not is_absent and str(folder) not in str(error):
             raise AssertionError(f"an error that does not name {folder}") from error
+
+
+both_ways = pytest.mark.parametrize("use", [read, resume], ids=["read", "resume"])
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +107,8 @@ def test_a_whole_run_is_read(whole):
             assert run.tensors("b", "t")[1].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_cells_of_any_value_are_read_or_named(whole, tmp_path):
+@both_ways
+def test_cells_of_any_value_are_used_or_named(use, whole, tmp_path):
     with closing(sqlite3.connect(whole[Store] / "run.sqlite")) as db:
         tables = [
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
@@ -103,7 +122,7 @@ def test_cells_of_any_value_are_read_or_named(whole, tmp_path):
             db,
         ):
             db.execute(f"UPDATE {table} SET {column} = ? WHERE {FIRST.format(table)}", (value,))
-        read_or_named(lambda folder=folder: read_all(folder), folder)
+        asked_or_named(partial(use, Store, folder), folder)
 
 
 def test_every_column_of_every_table_is_checked(whole, tmp_path):
@@ -137,14 +156,15 @@ def test_every_column_of_every_table_is_checked(whole, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [Store, Parquet])
-def test_bytes_of_any_value_are_read_or_named(kind, whole, tmp_path):
+@both_ways
+def test_bytes_of_any_value_are_used_or_named(use, kind, whole, tmp_path):
     for folder, rng in damaged(whole[kind], tmp_path, 200 if kind is Store else 60):
         file = rng.choice([f for f in sorted(folder.iterdir()) if f.suffix != ".lock"])
         data = bytearray(file.read_bytes())
         for _ in range(rng.choice([1, 4, 64])):
             data[rng.randrange(len(data))] = rng.randrange(256)
         file.write_bytes(bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))
-        read_or_named(lambda folder=folder: read_all(folder), folder)
+        asked_or_named(partial(use, kind, folder), folder)
 
 
 def leaves(value, path=()):
@@ -166,8 +186,9 @@ def read_outline(folder):
         return run.outline
 
 
-@pytest.mark.parametrize(("name", "ask"), [("run.json", read_all), ("outline.json", read_outline)])
-def test_any_json_is_read_or_named(name, ask, whole, tmp_path):
+@both_ways
+@pytest.mark.parametrize("name", ["run.json", "outline.json"])
+def test_any_json_is_used_or_named(name, use, whole, tmp_path):
     for folder, rng in damaged(whole[Parquet], tmp_path, 100):
         data = json.loads((folder / name).read_text())
         *path, last = rng.choice(list(leaves(data)))
@@ -176,7 +197,7 @@ def test_any_json_is_read_or_named(name, ask, whole, tmp_path):
             place = place[key]
         place[last] = rng.choice(LEAVES)
         (folder / name).write_text(json.dumps(data))
-        read_or_named(lambda folder=folder: ask(folder), folder)
+        asked_or_named(partial(use, Parquet, folder), folder)
 
 
 @pytest.mark.parametrize("name", ["run.json", "outline.json"])
@@ -218,65 +239,6 @@ def test_functions_of_the_file_are_not_trusted(whole):
         ).fetchone() == (0,)
 
 
-def resume_or_named(kind, folder):
-    """Resumes a damaged run; an error has to name the run, here as in reading."""
-
-    def resume():
-        writer = opened(kind, folder, start_step=1)
-        try:
-            writer.write(numbers(1, [1.0, 2.0, 3.0]))
-            writer.write(Batch(0, ended=EpochEnd(0, 1, ())))
-            writer.flush()
-        except Exception:
-            with suppress(BufferError, ValueError):  # what was not written is lost
-                writer.close()
-            raise
-        writer.close()
-
-    read_or_named(resume, folder)
-
-
-@pytest.mark.parametrize("kind", [Store, Parquet])
-def test_bytes_of_any_value_are_resumed_or_named(kind, whole, tmp_path):
-    for folder, rng in damaged(whole[kind], tmp_path, 150 if kind is Store else 60):
-        file = rng.choice([f for f in sorted(folder.iterdir()) if f.suffix != ".lock"])
-        data = bytearray(file.read_bytes())
-        for _ in range(rng.choice([1, 4, 64])):
-            data[rng.randrange(len(data))] = rng.randrange(256)
-        file.write_bytes(bytes(data[: rng.choice([len(data), rng.randrange(len(data))])]))
-        resume_or_named(kind, folder)
-
-
-def test_cells_of_any_value_are_resumed_or_named(whole, tmp_path):
-    with closing(sqlite3.connect(whole[Store] / "run.sqlite")) as db:
-        tables = [
-            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
-        ]
-        cells = [(t, row[1]) for t in tables for row in db.execute(f"PRAGMA table_info({t})")]
-    for folder, rng in damaged(whole[Store], tmp_path, 200):
-        (table, column), value = rng.choice(cells), rng.choice(CELLS)
-        with (
-            closing(sqlite3.connect(folder / "run.sqlite")) as db,
-            suppress(sqlite3.IntegrityError, UnicodeEncodeError),
-            db,
-        ):
-            db.execute(f"UPDATE {table} SET {column} = ? WHERE {FIRST.format(table)}", (value,))
-        resume_or_named(Store, folder)
-
-
-@pytest.mark.parametrize("name", ["run.json", "outline.json"])
-def test_any_json_is_resumed_or_named(name, whole, tmp_path):
-    for folder, rng in damaged(whole[Parquet], tmp_path, 100):
-        data = json.loads((folder / name).read_text())
-        *path, last = rng.choice(list(leaves(data)))
-        place = data
-        for key in path:
-            place = place[key]
-        place[last] = rng.choice(LEAVES)
-        (folder / name).write_text(json.dumps(data))
-        resume_or_named(Parquet, folder)
-
-
 @pytest.mark.parametrize("number", ["x", "²", ""])
 def test_a_part_without_a_number_is_named(number, whole, tmp_path):
     folder = as_version_2(shutil.copytree(whole[Parquet], tmp_path / "run"))
@@ -284,7 +246,7 @@ def test_a_part_without_a_number_is_named(number, whole, tmp_path):
     part.rename(folder / f"points-{number}.parquet")
     with pytest.raises(ValueError, match=r"points-.*parquet' is no part of a run"):
         opened(Parquet, folder, start_step=1)
-    resume_or_named(Parquet, folder)
+    asked_or_named(partial(resume, Parquet, folder), folder)
 
 
 def test_a_part_that_is_missing_is_named(whole, tmp_path):

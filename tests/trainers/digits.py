@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 from typing import Any
 
-import pytest
 import torch
 import torch.nn.functional as F
 from sklearn.datasets import load_digits
@@ -13,7 +13,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import taiyi_fx
+from benchmarks.zoo_models.vision_operators import define_vision_operators
 from taiyi_fx.writers import Batch, RunInfo
+
+if importlib.util.find_spec("torchvision"):  # which frameworks import where it is there
+    define_vision_operators()
 
 CFG = {
     "Linear": ["InputSndNorm", ["OutputGradSndNorm", "linear(2, 1)"], ["WeightGradNorm", "every(3)"]],
@@ -110,22 +114,26 @@ class Noting:
         pass
 
 
-def transformers_with_trainer():
-    """The package, or a skip where it or its `Trainer` cannot be imported."""
-    transformers = pytest.importorskip("transformers")
-    try:
-        transformers.Trainer  # noqa: B018 - it is imported when first asked for
-    except (
-        ImportError
-    ) as error:  # beside a torchvision without operators, as `make zoo` installs it
-        why = f"transformers' Trainer cannot be imported: {error}"
-        pytest.skip(why, allow_module_level=True)
-    return transformers
-
-
 def broken(model: Any) -> Any:
     """An instrumented model with a parameter that is not finite, which is to be stopped."""
     with torch.no_grad():
         next(model.parameters()).view(-1)[0] = torch.nan
     model.monitor.on_finding = "stop"
     return model
+
+
+def assert_as_in_a_loop(trained, plain, looped):
+    """Five steps: bits of the plain model that was trained so, records of a plain loop."""
+    assert_same_tensors(trained, plain)
+    expected = values(looped.monitor)
+    assert {step for step, _, _ in expected} == set(range(5))
+    assert values(trained.monitor) == expected
+
+
+def assert_goes_on(second, whole, writer):
+    """The second of two epochs of three steps is as if there had been no pause."""
+    assert_same_tensors(second, whole)
+    assert values(second.monitor) == values(whole.monitor, start=3)
+    assert {epoch.epoch for epoch in second.monitor.epochs} == {1}
+    assert writer.run.start_step == min(writer.steps) == 3
+    assert writer.flushes

@@ -12,6 +12,7 @@ from tests.distributed.processes import run
 from tests.trainers.digits import (
     CFG,
     Noting,
+    assert_as_in_a_loop,
     assert_same_tensors,
     digits,
     loader,
@@ -78,10 +79,7 @@ def test_training_is_the_same_and_the_records_are_those_of_a_plain_loop(accumula
     losses = train_plainly(looped, 5 * accumulate, accumulate)
     train(tracked, tracked.monitor, loader(5 * accumulate), accumulate=accumulate)
     train(plain, None, loader(5 * accumulate), accumulate=accumulate)
-    assert_same_tensors(tracked, plain)
-    expected = values(looped.monitor)
-    assert {step for step, _, _ in expected} == set(range(5))
-    assert values(tracked.monitor) == expected
+    assert_as_in_a_loop(tracked, plain, looped)
     logged = tracked.monitor.get_output()[""]
     assert logged == {"loss": dict(enumerate(losses[accumulate - 1 :: accumulate]))}
 

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 import taiyi_fx
 from tests.trainers.digits import (
     Noting,
-    assert_same_tensors,
+    assert_as_in_a_loop,
+    assert_goes_on,
     broken,
     loader,
     net,
@@ -49,10 +50,7 @@ def test_training_is_the_same_and_the_records_are_those_of_a_plain_loop(accumula
     train_plainly(looped, 5 * accumulate, accumulate)
     run(handled, 5 * accumulate, accumulate, monitored=True)
     run(plain, 5 * accumulate, accumulate, monitored=False)
-    assert_same_tensors(handled, plain)
-    expected = values(looped.monitor)
-    assert {step for step, _, _ in expected} == set(range(5))
-    assert values(handled.monitor) == expected
+    assert_as_in_a_loop(handled, plain, looped)
 
 
 def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
@@ -65,11 +63,7 @@ def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
     first.monitor.close()
     (checkpoint,) = kept.iterdir()
     in_two_halves(second, epochs=2, load_from=checkpoint, writers=[writer], run=run)
-    assert_same_tensors(second, whole)
-    assert values(second.monitor) == values(whole.monitor, start=3)
-    assert {epoch.epoch for epoch in second.monitor.epochs} == {1}
-    assert writer.run.start_step == min(writer.steps) == 3
-    assert writer.flushes
+    assert_goes_on(second, whole, writer)
     with taiyi_fx.open_run(run) as found:
         for name, expected in whole.monitor.records.series().items():
             curve = found.series(*name)

@@ -9,6 +9,8 @@ from taiyi_fx import instrument
 from tests.trainers.digits import (
     CFG,
     Noting,
+    assert_as_in_a_loop,
+    assert_goes_on,
     assert_same_tensors,
     broken,
     loader,
@@ -80,10 +82,7 @@ def test_training_is_the_same_and_the_records_are_those_of_a_plain_loop(accumula
     options = {"batches": batches, "accumulate_grad_batches": accumulate}
     fit(called, callbacks=[MonitorCallback()], **options)
     fit(plain, **options)
-    assert_same_tensors(called, plain)
-    expected = values(looped.monitor)
-    assert {step for step, _, _ in expected} == set(range(5))
-    assert values(called.monitor) == expected
+    assert_as_in_a_loop(called, plain, looped)
 
 
 def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
@@ -101,11 +100,7 @@ def test_a_run_resumed_from_a_checkpoint_goes_on_at_its_step(tmp_path):
         ckpt_path=tmp_path / "half.ckpt",
         callbacks=[MonitorCallback(writers=[writer])],
     )
-    assert_same_tensors(second, whole)
-    assert values(second.monitor) == values(whole.monitor, start=3)
-    assert {epoch.epoch for epoch in second.monitor.epochs} == {1}
-    assert writer.run.start_step == min(writer.steps) == 3
-    assert writer.flushes
+    assert_goes_on(second, whole, writer)
 
 
 def test_training_goes_on_in_a_second_fit():

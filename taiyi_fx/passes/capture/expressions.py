@@ -61,7 +61,7 @@ def is_true(frame: Frame, node: ast.expr) -> bool:
     """True if an expression is true."""
     value = evaluate(frame, node)
     frame.line = node.lineno
-    return truth(frame.recorder, value)
+    return truth(frame.writer, value)
 
 
 def _name(frame: Frame, node: ast.Name) -> Value:
@@ -70,14 +70,14 @@ def _name(frame: Frame, node: ast.Name) -> Value:
     code = frame.function.__code__
     if node.id in code.co_varnames or node.id in code.co_cellvars:
         raise Refused(f"reads {node.id!r} before it is set")
-    return variable(frame.recorder, frame.function, node.id)
+    return variable(frame.writer, frame.function, node.id)
 
 
 def _elements(frame: Frame, nodes: list[ast.expr]) -> list[Value]:
     found: list[Value] = []
     for node in nodes:
         if isinstance(node, ast.Starred):
-            found.extend(items(frame.recorder, evaluate(frame, node.value)))
+            found.extend(items(frame.writer, evaluate(frame, node.value)))
         else:
             found.append(evaluate(frame, node))
     return found
@@ -103,7 +103,7 @@ def _mapping(value: Value) -> dict[Any, Value]:
 def _text(frame: Frame, node: ast.JoinedStr) -> Value:
     parts = [_piece(frame, part) for part in node.values]
     if any(isinstance(part, Flow) for part in parts):
-        return frame.recorder.record("call_function", joined_text, parts)
+        return frame.writer.record("call_function", joined_text, parts)
     return Known("".join(part.value for part in parts))
 
 
@@ -134,7 +134,7 @@ def _either(frame: Frame, node: ast.BoolOp) -> Value:
     *first, last = node.values
     for part in first:
         value = evaluate(frame, part)
-        if truth(frame.recorder, value) == isinstance(node.op, ast.Or):
+        if truth(frame.writer, value) == isinstance(node.op, ast.Or):
             return value
     return evaluate(frame, last)
 
@@ -144,7 +144,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
         return Known(not is_true(frame, node.operand))
     value, function = evaluate(frame, node.operand), UNARY[type(node.op)]
     if isinstance(value, Flow):
-        return frame.recorder.record("call_function", function, (value,))
+        return frame.writer.record("call_function", function, (value,))
     return computed(function, value)
 
 
@@ -152,7 +152,7 @@ def _binary(frame: Frame, node: ast.BinOp) -> Value:
     left = evaluate(frame, node.left)
     right = evaluate(frame, node.right)
     frame.line = node.lineno
-    return binary(frame.recorder, BINARY[type(node.op)], left, right)
+    return binary(frame.writer, BINARY[type(node.op)], left, right)
 
 
 def _comparison(frame: Frame, node: ast.Compare) -> Value:
@@ -160,7 +160,7 @@ def _comparison(frame: Frame, node: ast.Compare) -> Value:
     for op, each in zip(node.ops, node.comparators, strict=True):
         right = evaluate(frame, each)
         made = _compared(frame, op, left, right, node)
-        if len(node.ops) > 1 and not truth(frame.recorder, made):
+        if len(node.ops) > 1 and not truth(frame.writer, made):
             return made
         left = right
     return made
@@ -173,7 +173,7 @@ def _compared(frame: Frame, op: ast.cmpop, a: Value, b: Value, node: ast.Compare
         return Known(_is_in(a, b, node) == isinstance(op, ast.In))
     function = COMPARISON[type(op)]
     if isinstance(a, Flow) or isinstance(b, Flow):
-        return frame.recorder.record("call_function", function, (a, b))
+        return frame.writer.record("call_function", function, (a, b))
     return computed(function, a, b)
 
 
@@ -215,8 +215,8 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
 def taken(frame: Frame, owner: Value, key: Value) -> Value:
     """An item of a value."""
     if isinstance(owner, Flow):
-        return frame.recorder.record("call_function", operator.getitem, (owner, key))
-    return item(frame.recorder, owner, key)
+        return frame.writer.record("call_function", operator.getitem, (owner, key))
+    return item(frame.writer, owner, key)
 
 
 def _slice(frame: Frame, node: ast.Slice) -> Value:
@@ -230,7 +230,7 @@ def _comprehended(frame: Frame, node: ast.ListComp | ast.GeneratorExp) -> Iterat
         raise Refused("uses a nested or asynchronous comprehension")
     (generator,) = node.generators
     # The iterable is evaluated at once, outside.
-    return _through(frame.nested(), items(frame.recorder, evaluate(frame, generator.iter)), node)
+    return _through(frame.nested(), items(frame.writer, evaluate(frame, generator.iter)), node)
 
 
 def _through(
@@ -248,7 +248,7 @@ def _attribute(frame: Frame, node: ast.Attribute) -> Value:
         return _parents(frame, node)
     owner = evaluate(frame, node.value)
     frame.line = node.lineno
-    return attribute(frame.recorder, owner, node.attr, ast.unparse(node))
+    return attribute(frame.writer, owner, node.attr, ast.unparse(node))
 
 
 def _is_super(node: ast.expr) -> bool:
@@ -266,7 +266,7 @@ def _parents(frame: Frame, node: ast.Attribute) -> Value:
     if node.value.args:
         home, owner = (known(evaluate(frame, each), "asks for") for each in node.value.args)
     else:
-        home = known(variable(frame.recorder, frame.function, "__class__"), "asks for")
+        home = known(variable(frame.writer, frame.function, "__class__"), "asks for")
         owner = known(frame.local[first], "asks for")
     if not isinstance(owner, nn.Module) or home not in type(owner).__mro__:
         raise Refused("uses `super` of what is not a module")
@@ -274,7 +274,7 @@ def _parents(frame: Frame, node: ast.Attribute) -> Value:
 
 
 def _behind(frame: Frame, owner: nn.Module, home: type, name: str) -> Value:
-    order, guards = type(owner).__mro__, frame.recorder.guards
+    order, guards = type(owner).__mro__, frame.writer.guards
     for kind in order[order.index(home) + 1 :]:
         guards.require(kind, name, of_class(kind, name, f"super().{name}"))
         if name in vars(kind):
@@ -294,7 +294,7 @@ def _call(frame: Frame, node: ast.Call) -> Value:
         value = evaluate(frame, keyword.value)
         kwargs.update({keyword.arg: value} if keyword.arg else _mapping(value))
     frame.line = node.lineno
-    return call(frame.recorder, function, args, kwargs)
+    return call(frame.writer, function, args, kwargs)
 
 
 def _is_super_of(node: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.values import Value
 
 
@@ -16,13 +16,13 @@ class Frame:
     """A call of a function that is being interpreted: its variables, and the line it is at.
 
     Attributes:
-        recorder: Writes the graph.
+        writer: Writes the graph.
         function: The function.
         local: Its variables.
         line: The line that is evaluated now.
     """
 
-    recorder: Recorder
+    writer: GraphWriter
     function: Any  # a function, which as a field's type would be taken for a method
     local: MutableMapping[str, Value]
     line: int = 0

@@ -8,30 +8,30 @@ from types import FunctionType
 from typing import Any
 
 from taiyi_fx.passes.capture.frame import Frame
-from taiyi_fx.passes.capture.recorder import Recorder
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.source import body_of, is_torchs_file
 from taiyi_fx.passes.capture.statements import Return, run
 from taiyi_fx.passes.capture.values import FIXED, NONE, Known, Refused, Value, is_simple
 
 
-def inline(recorder: Recorder, function: FunctionType, args: Any, kwargs: Any) -> Value:
+def inline(writer: GraphWriter, function: FunctionType, args: Any, kwargs: Any) -> Value:
     """The result of a function's call, whose operations become part of the graph.
 
     Raises:
         Refused: The function does something that a graph cannot hold.
     """
-    return interpret(recorder, function, arguments(function, args, kwargs))
+    return interpret(writer, function, arguments(function, args, kwargs))
 
 
-def interpret(recorder: Recorder, function: FunctionType, local: dict[str, Value]) -> Value:
+def interpret(writer: GraphWriter, function: FunctionType, local: dict[str, Value]) -> Value:
     """The result of a function, interpreted from its first variables on.
 
     Raises:
         Refused: The function does something that a graph cannot hold.
     """
-    frame = Frame(recorder, function, local, function.__code__.co_firstlineno)
+    frame = Frame(writer, function, local, function.__code__.co_firstlineno)
     try:
-        rely_on(recorder, function)
+        rely_on(writer, function)
         run(frame, body_of(function))
     except Return as done:
         return done.value
@@ -55,9 +55,9 @@ def _place(refused: Refused, frame: Frame) -> None:
         refused.is_torchs = is_torchs_file(filename)
 
 
-def rely_on(recorder: Recorder, function: FunctionType) -> None:
+def rely_on(writer: GraphWriter, function: FunctionType) -> None:
     """Puts a function's code and defaults under guards."""
-    require = recorder.guards.require
+    require = writer.guards.require
     require(function, "__code__", function.__code__)
     for name in ("__defaults__", "__kwdefaults__"):
         found = getattr(function, name)

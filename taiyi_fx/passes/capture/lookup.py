@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.guards import MISSING, TENSOR, Submodule
-from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import (
     FIXED,
     Flow,
@@ -45,46 +45,46 @@ TENSOR_METHODS = frozenset(
 ) - frozenset(_DENIED)
 
 
-def variable(recorder: Recorder, function: FunctionType, name: str) -> Value:
+def variable(writer: GraphWriter, function: FunctionType, name: str) -> Value:
     """The value of a name in a function that is not one of its local variables."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]
-        return _kept(recorder, cell, "cell_contents", f"the variable {name!r} that it closes over")
+        return _kept(writer, cell, "cell_contents", f"the variable {name!r} that it closes over")
     if name in function.__globals__:
-        return _kept(recorder, function.__globals__, name, f"the global variable {name!r}")
-    recorder.guards.require(function.__globals__, name, MISSING)
+        return _kept(writer, function.__globals__, name, f"the global variable {name!r}")
+    writer.guards.require(function.__globals__, name, MISSING)
     if name not in vars(builtins):
         raise Refused(f"reads {name!r}, which does not exist")
-    return _kept(recorder, vars(builtins), name, name)
+    return _kept(writer, vars(builtins), name, name)
 
 
-def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
+def attribute(writer: GraphWriter, owner: Value, name: str, text: str) -> Value:
     """The value of an attribute.
 
     Args:
-        recorder: Takes the guards and reads.
+        writer: Takes the guards and reads.
         owner: The value.
         name: The attribute.
         text: The expression, as the forward has it.
     """
     if isinstance(owner, Flow):
-        return _of_flow(recorder, owner, name, text)
+        return _of_flow(writer, owner, name, text)
     if name.startswith("__") and name not in _NAMES:
         raise Refused(f"reads `{text}`")
     if not isinstance(owner, Known):
         return _of_made(owner, name, text)
     found = owner.value
     if name == "__class__" and isinstance(found, (nn.Module, FunctionType, type)):
-        return _class_of(recorder, found)
+        return _class_of(writer, found)
     if isinstance(found, nn.Module):
-        return of_module(recorder, found, name, text)
+        return of_module(writer, found, name, text)
     if type(found) is ModuleType:
-        return _kept(recorder, found, name, f"`{text}`")
+        return _kept(writer, found, name, f"`{text}`")
     if isinstance(found, type) and name not in _NAMES:
-        return _of_class(recorder, found, name, text)
+        return _of_class(writer, found, name, text)
     if isinstance(found, (FunctionType, type)) and name in _NAMES:
-        return _kept(recorder, found, name, f"`{text}`")
+        return _kept(writer, found, name, f"`{text}`")
     if is_simple(found) or is_plain_container(found):
         return Method(owner, name)
     raise Refused(f"reads `{text}`, of an object that is not plain")
@@ -93,9 +93,9 @@ def attribute(recorder: Recorder, owner: Value, name: str, text: str) -> Value:
 _NAMES = ("__class__", "__name__", "__module__", "__qualname__")
 
 
-def _of_flow(recorder: Recorder, owner: Flow, name: str, text: str) -> Value:
+def _of_flow(writer: GraphWriter, owner: Flow, name: str, text: str) -> Value:
     if name in FLOWING_ATTRIBUTES:
-        return recorder.record("call_function", getattr, (owner, Known(name)))
+        return writer.record("call_function", getattr, (owner, Known(name)))
     if name in TENSOR_METHODS:
         return Method(owner, name)
     raise Refused(f"reads `{text}` of a value that flows in")
@@ -109,13 +109,13 @@ def _of_made(owner: Value, name: str, text: str) -> Value:
     raise Refused(f"reads `{text}`")
 
 
-def _class_of(recorder: Recorder, found: Any) -> Value:
+def _class_of(writer: GraphWriter, found: Any) -> Value:
     if isinstance(found, nn.Module):
-        recorder.guards.modules[recorder.name_of(found)] = type(found)
+        writer.guards.modules[writer.name_of(found)] = type(found)
     return Known(type(found))
 
 
-def _kept(recorder: Recorder, owner: Any, name: str, what: str) -> Value:
+def _kept(writer: GraphWriter, owner: Any, name: str, what: str) -> Value:
     """An entry of a dictionary, a Python module, a function or a cell, under a guard."""
     if isinstance(owner, dict):
         value = owner[name]
@@ -124,15 +124,15 @@ def _kept(recorder: Recorder, owner: Any, name: str, what: str) -> Value:
         value = getattr(owner, name, MISSING) if space is None else space.get(name, MISSING)
     if value is MISSING:
         raise Refused(f"reads {what}, which does not exist")
-    return found(recorder, owner, name, value, what)
+    return found(writer, owner, name, value, what)
 
 
 def found(
-    recorder: Recorder, owner: Any, name: str, value: Any, what: str, space: str = ""
+    writer: GraphWriter, owner: Any, name: str, value: Any, what: str, space: str = ""
 ) -> Value:
     """The value of an object that an owner holds by a name, under a guard."""
     if issubclass(type(value), nn.Module):
-        expected: Any = Submodule(recorder.name_of(value))
+        expected: Any = Submodule(writer.name_of(value))
     elif is_plain_container(value):
         expected = value = type(value)(value)
     elif is_simple(value) or type(value) is ModuleType or issubclass(type(value), FIXED):
@@ -141,7 +141,7 @@ def found(
         raise Refused(f"reads {what}, a tensor: pass it in, or register it as a buffer")
     else:
         raise Refused(f"reads {what}, a {type(value).__module__}.{type(value).__name__}")
-    recorder.guards.require(owner, name, expected, space)
+    writer.guards.require(owner, name, expected, space)
     return Known(value)
 
 
@@ -172,68 +172,68 @@ def of_class(kind: type, name: str, text: str) -> Any:
     return value
 
 
-def _of_class(recorder: Recorder, kind: type, name: str, text: str) -> Value:
+def _of_class(writer: GraphWriter, kind: type, name: str, text: str) -> Value:
     value = of_class(kind, name, text)
     if value is MISSING:
         raise Refused(f"reads `{text}`, which does not exist")
     if isinstance(value, property) or hasattr(type, name):
         raise Refused(f"reads `{text}`, of a class")
-    return found(recorder, kind, name, value, f"`{text}`")
+    return found(writer, kind, name, value, f"`{text}`")
 
 
-def of_module(recorder: Recorder, module: nn.Module, name: str, text: str) -> Value:
+def of_module(writer: GraphWriter, module: nn.Module, name: str, text: str) -> Value:
     """The value of a module's attribute, looked for in the order of Python and torch."""
-    guards, own, kind = recorder.guards, recorder.name_of(module), type(module)
+    guards, own, kind = writer.guards, writer.name_of(module), type(module)
     guards.modules[own] = kind
     shared = of_class(kind, name, text)
     if isinstance(shared, property):
-        return _of_property(recorder, module, name, shared)
+        return _of_property(writer, module, name, shared)
     if hasattr(type(shared), "__set__"):
         raise Refused(f"reads `{text}`, which answers in a way of its own")
     if name in vars(module):
         guards.require(kind, name, shared)
         if name == "training":
-            guards.require(own, name, recorder.training)
-            return Known(recorder.training)
-        return _held(recorder, module, name, vars(module)[name], text, "")
+            guards.require(own, name, writer.training)
+            return Known(writer.training)
+        return _held(writer, module, name, vars(module)[name], text, "")
     guards.require(own, name, MISSING)
     if shared is not MISSING:
-        return _of_kind(recorder, module, name, shared, text)
+        return _of_kind(writer, module, name, shared, text)
     guards.require(kind, name, MISSING)
     for space in ("_parameters", "_buffers", "_modules"):
         if name in vars(module)[space]:
-            return _held(recorder, module, name, vars(module)[space][name], text, space)
+            return _held(writer, module, name, vars(module)[space][name], text, space)
     raise Refused(f"reads `{text}`, which does not exist")
 
 
 def _held(
-    recorder: Recorder, module: nn.Module, name: str, value: Any, text: str, space: str
+    writer: GraphWriter, module: nn.Module, name: str, value: Any, text: str, space: str
 ) -> Value:
-    own = recorder.names[module]
+    own = writer.names[module]
     if space == "" and name in _OWN:
         raise Refused(f"reads `{text}`, torch's own")
     if issubclass(type(value), torch.Tensor):
-        recorder.guards.require(own, name, TENSOR, space)
-        return recorder.read(module, name)
-    return found(recorder, own, name, value, f"`{text}`", space)
+        writer.guards.require(own, name, TENSOR, space)
+        return writer.read(module, name)
+    return found(writer, own, name, value, f"`{text}`", space)
 
 
 _OWN = frozenset(vars(nn.Module())) - {"training"}
 
 
-def _of_property(recorder: Recorder, module: nn.Module, name: str, made: property) -> Value:
-    recorder.guards.require(type(module), name, made)
+def _of_property(writer: GraphWriter, module: nn.Module, name: str, made: property) -> Value:
+    writer.guards.require(type(module), name, made)
     if not isinstance(made.fget, FunctionType):
         raise Refused(f"reads the property {name!r}")
-    return recorder.inline(made.fget, [Known(module)], {})
+    return writer.inline(made.fget, [Known(module)], {})
 
 
-def _of_kind(recorder: Recorder, module: nn.Module, name: str, shared: Any, text: str) -> Value:
+def _of_kind(writer: GraphWriter, module: nn.Module, name: str, shared: Any, text: str) -> Value:
     kind = type(module)
     is_static = isinstance(in_class(kind, name), staticmethod)
     if isinstance(shared, FunctionType) and not is_static:
-        recorder.guards.require(kind, name, shared)
+        writer.guards.require(kind, name, shared)
         return Method(Known(module), name, shared)
     if hasattr(type(shared), "__get__") and not is_static:
         raise Refused(f"reads `{text}`, of a class")
-    return found(recorder, kind, name, shared, f"`{text}`")
+    return found(writer, kind, name, shared, f"`{text}`")

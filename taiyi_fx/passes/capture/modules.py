@@ -11,10 +11,10 @@ from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.captured import InlinedCall
 from taiyi_fx.passes.capture.containers import children
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.guards import HOOKS, MISSING
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.marks import behind_marks, leave, mark_call, mark_value
-from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.capture.values import Known, Refused, Value, argument, lifted
 from taiyi_fx.passes.override import entry_of
@@ -23,68 +23,68 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn
 _SPELLED = (type(None), bool, int, float, complex, str)
 
 
-def call_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
+def call_module(writer: GraphWriter, module: nn.Module, args: Any, kwargs: Any) -> Value:
     """The result of a module's call, between marks if it is a target."""
-    name = recorder.name_of(module)
-    if name not in recorder.targets.modules or recorder.is_silent:
-        return _called(recorder, module, name, args, kwargs)
+    name = writer.name_of(module)
+    if name not in writer.targets.modules or writer.is_silent:
+        return _called(writer, module, name, args, kwargs)
     if _holds_container((*args, *kwargs.values())):
         # After a mark it would be another container than the one that is passed in.
         raise Refused(f"passes a list or dictionary to {name!r}")
-    call = recorder.count_call(name)
-    given = mark_call(recorder.graph, argument(tuple(args)), argument(kwargs), name, call)
-    recorder.place()
+    call = writer.count_call(name)
+    given = mark_call(writer.graph, argument(tuple(args)), argument(kwargs), name, call)
+    writer.place()
     args, kwargs = lifted(given[0]), lifted(given[1])
-    made = argument(_called(recorder, module, name, args, kwargs))
-    marked = mark_value(recorder.graph, leave, made, name, call)
-    recorder.place()
+    made = argument(_called(writer, module, name, args, kwargs))
+    marked = mark_value(writer.graph, leave, made, name, call)
+    writer.place()
     return lifted(marked)
 
 
-def _called(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
+def _called(writer: GraphWriter, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
     if is_torch_leaf(module):
-        _check_leaf(recorder, module)
-        if recorder.holds_call(module) and not recorder.is_silent:
-            with recorder.inside(module, recorder.current):
-                return enter_module(recorder, module, args, kwargs)
-        return _as_it_is(recorder, module, args, kwargs)
+        _check_leaf(writer, module)
+        if writer.holds_call(module) and not writer.is_silent:
+            with writer.inside(module, writer.current):
+                return enter_module(writer, module, args, kwargs)
+        return _as_it_is(writer, module, args, kwargs)
     has_parts = next(module.children(), None) is not None
     takes_container = _holds_container((*args, *kwargs.values()))
-    if has_parts or takes_container or recorder.targets.functions or recorder.is_silent:
-        return _inlined(recorder, module, name, args, kwargs)
+    if has_parts or takes_container or writer.targets.functions or writer.is_silent:
+        return _inlined(writer, module, name, args, kwargs)
     # It stays a call, but may run nothing that inlining would have refused.
-    with recorder.silent():
-        enter_module(recorder, module, args, kwargs)
-    return _as_it_is(recorder, module, args, kwargs)
+    with writer.silent():
+        enter_module(writer, module, args, kwargs)
+    return _as_it_is(writer, module, args, kwargs)
 
 
-def _as_it_is(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
+def _as_it_is(writer: GraphWriter, module: nn.Module, args: Any, kwargs: Any) -> Value:
     if _holds_container((*args, *kwargs.values())):
-        raise Refused(f"passes a list or dictionary to {recorder.name_of(module)!r}")
-    with recorder.inside(module, recorder.current):
-        return recorder.record("call_module", recorder.paths[module], args, kwargs)
+        raise Refused(f"passes a list or dictionary to {writer.name_of(module)!r}")
+    with writer.inside(module, writer.current):
+        return writer.record("call_module", writer.paths[module], args, kwargs)
 
 
-def _inlined(recorder: Recorder, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
-    with recorder.inside(module, name):
-        value = enter_module(recorder, module, args, kwargs)
-    if recorder.is_silent:
+def _inlined(writer: GraphWriter, module: nn.Module, name: str, args: Any, kwargs: Any) -> Value:
+    with writer.inside(module, name):
+        value = enter_module(writer, module, args, kwargs)
+    if writer.is_silent:
         return value
-    if name not in recorder.log.inlined:
-        recorder.log.inlined.append(name)
+    if name not in writer.log.inlined:
+        writer.log.inlined.append(name)
     given, made = _nodes_in((args, kwargs)), _nodes_in(value)
     if given is not None and made is not None:
-        recorder.log.inlined_calls.append(InlinedCall(name, given, made))
+        writer.log.inlined_calls.append(InlinedCall(name, given, made))
     return value
 
 
-def enter_module(recorder: Recorder, module: nn.Module, args: Any, kwargs: Any) -> Value:
+def enter_module(writer: GraphWriter, module: nn.Module, args: Any, kwargs: Any) -> Value:
     """The result of a module's forward, whose operations become part of the graph."""
-    forward = plain_forward(recorder, module)
-    return recorder.inline(forward, [Known(module), *args], kwargs)
+    forward = plain_forward(writer, module)
+    return writer.inline(forward, [Known(module), *args], kwargs)
 
 
-def plain_forward(recorder: Recorder, module: nn.Module) -> FunctionType:
+def plain_forward(writer: GraphWriter, module: nn.Module) -> FunctionType:
     """The forward that a call of the module runs, under guards.
 
     Raises:
@@ -94,8 +94,8 @@ def plain_forward(recorder: Recorder, module: nn.Module) -> FunctionType:
     forward = in_class(type(module), "forward")
     if not isinstance(forward, FunctionType):
         raise Refused("has no forward of its own")
-    guards, kind = recorder.guards, type(module)
-    guards.modules[recorder.names[module]] = kind
+    guards, kind = writer.guards, type(module)
+    guards.modules[writer.names[module]] = kind
     guards.require(kind, "forward", kind.forward)
     guards.require(kind, "__call__", nn.Module.__call__)
     guards.require(nn.Module, "_call_impl", nn.Module._call_impl)
@@ -140,19 +140,19 @@ def is_torch_composite(module: nn.Module) -> bool:
     return is_torch_leaf(module) and next(module.children(), None) is not None
 
 
-def _check_leaf(recorder: Recorder, module: nn.Module) -> None:
+def _check_leaf(writer: GraphWriter, module: nn.Module) -> None:
     """Puts under guards that a module of torch's own, and all its parts, run torch's code."""
     for inside in module.modules():
-        if recorder.targets.hides(inside):
+        if writer.targets.hides(inside):
             raise Refused(f"{type(inside).__name__} is torch's own and calls the target inside")
-        if inside is not module and recorder.names[inside] in recorder.targets.modules:
+        if inside is not module and writer.names[inside] in writer.targets.modules:
             kind = type(module).__name__
             raise Refused(f"{kind} is torch's own and calls its parts itself")
         if not is_torchs(inside) or any(map(_is_users, vars(inside).values())):
             raise Refused(f"{type(inside).__name__} runs code that is not torch's")
-        plain_forward(recorder, inside)
+        plain_forward(writer, inside)
         if inside._modules:
-            children(recorder, inside)
+            children(writer, inside)
 
 
 def _is_users(value: Any) -> bool:

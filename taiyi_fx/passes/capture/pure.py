@@ -9,9 +9,9 @@ from typing import Any
 from torch import nn
 
 from taiyi_fx.passes.capture.containers import Lazy, items, length
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.guards import MISSING
 from taiyi_fx.passes.capture.lookup import attribute, of_class
-from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.torch_calls import MATH, by_identity
 from taiyi_fx.passes.capture.values import (
     FIXED,
@@ -29,7 +29,7 @@ Rule = Callable[..., Value]
 _ZERO, _FALSE = Known(0), Known(False)
 
 
-def truth(recorder: Recorder, value: Value) -> bool:
+def truth(writer: GraphWriter, value: Value) -> bool:
     """The truth value of a value.
 
     Raises:
@@ -51,7 +51,7 @@ def computed(function: Callable[..., Any], *values: Value) -> Known:
     return Known(function(*given))
 
 
-def is_instance(recorder: Recorder, value: Value, kinds: Value) -> bool:
+def is_instance(writer: GraphWriter, value: Value, kinds: Value) -> bool:
     """True if a value is of one of some classes; of a module, under a guard on its class."""
     found = known(kinds, "asks for")
     every = found if isinstance(found, tuple) else (found,)
@@ -61,7 +61,7 @@ def is_instance(recorder: Recorder, value: Value, kinds: Value) -> bool:
         raise Refused("tests the type of a value")
     held = value.value if isinstance(value, Known) else value
     if isinstance(held, nn.Module):
-        recorder.guards.modules[recorder.name_of(held)] = type(held)
+        writer.guards.modules[writer.name_of(held)] = type(held)
     return isinstance(held, found)
 
 
@@ -72,7 +72,7 @@ def _is_plain_class(kind: type) -> bool:
 _KNOWN_TESTS = ("torch", "torch.nn.parameter", "collections.abc", "numbers")
 
 
-def _has(recorder: Recorder, owner: Value, name: Value) -> Value:
+def _has(writer: GraphWriter, owner: Value, name: Value) -> Value:
     if not (isinstance(owner, Known) and isinstance(owner.value, nn.Module)):
         raise Refused("uses `hasattr` on what is not a module")
     word = known_simple(name, "reads an attribute by the name")
@@ -80,42 +80,42 @@ def _has(recorder: Recorder, owner: Value, name: Value) -> Value:
     spaces = [vars(module), *(vars(module)[s] for s in ("_parameters", "_buffers", "_modules"))]
     if of_class(kind, word, word) is MISSING and not any(word in space for space in spaces):
         raise Refused(f"tests for an attribute that does not exist, {word!r}")
-    attribute(recorder, owner, word, f"hasattr(..., {word!r})")
+    attribute(writer, owner, word, f"hasattr(..., {word!r})")
     return Known(True)
 
 
-def _get(recorder: Recorder, owner: Value, name: Value, *default: Value) -> Value:
+def _get(writer: GraphWriter, owner: Value, name: Value, *default: Value) -> Value:
     word = known_simple(name, "reads an attribute by the name")
     if not isinstance(word, str):
         raise Refused("reads an attribute by a name that is not a string")
     if default:
-        _has(recorder, owner, name)
-    return attribute(recorder, owner, word, f"getattr(..., {word!r})")
+        _has(writer, owner, name)
+    return attribute(writer, owner, word, f"getattr(..., {word!r})")
 
 
-def _zip(recorder: Recorder, *values: Value, strict: Value = _FALSE) -> Value:
+def _zip(writer: GraphWriter, *values: Value, strict: Value = _FALSE) -> Value:
     # One at a time: a forward may append to a list while it iterates over it.
-    return Lazy(zip(*(items(recorder, v) for v in values), strict=truth(recorder, strict)))
+    return Lazy(zip(*(items(writer, v) for v in values), strict=truth(writer, strict)))
 
 
-def _enumerate(recorder: Recorder, value: Value, start: Value = _ZERO) -> Value:
+def _enumerate(writer: GraphWriter, value: Value, start: Value = _ZERO) -> Value:
     first = known_simple(start, "counts from")
-    return Lazy((Known(i), v) for i, v in enumerate(items(recorder, value), first))
+    return Lazy((Known(i), v) for i, v in enumerate(items(writer, value), first))
 
 
-def _reversed(recorder: Recorder, value: Value) -> Value:
-    found = items(recorder, value)
+def _reversed(writer: GraphWriter, value: Value) -> Value:
+    found = items(writer, value)
     return Lazy(reversed(found if isinstance(found, (list, tuple)) else list(found)))
 
 
-def _sum(recorder: Recorder, value: Value, start: Value = _ZERO) -> Value:
-    for each in items(recorder, value):
-        start = binary(recorder, operator.add, start, each)
+def _sum(writer: GraphWriter, value: Value, start: Value = _ZERO) -> Value:
+    for each in items(writer, value):
+        start = binary(writer, operator.add, start, each)
     return start
 
 
-def _any(recorder: Recorder, value: Value) -> Value:
-    return Known(any(truth(recorder, each) for each in items(recorder, value)))
+def _any(writer: GraphWriter, value: Value) -> Value:
+    return Known(any(truth(writer, each) for each in items(writer, value)))
 
 
 RULES: dict[int, Rule] = {
@@ -143,16 +143,16 @@ COMPUTED = MATH | by_identity(
 """Functions of Python's without side effects."""
 
 
-def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
+def binary(writer: GraphWriter, function: Callable[..., Any], a: Value, b: Value) -> Value:
     """The result of an operator of two values."""
     held = a.value if isinstance(a, Known) else a
     if function in _IN_PLACE and isinstance(held, (list, dict)):
-        return _extended(recorder, function, a, b)
+        return _extended(writer, function, a, b)
     if isinstance(a, Flow) or isinstance(b, Flow):
-        return recorder.record("call_function", function, (a, b))
+        return writer.record("call_function", function, (a, b))
     kinds = [type(v.value) if isinstance(v, Known) else type(v) for v in (a, b)]
     if function in (operator.add, operator.iadd) and kinds in ([list, list], [tuple, tuple]):
-        return kinds[0]([*items(recorder, a), *items(recorder, b)])
+        return kinds[0]([*items(writer, a), *items(writer, b)])
     if flows(a) or flows(b):
         raise Refused("computes with a list")
     return computed(function, a, b)
@@ -161,9 +161,9 @@ def binary(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value)
 _IN_PLACE = (operator.iadd, operator.imul, operator.ior)
 
 
-def _extended(recorder: Recorder, function: Callable[..., Any], a: Value, b: Value) -> Value:
+def _extended(writer: GraphWriter, function: Callable[..., Any], a: Value, b: Value) -> Value:
     # Other names of the list see the change, too.
     if function is not operator.iadd or not isinstance(a, list):
         raise Refused("changes in place a list or dictionary that it did not make, or not by `+=`")
-    a.extend(items(recorder, b))
+    a.extend(items(writer, b))
     return a

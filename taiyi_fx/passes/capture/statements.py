@@ -36,7 +36,7 @@ def run(frame: Frame, body: list[ast.stmt]) -> None:
         Refused: One has no rule, or needs a value that is not known.
     """
     for statement in body:
-        frame.recorder.count_step()
+        frame.writer.count_step()
         frame.line = statement.lineno
         rule = _RULES.get(type(statement))
         if rule is None:
@@ -71,12 +71,12 @@ def _store(frame: Frame, target: ast.expr, value: Value) -> None:
 
 def _put(frame: Frame, owner: Value, key: Value, value: Value, target: ast.expr) -> None:
     if isinstance(owner, Flow):
-        frame.recorder.record("call_function", operator.setitem, (owner, key, value))
+        frame.writer.record("call_function", operator.setitem, (owner, key, value))
         return
     if not isinstance(owner, (list, dict)):
         raise Refused(f"changes `{ast.unparse(target)}`")
     index = known_simple(key, "indexes by")
-    owner[index] = list(items(frame.recorder, value)) if type(index) is slice else value
+    owner[index] = list(items(frame.writer, value)) if type(index) is slice else value
 
 
 def _augment(frame: Frame, statement: ast.AugAssign) -> None:
@@ -84,12 +84,12 @@ def _augment(frame: Frame, statement: ast.AugAssign) -> None:
     if isinstance(target, ast.Name):
         before = evaluate(frame, ast.copy_location(ast.Name(target.id, ast.Load()), target))
         value = evaluate(frame, statement.value)
-        bind(frame, target, binary(frame.recorder, function, before, value))
+        bind(frame, target, binary(frame.writer, function, before, value))
     elif isinstance(target, ast.Subscript):
         owner = evaluate(frame, target.value)
         key = evaluate(frame, target.slice)
         before = taken(frame, owner, key)
-        value = binary(frame.recorder, function, before, evaluate(frame, statement.value))
+        value = binary(frame.writer, function, before, evaluate(frame, statement.value))
         _put(frame, owner, key, value, target)
     else:
         raise Refused(f"changes `{ast.unparse(target)}`")
@@ -107,7 +107,7 @@ def _assert(frame: Frame, statement: ast.Assert) -> None:
 def _for(frame: Frame, statement: ast.For) -> None:
     if statement.orelse:
         raise Refused("uses `else` after a loop")
-    for each in items(frame.recorder, evaluate(frame, statement.iter)):
+    for each in items(frame.writer, evaluate(frame, statement.iter)):
         bind(frame, statement.target, each)
         run(frame, statement.body)
 

@@ -11,10 +11,10 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
 from taiyi_fx.passes.capture.function_sites import add_sites_in_python
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
 from taiyi_fx.passes.capture.marks import mark_root
 from taiyi_fx.passes.capture.modules import is_torch_composite, plain_forward
-from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
 
 # Names that generated code uses itself, which a parameter of the same name would hide.
@@ -96,11 +96,11 @@ class _Parts:
 
     def _captured(self, part: str, *, training: bool) -> CapturedGraph:
         module = self.modules[part]
-        recorder = Recorder(
+        writer = GraphWriter(
             part, module, self.names, self.targets, training=training, inline=inline
         )
         try:
-            _write(recorder, part, module)
+            _write(writer, part, module)
         except RecursionError as error:
             raise Refused("calls itself too deeply") from error
         except Refused:
@@ -109,26 +109,26 @@ class _Parts:
             # A case that our rules do not foresee must not fail a model.
             raise Refused.because_of(error) from error
         if part in self.targets.modules:
-            recorder.log.calls[part] += 1
-            mark_root(recorder.graph, part)
-        return CapturedGraph(part, recorder.graph, recorder.guards, recorder.log)
+            writer.log.calls[part] += 1
+            mark_root(writer.graph, part)
+        return CapturedGraph(part, writer.graph, writer.guards, writer.log)
 
 
 def _is_called(module: nn.Module) -> bool:
     return type(module).forward is not nn.Module.forward
 
 
-def _write(recorder: Recorder, part: str, module: nn.Module) -> None:
+def _write(writer: GraphWriter, part: str, module: nn.Module) -> None:
     """Writes a module's forward as a graph for any inputs."""
     if is_torch_composite(module):
         kind = type(module).__name__
         raise Refused(f"{kind} is torch's own and calls its parts itself")
-    forward = plain_forward(recorder, module)
-    recorder.log.inlined.append(part)
-    inputs = _inputs(recorder, module, forward)
-    recorder.place()
-    value = interpret(recorder, forward, inputs)
-    recorder.graph.output(_with_calls(recorder.graph, argument(value)))
+    forward = plain_forward(writer, module)
+    writer.log.inlined.append(part)
+    inputs = _inputs(writer, module, forward)
+    writer.place()
+    value = interpret(writer, forward, inputs)
+    writer.graph.output(_with_calls(writer.graph, argument(value)))
 
 
 def _with_calls(graph: fx.Graph, value: Any) -> Any:
@@ -147,7 +147,7 @@ def _with_calls(graph: fx.Graph, value: Any) -> Any:
     return type(value)(parts)
 
 
-def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dict[str, Value]:
+def _inputs(writer: GraphWriter, module: nn.Module, forward: FunctionType) -> dict[str, Value]:
     """Placeholders for the parameters of a forward, with defaults."""
     code, defaults = forward.__code__, defaults_of(forward)
     names, star, stars = inspect.getargs(code)
@@ -159,20 +159,20 @@ def _inputs(recorder: Recorder, module: nn.Module, forward: FunctionType) -> dic
     required = [name not in defaults for name in others]
     # A graph has no keyword-only parameters, which alone may have no default behind one that has.
     can_be_written = required == sorted(required, reverse=True)
-    inputs = {name: _input(recorder, name, defaults, can_be_written) for name in others}
+    inputs = {name: _input(writer, name, defaults, can_be_written) for name in others}
     for sign, name in (("*", star), ("**", stars)):
         if name is not None:
-            inputs[name] = Flow(recorder.graph.placeholder(f"{sign}{name}"))
+            inputs[name] = Flow(writer.graph.placeholder(f"{sign}{name}"))
     return {first: Known(module), **inputs}
 
 
 def _input(
-    recorder: Recorder, name: str, defaults: Mapping[str, Any], can_be_written: bool
+    writer: GraphWriter, name: str, defaults: Mapping[str, Any], can_be_written: bool
 ) -> Flow:
     if name in _TAKEN_NAMES:
         raise Refused(f"has a parameter named {name!r}")
     if name in defaults and not is_simple(defaults[name]):
         raise Refused(f"has a default that it may change, {name!r}")
     if name not in defaults or not can_be_written:
-        return Flow(recorder.graph.placeholder(name))
-    return Flow(recorder.graph.placeholder(name, default_value=argument(Known(defaults[name]))))
+        return Flow(writer.graph.placeholder(name))
+    return Flow(writer.graph.placeholder(name, default_value=argument(Known(defaults[name]))))

@@ -53,18 +53,18 @@ def _parts(frame: Frame, target: ast.Tuple | ast.List, value: Value) -> list[Val
         raise Refused(f"unpacks into `{ast.unparse(target)}`")
     if isinstance(value, Flow):
         return _of_flow(frame, value, count)
-    parts = list(items(frame.recorder, value))
+    parts = list(items(frame.writer, value))
     if len(parts) != count:
         raise Refused(f"unpacks {len(parts)} values into {count}")
     return parts
 
 
 def _of_flow(frame: Frame, value: Flow, count: int) -> list[Value]:
-    recorder = frame.recorder
+    writer = frame.writer
     if not _is_in_tuple(value.node):
-        value = recorder.record("call_function", items_of, (value, Known(count)))
+        value = writer.record("call_function", items_of, (value, Known(count)))
     return [
-        recorder.record("call_function", operator.getitem, (value, Known(i))) for i in range(count)
+        writer.record("call_function", operator.getitem, (value, Known(i))) for i in range(count)
     ]
 
 

@@ -22,7 +22,7 @@ from taiyi_fx.pictures.diagram.colours import (
     SOFT,
     STATES,
 )
-from taiyi_fx.pictures.diagram.readings import Reading, Readings
+from taiyi_fx.pictures.diagram.latest import Latest, LatestValues
 
 _LINES = 3
 """The number of lines a badge has at most; the last then counts what is left."""
@@ -122,19 +122,19 @@ class Face:
         return not self.kinds.isdisjoint(SIDES)
 
 
-def faces(outline: Outline, view: View, readings: Readings) -> dict[int, Face]:
+def faces(outline: Outline, view: View, values: LatestValues) -> dict[int, Face]:
     """The faces of all visible boxes and clusters, by item."""
     children = outline.children()
-    within = _Within(outline, readings)
+    within = _Within(outline, values)
     depths: dict[int, int] = {}
     found: dict[int, Face] = {}
     for i in view.clusters:
         depths[i] = depths.get(view.homes[i], -1) + 1
         fill = CLUSTERS[min(depths[i], len(CLUSTERS) - 1)]
-        found[i] = _open(outline.items[i], readings, fill)
+        found[i] = _open(outline.items[i], values, fill)
     for i in view.boxes:
         item = outline.items[i]
-        found[i] = within.closed(i) if children[i] else _open(item, readings, _fill(item))
+        found[i] = within.closed(i) if children[i] else _open(item, values, _fill(item))
     return found
 
 
@@ -152,17 +152,17 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
 
 
-def signed(reading: Reading) -> str:
-    """A reading with the sign of its state: an alert's ``!``, a warning's arrow or ``~``."""
-    arrow = {"up": " ↑", "down": " ↓"}.get(reading.trend, "")
-    if reading.state == "alert":
-        return f"{reading.text}{arrow} !"
-    return f"{reading.text}{arrow or ' ~'}" if reading.state == "warn" else reading.text
+def signed(latest: Latest) -> str:
+    """A value with the sign of its state: an alert's ``!``, a warning's arrow or ``~``."""
+    arrow = {"up": " ↑", "down": " ↓"}.get(latest.trend, "")
+    if latest.state == "alert":
+        return f"{latest.text}{arrow} !"
+    return f"{latest.text}{arrow or ' ~'}" if latest.state == "warn" else latest.text
 
 
-def _open(item: Item, readings: Readings, fill: str) -> Face:
+def _open(item: Item, values: LatestValues, fill: str) -> Face:
     """The face of an item with its own marks: a cluster, or a box without parts."""
-    badges = tuple(_badges(item, readings))
+    badges = tuple(_badges(item, values))
     states = {line.state for badge in badges for line in badge.lines}
     return Face(
         label=shortened(item.label),
@@ -173,7 +173,7 @@ def _open(item: Item, readings: Readings, fill: str) -> Face:
         is_bold=bool(item.marks),
         is_dashed=item.kind in _DASHED,
         is_soft=item.kind in _SOFT,
-        tooltip=visible("\n".join(_tooltip(item, readings))),
+        tooltip=visible("\n".join(_tooltip(item, values))),
     )
 
 
@@ -195,19 +195,19 @@ def _border(marks: Marks, states: Collection[str], plain: str) -> str:
     return EDITED if marks.edits else plain
 
 
-def _badges(item: Item, readings: Readings) -> Iterator[Badge]:
+def _badges(item: Item, values: LatestValues) -> Iterator[Badge]:
     for side in SIDES:
         marks: tuple[Mark, ...] = getattr(item.marks, side)
-        lines = [_line(mark, readings.get((item.module, mark.quantity))) for mark in marks]
+        lines = [_line(mark, values.get((item.module, mark.quantity))) for mark in marks]
         if lines:
             yield Badge(side, _cut(lines))
     if item.marks.edits:
         yield Badge("edits", _cut([Line(shortened(text)) for text in item.marks.edits]))
 
 
-def _line(mark: Mark, reading: Reading | None) -> Line:
+def _line(mark: Mark, latest: Latest | None) -> Line:
     name = shortened(mark.quantity)
-    return Line(f"{name} {signed(reading)}", reading.state) if reading else Line(name)
+    return Line(f"{name} {signed(latest)}", latest.state) if latest else Line(name)
 
 
 def _cut(lines: Sequence[Line]) -> tuple[Line, ...]:
@@ -221,23 +221,23 @@ def _cut(lines: Sequence[Line]) -> tuple[Line, ...]:
 _URGENT = ("alert", "warn", "ok", "")
 
 
-def _tooltip(item: Item, readings: Readings) -> Iterator[str]:
+def _tooltip(item: Item, values: LatestValues) -> Iterator[str]:
     """The lines of a tooltip."""
     yield item.module or item.label
     yield from item.notes
     for side in SIDES:
         for mark in getattr(item.marks, side):
-            yield _tooltip_line(mark, readings.get((item.module, mark.quantity)), MARKS[side][0])
+            yield _tooltip_line(mark, values.get((item.module, mark.quantity)), MARKS[side][0])
     for text in item.marks.edits:
         yield f"{MARKS['edits'][0]} {text}"
 
 
-def _tooltip_line(mark: Mark, reading: Reading | None, sign: str) -> str:
+def _tooltip_line(mark: Mark, latest: Latest | None, sign: str) -> str:
     when = f", {mark.schedule}" if mark.schedule else ""
-    if reading is None:
+    if latest is None:
         return f"{sign} {mark.quantity}{when}"
-    numbers = "; ".join(reading.details) or reading.text
-    state = "" if reading.state == "ok" else f" ({reading.state}{_TRENDS[reading.trend]})"
+    numbers = "; ".join(latest.details) or latest.text
+    state = "" if latest.state == "ok" else f" ({latest.state}{_TRENDS[latest.trend]})"
     return f"{sign} {mark.quantity}{when}: {numbers}{state}"
 
 
@@ -251,26 +251,26 @@ _TRENDS = {
 class _Within:
     """Marks within closed items: their numbers, and the flagged ones."""
 
-    def __init__(self, outline: Outline, readings: Readings) -> None:
+    def __init__(self, outline: Outline, values: LatestValues) -> None:
         self.outline = outline
-        self.readings = readings
+        self.values = values
         self.counts: list[Counter[str]] = [Counter() for _ in outline.items]
         self.flagged: list[list[str]] = [[] for _ in outline.items]
         self.sizes = [1] * len(outline.items)
         for i in reversed(range(len(outline.items))):
-            self._take(i, readings)
+            self._take(i, values)
 
-    def _take(self, i: int, readings: Readings) -> None:
+    def _take(self, i: int, values: LatestValues) -> None:
         """Counts an item's own marks, after those of all within it, and adds them to its parent."""
         item = self.outline.items[i]
         for kind in MARKS:
             self.counts[i][kind] += len(getattr(item.marks, kind))
         for side in SIDES:
             for mark in getattr(item.marks, side):
-                reading = readings.get((item.module, mark.quantity))
-                if reading is not None and reading.state != "ok":
-                    self.counts[i][reading.state] += 1
-                    self.flagged[i].append(f"{item.module} {mark.quantity} {signed(reading)}")
+                latest = values.get((item.module, mark.quantity))
+                if latest is not None and latest.state != "ok":
+                    self.counts[i][latest.state] += 1
+                    self.flagged[i].append(f"{item.module} {mark.quantity} {signed(latest)}")
         if item.parent >= 0:
             self.counts[item.parent] += self.counts[i]
             self.flagged[item.parent] = self.flagged[i] + self.flagged[item.parent]
@@ -288,7 +288,7 @@ class _Within:
             quiet=_quiet(item),
             fill=_fill(item),
             border=_border(marks, states, SOFT if item.kind == "plumbing" else LINE),
-            badges=tuple(_badges(item, self.readings)),
+            badges=tuple(_badges(item, self.values)),
             counts=tuple(_counts(counts)),
             is_bold=bool(marks),
             is_double=item.kind in _RUNS,

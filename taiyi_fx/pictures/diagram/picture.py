@@ -23,7 +23,7 @@ from taiyi_fx.pictures.diagram import engines, sketch
 from taiyi_fx.pictures.diagram.dot import to_dot
 from taiyi_fx.pictures.diagram.faces import Face, faces
 from taiyi_fx.pictures.diagram.interactive import page
-from taiyi_fx.pictures.diagram.readings import Readings, flagged, readings
+from taiyi_fx.pictures.diagram.latest import LatestValues, flagged, latest_values
 from taiyi_fx.pictures.diagram.svg import enlarged, finished
 from taiyi_fx.pictures.report.header import Graph
 
@@ -44,14 +44,14 @@ class Diagram:
         self,
         graph: Graph,
         monitor: Monitor,
-        readings: Readings | None,
+        latest: LatestValues | None,
     ) -> None:
         assert graph.outline is not None
         self.outline = graph.outline
         self.view = shown(graph.outline, graph.is_open, only_probed=graph.only_probed)
         self._graph = graph
         self._monitor = monitor
-        self._readings = readings
+        self._latest = latest
 
     def to_networkx(self) -> nx.DiGraph:
         """The data flow between all boxes without parts, shown or not.
@@ -99,7 +99,7 @@ class Diagram:
         if suffix == ".dot":
             return self.to_dot().encode()
         if suffix == ".html":
-            return page(self._graph, self._monitor, values=self._readings is not None).encode()
+            return page(self._graph, self._monitor, values=self._latest is not None).encode()
         return self._picture(suffix[1:])
 
     def _picture(self, form: str) -> bytes:
@@ -112,7 +112,7 @@ class Diagram:
 
     @functools.cached_property
     def _faces(self) -> dict[int, Face]:
-        return faces(self.outline, self.view, self._readings or {})
+        return faces(self.outline, self.view, self._latest or {})
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """The picture for a notebook; DOT text without Graphviz and matplotlib."""
@@ -176,7 +176,7 @@ def diagram(
     made = _outline(instrumented, example_inputs)
     monitor = monitor_of(instrumented)
     health = {s.label: s.quantity.health for s in monitor.subscriptions}
-    read = readings(made, monitor.records, health) if values else {}
+    read = latest_values(made, monitor.records, health) if values else {}
     found = monitor.findings if values else []
     read = flagged(read, found)
     named = [one.module for one in found if one.severity != "note" and one.module]

@@ -53,11 +53,11 @@ class RecordedSeries:
             yield self.numbers(0)
 
     def shapes(self) -> Mapping[int, Mapping[int, tuple[int, ...]]]:
-        """None, as no tensor is among them."""
+        """No shapes, as no tensor is among the statistics."""
         return {}
 
     def tensors(self, series: int, steps: Sequence[int]) -> Mapping[int, NDArray[Any]]:
-        """None, likewise."""
+        """No tensors, as all statistics are numbers."""
         return {}
 
     def numbers(self, first: int) -> Slice:

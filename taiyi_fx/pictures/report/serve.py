@@ -66,7 +66,7 @@ class Server:
         self._http.serve_forever()
 
     def stop(self) -> None:
-        """Ends `serve`."""
+        """Has the thread that answers requests return; for another thread to call."""
         self._http.shutdown()
 
     def close(self) -> None:

@@ -8,8 +8,8 @@ import torch
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import TraceTargets
+from taiyi_fx.passes.capture.graph_writer import GraphWriter
 from taiyi_fx.passes.capture.guards import Guards
-from taiyi_fx.passes.capture.recorder import Recorder
 from taiyi_fx.passes.capture.trace import trace
 
 Point = namedtuple("Point", "x y")
@@ -81,11 +81,11 @@ def assert_same(forward, *given):
         assert torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b
 
 
-def recorder_of(model, targets=(), functions=(), *, training=True):
-    """A recorder of the whole of a model, which interprets no calls."""
+def graph_writer_of(model, targets=(), functions=(), *, training=True):
+    """A writer of the whole of a model, which interprets no calls."""
     names = {module: name for name, module in model.named_modules()}
     wanted = TraceTargets(targets, functions)
-    return Recorder("", model, names, wanted, training=training, inline=no_calls)
+    return GraphWriter("", model, names, wanted, training=training, inline=no_calls)
 
 
 def no_calls(*_):

@@ -11,7 +11,15 @@ from taiyi_fx.passes.capture.guards import MISSING, TENSOR, Guard, Submodule
 from taiyi_fx.passes.capture.lookup import FLOWING_ATTRIBUTES, TENSOR_METHODS, in_class, of_module
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.values import Known, Method
-from tests.passes.capture.given import Base, Point, assert_same, graph_of, made, reason, recorder_of
+from tests.passes.capture.given import (
+    Base,
+    Point,
+    assert_same,
+    graph_of,
+    graph_writer_of,
+    made,
+    reason,
+)
 
 FACTOR, TENSORS = 3.0, torch.ones(4)
 space = types.SimpleNamespace(factor=2.0)
@@ -148,11 +156,11 @@ def test_what_a_class_holds_is_given_as_it_is_there():
 
 def test_an_attribute_of_a_module_is_looked_for_in_torchs_order():
     model = Base()
-    recorder = recorder_of(model)
-    assert of_module(recorder, model, "scale", "self.scale").value == 2.0
-    assert of_module(recorder, model, "fc", "self.fc").value is model.fc
-    assert of_module(recorder, model, "training", "self.training").value is True
-    method = of_module(recorder, model, "helper", "self.helper")
+    writer = graph_writer_of(model)
+    assert of_module(writer, model, "scale", "self.scale").value == 2.0
+    assert of_module(writer, model, "fc", "self.fc").value is model.fc
+    assert of_module(writer, model, "training", "self.training").value is True
+    method = of_module(writer, model, "helper", "self.helper")
     assert isinstance(method, Method)
     assert isinstance(method.owner, Known)
     assert method.function is Base.helper

@@ -14,7 +14,7 @@ from taiyi_fx.passes.capture.modules import (
 )
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.capture.values import Refused
-from tests.passes.capture.given import recorder_of
+from tests.passes.capture.given import graph_writer_of
 
 
 class Leaf(nn.Module):
@@ -103,7 +103,7 @@ def test_a_call_that_does_something_besides_is_refused(change, why):
     model = Block()
     change(model.part)
     with pytest.raises(Refused, match=why):
-        plain_forward(recorder_of(model), model.part)
+        plain_forward(graph_writer_of(model), model.part)
 
 
 class Takes(nn.Module):

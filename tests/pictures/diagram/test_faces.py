@@ -9,7 +9,7 @@ from taiyi_fx.outline import SIDES, Item, Mark, Marks, Outline
 from taiyi_fx.outline.view import shown
 from taiyi_fx.pictures.diagram.colours import EDITED, PROBED, STATES
 from taiyi_fx.pictures.diagram.faces import Count, Line, faces, shortened, signed
-from taiyi_fx.pictures.diagram.readings import Reading
+from taiyi_fx.pictures.diagram.latest import Latest
 from tests.pictures.diagram.given import opened_somehow, outlines
 
 
@@ -19,9 +19,9 @@ def way(outline, i):
         i = outline.items[i].parent
 
 
-def one(item, readings=None):
+def one(item, values=None):
     outline = Outline((Item("module", "model"), dataclasses.replace(item, parent=0)), ())
-    return faces(outline, shown(outline, {0}), readings or {})[1]
+    return faces(outline, shown(outline, {0}), values or {})[1]
 
 
 @given(st.data())
@@ -52,7 +52,7 @@ def test_the_counts_of_a_closed_box_are_what_is_within(data):
     outline = data.draw(outlines())
     parents = {item.parent for item in outline.items}
     view = shown(outline, opened_somehow(data.draw, outline))
-    alerts = {(item.module, "Out0"): Reading("1", "alert") for item in outline.items}
+    alerts = {(item.module, "Out0"): Latest("1", "alert") for item in outline.items}
     found = faces(outline, view, alerts)
     for box in parents.intersection(view.boxes):
         within = [item for i, item in enumerate(outline.items) if box in way(outline, i)]
@@ -66,21 +66,21 @@ def test_a_closed_box_has_the_values_of_its_module():
     block = Item("module", "block", "B", "block", parent=0, marks=Marks((Mark("OutputRMS", ""),)))
     parts = (Item("module", "net"), block, Item("module", "fc", "Linear", "block.fc", parent=1))
     outline = Outline(parts, ())
-    known = {("block", "OutputRMS"): Reading("0.5")}
+    known = {("block", "OutputRMS"): Latest("0.5")}
     face = faces(outline, shown(outline, {0}), known)[1]
     assert face.badges[0].lines == (Line("OutputRMS 0.5", "ok"),)
 
 
 def test_a_probe_with_nothing_unusual_has_a_calm_border():
     item = Item("module", "fc", "Linear", module="fc", marks=Marks(forward=(Mark("RMS", ""),)))
-    assert one(item, {("fc", "RMS"): Reading("4.20")}).border == PROBED
-    assert one(item, {("fc", "RMS"): Reading("nan", "alert")}).border == STATES["alert"]
+    assert one(item, {("fc", "RMS"): Latest("4.20")}).border == PROBED
+    assert one(item, {("fc", "RMS"): Latest("nan", "alert")}).border == STATES["alert"]
 
 
 def test_a_badge_has_a_line_for_each_quantity_with_its_value():
     marks = Marks(forward=(Mark("OutputRMS", ""), Mark("InputMean", "every(2)")))
     item = Item("module", "fc", "Linear", module="a.fc", marks=marks)
-    face = one(item, {("a.fc", "OutputRMS"): Reading("4.20", "warn", "up")})
+    face = one(item, {("a.fc", "OutputRMS"): Latest("4.20", "warn", "up")})
     (badge,) = face.badges
     assert badge.lines == (Line("OutputRMS 4.20 ↑", "warn"), Line("InputMean"))
     assert face.border == STATES["warn"]
@@ -96,7 +96,7 @@ def test_a_badge_has_a_line_for_each_quantity_with_its_value():
 def test_more_than_three_lines_are_counted_and_what_needs_a_look_comes_first():
     marks = Marks(forward=tuple(Mark(f"Q{i}", "") for i in range(6)))
     item = Item("module", "fc", module="fc", marks=marks)
-    (badge,) = one(item, {("fc", "Q4"): Reading("nan", "alert")}).badges
+    (badge,) = one(item, {("fc", "Q4"): Latest("nan", "alert")}).badges
     assert badge.lines == (Line("Q4 nan !", "alert"), Line("Q0"), Line("+ 4 more"))
     assert badge.colours == [STATES["alert"], "#0f766e", "#0f766e"]
     (three,) = one(dataclasses.replace(item, marks=Marks(forward=marks.forward[:3]))).badges
@@ -122,8 +122,8 @@ def test_a_rest_says_of_what_its_structure_is_and_has_a_double_border():
         ),
         (),
     )  # fmt: skip
-    readings = {("2", "Q"): Reading("nan", "alert"), ("3", "Q"): Reading("1.0", "warn")}
-    rest = faces(outline, shown(outline, {0, 1}), readings)[3]
+    values = {("2", "Q"): Latest("nan", "alert"), ("3", "Q"): Latest("1.0", "warn")}
+    rest = faces(outline, shown(outline, {0, 1}), values)[3]
     assert (rest.label, rest.quiet, rest.is_double) == ("1 … 3", "Block × 3", True)
     assert rest.counts == (
         Count("forward", "▼ 3"), Count("alert", "! 1 alert"), Count("warn", "~ 1 warning")
@@ -153,11 +153,11 @@ def test_long_names_lose_their_middle_and_are_told_in_full():
 
 
 def test_an_arrow_a_tilde_or_an_exclamation_mark_stands_beside_the_colour():
-    assert signed(Reading("1")) == "1"
-    assert signed(Reading("1", "warn", "up")) == "1 ↑"
-    assert signed(Reading("1", "warn", "down")) == "1 ↓"
-    assert signed(Reading("1", "warn")) == "1 ~"
-    assert signed(Reading("nan", "alert")) == "nan !"
+    assert signed(Latest("1")) == "1"
+    assert signed(Latest("1", "warn", "up")) == "1 ↑"
+    assert signed(Latest("1", "warn", "down")) == "1 ↓"
+    assert signed(Latest("1", "warn")) == "1 ~"
+    assert signed(Latest("nan", "alert")) == "nan !"
 
 
 @given(st.data())

@@ -130,7 +130,7 @@ def run(
 ) -> tuple[dict[str, Any], Chunks]:
     """A run of all marks of an outline in two modes, and its chunks."""
     random = np.random.default_rng(seed)
-    series: list[dict[str, Any]] = []
+    listed: list[dict[str, Any]] = []
     entries: list[dict[str, Any]] = []
     chunks: Chunks = {}
     for mode, share in (("train", 1.0), ("eval", 0.5)):
@@ -143,13 +143,13 @@ def run(
             told = [_series(grid, row, mode, side, len(entries)) for row in range(len(modules))]
             index = first_chunk + len(entries)
             entry, chunks[index] = grid.pack(index, mode)
-            series += told
+            listed += told
             entries.append(entry)
     for module in ("h.0.attn.proj", "h.7.attn.proj"):
         entry, packed, told = _tensors(module, first_chunk + len(entries), len(entries), random)
         chunks[entry["id"]] = packed
         entries.append(entry)
-        series.append(told)
+        listed.append(told)
     made = {
         "name": name,
         "model": "models.gpt.GPT",
@@ -157,7 +157,7 @@ def run(
         "sessions": [0, steps * 5 // 8],
         "epochs": [[k, k * steps // 5, (k + 1) * steps // 5 - 1] for k in range(5)],
         "events": _events(steps),
-        "series": series,
+        "series": listed,
         "chunks": entries,
     }
     return made, chunks
@@ -226,6 +226,40 @@ def header(runs: list[dict[str, Any]], outline: Outline | None, opened: list[int
         "direction": "TB",
         "graph_alone": False,
     }
+
+
+def series(module: str, quantity: str, **told: Any) -> dict[str, Any]:
+    """A series of the header, in which all is well unless told otherwise."""
+    made = {"module": module, "quantity": quantity, "mode": "train", "direction": "forward"}
+    made |= {"unit": "", "first": 0, "state": "ok", "trend": "", "nan": 0, "inf": 0}
+    return {**made, "chunk": 0, "row": 0, **told}
+
+
+def run_of(series: list[dict[str, Any]], chunks: list[dict[str, Any]], **told: Any) -> Header:
+    """A run of the header of which nothing else is known."""
+    made = {"name": "run", "model": "Net", "versions": {}, "sessions": [0], "epochs": []}
+    return {**made, "events": [], "series": series, "chunks": chunks, **told}
+
+
+def page_of(
+    modules: list[str],
+    mean: NDArray[Any],
+    *,
+    quantity: str = "OutputRMS",
+    unit: str = "",
+    steps: NDArray[Any] | None = None,
+    outline: Outline | None = None,
+) -> tuple[Header, Chunks]:
+    """A page of one quantity: rows of modules, columns of steps."""
+    start = np.arange(mean.shape[1], dtype=float) if steps is None else steps
+    parts = {"start": start, "end": start, "mean": mean}
+    packed_entry, packed = entry(0, parts, quantity=quantity, mode="train", raw=True)
+    told = {"unit": unit, "numbers": len(start), "last": int(start[-1])}
+    made = [
+        series(module, quantity, row=row, latest=float(mean[row, -1]), **told)
+        for row, module in enumerate(modules)
+    ]
+    return header([run_of(made, [packed_entry])], outline, [0] if outline else []), {0: packed}
 
 
 def _marked(outline: Outline, side: str, quantity: str) -> list[str]:
@@ -319,23 +353,11 @@ def _series(grid: _Grid, row: int, mode: str, side: str, chunk: int) -> dict[str
         state = "alert"
     elif row % 9 == 4:
         state, trend = "warn", "up"
-    return {
-        "module": grid.modules[row],
-        "quantity": grid.quantity,
-        "mode": mode,
-        "direction": side,
-        "unit": "",
-        "numbers": int((np.isfinite(grid.mean[row]) * (grid.end - grid.start + 1)).sum()),
-        "first": int(grid.start[0]),
-        "last": int(grid.end[-1]),
-        "latest": "NaN" if math.isnan(latest) else latest,
-        "state": state,
-        "trend": trend,
-        "nan": int(grid.nan[row].sum()),
-        "inf": int(grid.inf[row].sum()),
-        "chunk": chunk,
-        "row": row,
-    }
+    told = {"mode": mode, "direction": side, "state": state, "trend": trend}
+    told |= {"numbers": int((np.isfinite(grid.mean[row]) * (grid.end - grid.start + 1)).sum())}
+    told |= {"last": int(grid.end[-1]), "latest": "NaN" if math.isnan(latest) else latest}
+    told |= {"nan": int(grid.nan[row].sum()), "inf": int(grid.inf[row].sum())}
+    return series(grid.modules[row], grid.quantity, **told, chunk=chunk, row=row)
 
 
 def _tensors(
@@ -367,23 +389,7 @@ def _tensors(
         "arrays": arrays,
         "bins": {"kind": "index"},
     }
-    told = {
-        "module": module,
-        "quantity": quantity,
-        "mode": "train",
-        "direction": "forward",
-        "unit": "",
-        "numbers": 0,
-        "first": 0,
-        "last": int(steps[-1]),
-        "latest": None,
-        "state": "ok",
-        "trend": "",
-        "nan": 0,
-        "inf": 0,
-        "chunk": place,
-        "row": 0,
-    }
+    told = series(module, quantity, numbers=0, last=int(steps[-1]), latest=None, chunk=place)
     return entry, b"".join(part.tobytes() for part in parts), told
 
 

@@ -13,6 +13,7 @@ from tests.pictures.report.assembly import assemble
 from tests.pictures.report.conftest import wait_until, wait_until_ready
 
 STEPS = 50
+NAMES = "one", "two"
 
 
 class Running:
@@ -28,7 +29,7 @@ class Running:
         self.version = "1"
         outline = fake.Outline()
         root = outline.add("module", "", -1, class_name="Net")
-        for name in ("one", "two"):
+        for name in NAMES:
             told = {"class_name": "Linear", "module": name, "family": "linear"}
             outline.add("module", name, root, **told, marks={"forward": [["OutputRMS", ""]]})
         outline.join(1, 2)
@@ -36,39 +37,12 @@ class Running:
         self.findings, self.open = [], [root]
 
     def header(self):
-        series = [self._series(name, row) for row, name in enumerate(("one", "two"))]
-        run = {
-            "name": "running",
-            "model": "Net",
-            "versions": {},
-            "sessions": [0],
-            "epochs": [],
-            "events": self.events,
-            "findings": self.findings,
-            "series": series,
-            "chunks": [self.entry(-1)[0]],
-        }
+        told = {"numbers": self.last, "last": self.last, "latest": float(self.last)}
+        series = [fake.series(name, "OutputRMS", row=row, **told) for row, name in enumerate(NAMES)]
+        more = {"name": "running", "events": self.events, "findings": self.findings}
+        run = fake.run_of(series, [self.entry(-1)[0]], **more)
         made = fake.header([run], self.outline, self.open)
         return {**made, "live": {"poll_ms": 100, "problem": self.problem}}
-
-    def _series(self, name, row):
-        return {
-            "module": name,
-            "quantity": "OutputRMS",
-            "mode": "train",
-            "direction": "forward",
-            "unit": "",
-            "numbers": self.last,
-            "first": 0,
-            "last": self.last,
-            "latest": float(self.last),
-            "state": "ok",
-            "trend": "",
-            "nan": 0,
-            "inf": 0,
-            "chunk": 0,
-            "row": row,
-        }
 
     def entry(self, after):
         steps = np.arange(after + 1, self.last + 1, dtype=float)
@@ -109,11 +83,18 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def served(run):
+def opened(browser, run, *, has_clock=False):
+    """The run's page, served; if it has a clock, the test turns it."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, run))
     thread = Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/token/"
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    if has_clock:
+        page.clock.install()
+    page.goto(f"http://127.0.0.1:{server.server_port}/token/")
+    wait_until_ready(page)
+    yield page
+    page.close()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -122,12 +103,8 @@ def served(run):
 @pytest.fixture
 def live(browser):
     run = Running()
-    with served(run) as address:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(address)
-        wait_until_ready(page)
+    with opened(browser, run) as page:
         yield run, page
-        page.close()
 
 
 def test_a_live_page_follows_the_run(live, screenshots):
@@ -214,10 +191,7 @@ def folded():
 
 def test_a_new_finding_opens_its_fold_once(browser):
     run, part, inner = folded()
-    with served(run) as address:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.goto(address)
-        wait_until_ready(page)
+    with opened(browser, run) as page:
         assert page.locator(f'#graph [data-item="{inner}"]').count() == 0
         told = {"kind": "outlier", "severity": "alert", "module": "two", "quantity": "OutputRMS"}
         told |= {"step": 60, "text": "it is large", "advice": "look", "link": "", "follow": 0}
@@ -230,7 +204,6 @@ def test_a_new_finding_opens_its_fold_once(browser):
         wait_until(page, "document.querySelector('#live-text').textContent === 'live · step 70'")
         page.wait_for_timeout(150)
         assert page.locator(f'#graph [data-item="{inner}"]').count() == 0  # closed by hand
-        page.close()
 
 
 def test_gradients_that_overflow_under_a_scaler_do_not_take_the_place_of_the_first_nan(live):
@@ -257,11 +230,7 @@ def test_a_graph_that_comes_or_changes_is_shown(live):
 
 def test_silence_is_told_until_a_step_comes(browser, screenshots):
     run = Running()
-    with served(run) as address:
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.clock.install()
-        page.goto(address)
-        wait_until_ready(page)
+    with opened(browser, run, has_clock=True) as page:
         page.clock.run_for(8_000)
         assert page.inner_text("#live-text") == "live · step 50"
         page.clock.fast_forward(34_000)
@@ -280,4 +249,3 @@ def test_silence_is_told_until_a_step_comes(browser, screenshots):
             if page.inner_text("#live-text") == "live · step 60":
                 break
         assert page.inner_text("#live-text") == "live · step 60"
-        page.close()

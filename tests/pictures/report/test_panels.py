@@ -140,14 +140,8 @@ def test_charts_say_what_their_points_are(show, gpt):
 
 def test_a_schedule_that_becomes_rarer_leaves_no_gaps(show):
     rare = [*range(0, 100), *range(100, 1001, 25)]
-    start = np.array(rare, dtype=float)
-    parts = {"start": start, "end": start, "mean": np.ones((1, len(start)))}
-    entry, packed = fake.entry(0, parts, quantity="OutputRMS", mode="train", raw=True)
-    header, _ = fake.report(columns=4)
-    told = {**header["runs"][0]["series"][0], "chunk": 0, "row": 0, "first": 0, "last": 1000}
-    told |= {"numbers": len(start), "state": "ok"}
-    run = {**header["runs"][0], "series": [told], "chunks": [entry], "events": []}
-    page = show({**header, "runs": [run]}, {0: packed})
+    mean = np.ones((1, len(rare)))
+    page = show(*fake.page_of(["head"], mean, steps=np.array(rare, dtype=float)))
     assert not page.is_visible("#key-absent")
 
 

@@ -16,24 +16,9 @@ def deep():
     """A page of a quantity of 12 layers of an encoder, of which one stands far out."""
     roles = ("attention.self.query", "attention.output.dense", "output.dense")
     modules = [f"bert.encoder.layer.{i}.{role}" for i in range(LAYERS) for role in roles]
-    return page_of(modules, np.ones((len(modules), 50)) * np.arange(1, len(modules) + 1)[:, None])
-
-
-def page_of(modules, mean, quantity="OutputRMS", unit=""):
-    start = np.arange(mean.shape[1], dtype=float)
-    parts = {"start": start, "end": start, "mean": mean}
-    entry, packed = fake.entry(0, parts, quantity=quantity, mode="train", raw=True)
-    told = {"quantity": quantity, "mode": "train", "direction": "forward", "unit": unit}
-    told |= {"numbers": len(start), "first": 0, "last": int(start[-1]), "state": "ok"}
-    told |= {"trend": "", "nan": 0, "inf": 0, "chunk": 0}
-    series = [
-        {**told, "module": module, "row": row, "latest": float(mean[row, -1])}
-        for row, module in enumerate(modules)
-    ]
-    run = {"name": "run", "model": "Bert", "versions": {}, "sessions": [0], "epochs": []}
-    run |= {"events": [], "series": series, "chunks": [entry]}
-    header = fake.header([run], fake.Outline(), [])
-    return {**header, "outline": None}, {0: packed}
+    return fake.page_of(
+        modules, np.ones((len(modules), 50)) * np.arange(1, len(modules) + 1)[:, None]
+    )
 
 
 def rows(page):
@@ -113,7 +98,7 @@ def test_extremes_are_among_the_curves(show):
     modules = [f"h.{i}.mlp" for i in range(40)]
     mean = np.ones((40, 50))
     mean[17, 20], mean[23, 30] = 700.0, 1e-4
-    page = show(*page_of(modules, mean))
+    page = show(*fake.page_of(modules, mean))
     names = page.locator("#charts .legend tbody button").all_inner_texts()
     assert len(names) == 8
     assert {"h.17.mlp", "h.23.mlp"} <= set(names)
@@ -121,7 +106,7 @@ def test_extremes_are_among_the_curves(show):
 
 def test_what_was_found_is_among_the_curves(show):
     modules = [f"h.{i}.mlp" for i in range(40)]
-    header, chunks = page_of(modules, np.ones((40, 50)))
+    header, chunks = fake.page_of(modules, np.ones((40, 50)))
     header["runs"][0]["findings"] = [fake.finding("h.9.mlp", quantity="OutputRMS", step=4)]
     names = show(header, chunks).locator("#charts .legend tbody button").all_inner_texts()
     assert "h.9.mlp" in names
@@ -137,7 +122,7 @@ def test_what_was_found_is_among_the_curves(show):
     ],
 )
 def test_shares_and_what_lies_close_together_have_linear_axes(show, quantity, unit, mean, title):
-    page = show(*page_of(["a", "b"], mean, quantity, unit))
+    page = show(*fake.page_of(["a", "b"], mean, quantity, unit))
     expected = f"log₁₀ |{quantity}|" if title else quantity
     assert page.inner_text("#heat-title") == expected
     assert ("log scale" in page.inner_text("#charts .caption")) == bool(title)

@@ -15,24 +15,7 @@ def one_field(mean):
     for name in names:
         told = {"class_name": "Linear", "module": name, "marks": {"forward": [["Level", ""]]}}
         outline.add("module", name, root, **told)
-    steps = np.arange(mean.shape[1], dtype=float)
-    parts = {"start": steps, "end": steps, "mean": mean}
-    entry, packed = fake.entry(0, parts, quantity="Level", mode="train", raw=True)
-    told = {"mode": "train", "direction": "forward", "unit": "", "numbers": len(steps), "first": 0}
-    told |= {"last": len(steps) - 1, "state": "ok", "trend": "", "nan": 0, "inf": 0, "chunk": 0}
-    series = [
-        {**told, "module": name, "quantity": "Level", "latest": float(mean[row, -1]), "row": row}
-        for row, name in enumerate(names)
-    ]
-    run = {
-        "name": "run",
-        "model": "Net",
-        "versions": {},
-        "sessions": [0],
-        "epochs": [],
-        "events": [],
-    }
-    return fake.header([{**run, "series": series, "chunks": [entry]}], outline, [0]), {0: packed}
+    return fake.page_of(names, mean, quantity="Level", outline=outline)
 
 
 def bar(page):

@@ -3,6 +3,7 @@
 from torch import nn
 
 import taiyi_fx
+from taiyi_fx.testing import Conv2dLike, LinearLike
 
 
 def recorded(layer, entry, *steps, backward=False):
@@ -15,3 +16,12 @@ def recorded(layer, entry, *steps, backward=False):
         model.monitor.track(step)
     (values,) = model.monitor.get_output()["0"].values() or [{}]
     return values
+
+
+def bench(entry, x):
+    """What an entry records for a module that is given ``x``."""
+    layer = Conv2dLike() if x.ndim == 4 else LinearLike()
+    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": [entry]})
+    model(x)
+    model.monitor.track(0)
+    return model.monitor.get_output()["0"][entry if isinstance(entry, str) else entry[0]][0]

@@ -1,7 +1,7 @@
 """Attention where models compute it: in graphs, in Python, in torch's own modules, in transformers."""
 
-import importlib.util
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
-from benchmarks.zoo_models.vision_operators import define_vision_operators
+from tests.quantities.of_transformers import tiny, trained
 from tests.quantities.references import attention as reference
 from tests.quantities.references.attention import OwnSoftmax, SelfAttention
 
@@ -341,16 +341,10 @@ MODELS = {
 """How many attentions each has."""
 
 
-def tiny(name, implementation):
-    if importlib.util.find_spec("torchvision"):  # which transformers imports where it is there
-        define_vision_operators()
-    transformers = pytest.importorskip("transformers")
-    kind = getattr(transformers, name)
-    known = {*kind.config_class().to_dict(), "decoder_start_token_id"}
-    torch.manual_seed(0)
-    model = kind(kind.config_class(**{k: v for k, v in SIZES.items() if k in known}))
+def of_transformers(name, implementation):
+    model = tiny(name, SIZES)
     model.set_attn_implementation(implementation)
-    return model.train()
+    return model
 
 
 def batch_of(name):
@@ -364,21 +358,6 @@ def batch_of(name):
     return {"input_ids": ids, "attention_mask": mask, "labels": ids.clone()}
 
 
-def trained(model, run, name):
-    """All bits of two training steps, dropout included."""
-    torch.manual_seed(5)
-    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
-    for step in range(2):
-        loss = run(**batch_of(name)).loss
-        loss.backward()
-        losses.append(loss.detach())
-        if run is not model:
-            run.monitor.track(step)
-        optimizer.step()
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    return [*losses, *gradients, *(p.detach() for p in model.parameters()), torch.get_rng_state()]
-
-
 def is_drawn(part):
     return isinstance(part, nn.Dropout) and part.p > 0
 
@@ -386,20 +365,20 @@ def is_drawn(part):
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_training_of_transformers_keeps_all_its_bits(name):
-    found = {}
+    found, batch = {}, partial(batch_of, name)
     for implementation in ("sdpa", "eager"):
-        plain = tiny(name, implementation)
-        expected = trained(plain, plain, name)
-        model = tiny(name, implementation)
+        plain = of_transformers(name, implementation)
+        expected = trained(plain, plain, batch)
+        model = of_transformers(name, implementation)
         watched = taiyi_fx.instrument(model, {"*": ALL}, strict=True)
-        made = trained(model, watched, name)
+        made = trained(model, watched, batch)
         assert len(made) == len(expected)
         assert all(map(torch.equal, made, expected))
         found[implementation] = watched.monitor.get_output()
         assert len(found[implementation]) == MODELS[name]
     # Dropout of weights takes no part in them, but that of layers before does in both alike. In the
     # output it does, where each has drawn its own.
-    has_dropout = any(is_drawn(part) for part in tiny(name, "eager").modules())
+    has_dropout = any(is_drawn(part) for part in of_transformers(name, "eager").modules())
     for site, series in found["eager"].items():
         assert set(series) == set(found["sdpa"][site])
         for quantity, values in series.items():
@@ -409,7 +388,7 @@ def test_training_of_transformers_keeps_all_its_bits(name):
 
 
 def test_a_cache_of_keys_and_values():
-    model = tiny("LlamaForCausalLM", "sdpa")
+    model = of_transformers("LlamaForCausalLM", "sdpa")
     ids = batch_of("")["input_ids"]
     with torch.no_grad():
         cache = model(ids[:, :5], use_cache=True).past_key_values
@@ -421,7 +400,7 @@ def test_a_cache_of_keys_and_values():
     (series,) = watched.monitor.get_output().values()
     found = {name: values[0] for name, values in series.items()}
     whole = taiyi_fx.instrument(
-        tiny("LlamaForCausalLM", "eager"), {"model.layers.0.self_attn": WEIGHTS}
+        of_transformers("LlamaForCausalLM", "eager"), {"model.layers.0.self_attn": WEIGHTS}
     )
     whole(ids).logits.sum().backward()
     whole.monitor.track(0)

@@ -1,14 +1,12 @@
 """Experts in the models that have them: transformers', st-moe-pytorch's, and those of one's own."""
 
-import importlib.util
-
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from benchmarks.zoo_models.vision_operators import define_vision_operators
+from tests.quantities.of_transformers import tiny, trained
 from tests.quantities.references.experts import counts
 
 ALL = ["RouterLoad", "RouterEntropy", ["DeadExperts", "every(1)", {"window": "due"}]]
@@ -135,39 +133,19 @@ MODELS = {
 """The class of each model's routers, and how many it has."""
 
 
-def tiny(name):
-    if importlib.util.find_spec("torchvision"):  # which transformers imports where it is there
-        define_vision_operators()
-    transformers = pytest.importorskip("transformers")
-    kind = getattr(transformers, name)
-    known = {*kind.config_class().to_dict(), "decoder_start_token_id"}
-    torch.manual_seed(0)
-    model = kind(kind.config_class(**{k: v for k, v in SIZES.items() if k in known}))
+def routing(name):
+    """A model whose routers choose: several begin at zero, where all logits are equal."""
+    model = tiny(name, SIZES)
     for module in model.modules():
-        if "Router" in type(module).__name__:  # several begin at zero, where all logits are equal
+        if "Router" in type(module).__name__:
             for parameter in module.parameters():
                 nn.init.normal_(parameter, std=0.5)
-    return model.train()
+    return model
 
 
 def batch():
     ids = torch.randint(3, 99, (2, 9), generator=torch.Generator().manual_seed(1))
     return {"input_ids": ids, "labels": ids.clone()}
-
-
-def trained(model, run):
-    """All bits of two training steps, dropout and jitter included."""
-    torch.manual_seed(5)
-    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
-    for step in range(2):
-        loss = run(**batch()).loss
-        loss.backward()
-        losses.append(loss.detach())
-        if run is not model:
-            run.monitor.track(step)
-        optimizer.step()
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    return [*losses, *gradients, *(p.detach() for p in model.parameters()), torch.get_rng_state()]
 
 
 def routed(model, router):
@@ -180,7 +158,7 @@ def routed(model, router):
     for name, module in model.named_modules():
         if type(module).__name__ == router:
             module.register_forward_hook(lambda m, given, result, name=name: keep(name, result))
-    trained(model, model)
+    trained(model, model, batch)
     return found
 
 
@@ -197,14 +175,14 @@ def shares(result, experts=8):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_training_of_transformers_keeps_all_its_bits_and_loads_are_their_own(name):
     router, n = MODELS[name]
-    plain, model = tiny(name), tiny(name)
-    expected = trained(plain, plain)
+    plain, model = routing(name), routing(name)
+    expected = trained(plain, plain, batch)
     watched = taiyi_fx.instrument(model, {router: ALL}, strict=True)
-    made = trained(model, watched)
+    made = trained(model, watched, batch)
     assert len(made) == len(expected)
     assert all(map(torch.equal, made, expected))
     found = watched.monitor.get_output()
-    results = routed(tiny(name), router)
+    results = routed(routing(name), router)
     assert len(found) == len(results) == n
     for site, result in results.items():
         share, dropped = shares(result)

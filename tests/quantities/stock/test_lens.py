@@ -1,6 +1,6 @@
 """What each block would predict, beside a computation of one's own."""
 
-import importlib.util
+from functools import partial
 
 import pytest
 import torch
@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from benchmarks.zoo_models.vision_operators import define_vision_operators
-from tests.quantities.stock.test_attention import SIZES, trained
+from tests.quantities.of_transformers import tiny, trained
+from tests.quantities.stock.test_attention import SIZES, batch_of
 
 WORDS, WIDTH = 23, 8
 
@@ -173,21 +173,12 @@ def test_a_model_without_is_an_error_of_the_configuration(model, options, messag
 )
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_the_last_block_of_transformers_predicts_what_the_model_does(name, blocks):
-    if importlib.util.find_spec("torchvision"):
-        define_vision_operators()
-    transformers = pytest.importorskip("transformers")
-    kind = getattr(transformers, name)
-    known = kind.config_class().to_dict()
-
-    def tiny():
-        torch.manual_seed(0)
-        return kind(kind.config_class(**{k: v for k, v in SIZES.items() if k in known})).train()
-
-    plain, model = tiny(), tiny()
-    expected_bits = trained(plain, plain, name)
+    batch = partial(batch_of, name)
+    plain, model = tiny(name, SIZES), tiny(name, SIZES)
+    expected_bits = trained(plain, plain, batch)
     watched = taiyi_fx.instrument(model, {blocks: ["LogitLens"]}, strict=True)
-    assert all(map(torch.equal, trained(model, watched, name), expected_bits))
-    model = tiny()
+    assert all(map(torch.equal, trained(model, watched, batch), expected_bits))
+    model = tiny(name, SIZES)
     for part in model.modules():
         if isinstance(part, nn.Dropout):
             part.p = 0.0

@@ -387,18 +387,3 @@ def test_nothing_of_the_state_is_kept_alive():
     optimizer.state.clear()
     gc.collect()
     assert all(ref() is None for ref in kept)
-
-
-def test_runs_keep_the_series(tmp_path):
-    model = net()
-    optimizer = torch.optim.Adam(model.parameters())
-    watched = taiyi_fx.instrument(model, {"Linear": ALL}, optimizer=optimizer, run=tmp_path / "run")
-    for step in range(3):
-        backward(watched)
-        watched.monitor.track(step)
-        optimizer.step()
-    watched.monitor.close()
-    run = taiyi_fx.open_run(tmp_path / "run")
-    steps, numbers = run.series("0", "SecondMoment.weight")
-    expected = watched.monitor.get_output()["0"]["SecondMoment.weight"]
-    assert dict(zip(steps.tolist(), numbers.tolist(), strict=True)) == pytest.approx(expected)

@@ -5,21 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-import taiyi_fx
 from taiyi_fx.quantities.stock.spectra import rank_me
 from taiyi_fx.reductions import SingularValues
-from taiyi_fx.testing import Conv2dLike, LinearLike
-
-
-def bench(entry, x):
-    """What an entry records for a module that is given ``x``."""
-    layer = Conv2dLike() if x.ndim == 4 else LinearLike()
-    model = taiyi_fx.instrument(nn.Sequential(layer), {"0": [entry]})
-    model(x)
-    model.monitor.track(0)
-    return model.monitor.get_output()["0"][entry if isinstance(entry, str) else entry[0]][0]
+from tests.quantities.stock.recorded import bench
 
 
 def condition(x):

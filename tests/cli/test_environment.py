@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from taiyi_fx.cli.findings import EXTRAS
+from taiyi_fx.cli.environment import EXTRAS
 
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
@@ -35,7 +35,7 @@ def test_what_is_optional_and_not_there_is_missing_not_broken(cli, monkeypatch):
         return version(name)
 
     monkeypatch.setattr("importlib.metadata.version", without)
-    monkeypatch.setattr("taiyi_fx.cli.findings.find_engine", lambda: None)
+    monkeypatch.setattr("taiyi_fx.cli.environment.find_engine", lambda: None)
     monkeypatch.setenv("CXX", "no-such-compiler")
     code, out, _ = cli("doctor", "--json")
     found = states(out)

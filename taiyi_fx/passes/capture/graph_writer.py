@@ -23,7 +23,7 @@ _STACK = "nn_module_stack"
 _MOST_STEPS = 500_000
 
 
-class Recorder:
+class GraphWriter:
     """The graph of one part as it is written.
 
     Args:

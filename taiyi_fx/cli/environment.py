@@ -1,4 +1,4 @@
-"""The doctor's findings: versions, extras, devices, and a self-test of a small model."""
+"""The environment: versions, extras, devices, and a self-test of a small model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from taiyi_fx.pictures.diagram.engines import find_engine
 from taiyi_fx.version import __version__
 
 
-class Finding(NamedTuple):
+class Checked(NamedTuple):
     """One item of the doctor's list.
 
     Attributes:
@@ -55,25 +55,25 @@ EXTRAS = {
 """The purpose of each extra."""
 
 
-def findings() -> list[Finding]:
-    """All findings, in order; takes a few seconds."""
-    found = [Finding("ok", "python", platform.python_version()), *_required(), *_extras()]
+def checked_environment() -> list[Checked]:
+    """All that the doctor checks, in order; takes a few seconds."""
+    found = [Checked("ok", "python", platform.python_version()), *_required(), *_extras()]
     return [*found, _graphviz(), *_devices(), _compiler(), *_self_test()]
 
 
-def _required() -> Iterator[Finding]:
+def _required() -> Iterator[Checked]:
     try:
         metadata.version("taiyi-fx")
-        yield Finding("ok", "taiyi-fx", __version__)
+        yield Checked("ok", "taiyi-fx", __version__)
     except metadata.PackageNotFoundError:
         text = f"{__version__}, imported without being installed: what it needs is not looked at"
-        yield Finding("missing", "taiyi-fx", text)
+        yield Checked("missing", "taiyi-fx", text)
     for requirement in _requirements():
         if "extra ==" not in requirement:
             yield _installed(_distribution(requirement), "broken", "taiyi-fx")
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[Checked]:
     for requirement in _requirements():
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", requirement)
         name = _distribution(requirement)
@@ -99,55 +99,55 @@ def _distribution(requirement: str) -> str:
     return re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
 
 
-def _installed(name: str, otherwise: Literal["missing", "broken"], install: str) -> Finding:
+def _installed(name: str, otherwise: Literal["missing", "broken"], install: str) -> Checked:
     try:
-        return Finding("ok", name, metadata.version(name))
+        return Checked("ok", name, metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Finding(otherwise, name, f"not installed: pip install '{install}'")
+        return Checked(otherwise, name, f"not installed: pip install '{install}'")
 
 
-def _graphviz() -> Finding:
+def _graphviz() -> Checked:
     engine = find_engine()
     if engine is None:
-        return Finding(
+        return Checked(
             "missing",
             "Graphviz",
             "for better .svg and .png diagrams: pip install 'taiyi-fx[diagram]'",
         )
-    return Finding("ok", "Graphviz", Path(engine).stem)
+    return Checked("ok", "Graphviz", Path(engine).stem)
 
 
-def _devices() -> Iterator[Finding]:
+def _devices() -> Iterator[Checked]:
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-        yield Finding("ok", "CUDA", f"{torch.version.cuda}: {', '.join(names)}")
+        yield Checked("ok", "CUDA", f"{torch.version.cuda}: {', '.join(names)}")
     else:
         built = torch.version.cuda
         why = f"no device seen by this torch for CUDA {built}" if built else "torch without CUDA"
-        yield Finding("missing", "CUDA", f"{why}: models run on the CPU")
+        yield Checked("missing", "CUDA", f"{why}: models run on the CPU")
     if torch.backends.mps.is_available():
-        yield Finding("ok", "MPS", "available")
+        yield Checked("ok", "MPS", "available")
     elif platform.system() == "Darwin":
-        yield Finding("missing", "MPS", "not available: models run on the CPU")
+        yield Checked("missing", "MPS", "not available: models run on the CPU")
 
 
-def _compiler() -> Finding:
+def _compiler() -> Checked:
     named = os.environ.get("CXX")
     candidates = [named] if named else ["c++", "g++", "clang++", "cl"]
     found = next((name for name in candidates if shutil.which(name)), None)
     if found is None:
         text = "no C++ compiler, which torch.compile needs on the CPU: install g++ or set CXX"
-        return Finding("missing", "torch.compile", text)
-    return Finding("ok", "torch.compile", f"C++ compiler {Path(found).name}")
+        return Checked("missing", "torch.compile", text)
+    return Checked("ok", "torch.compile", f"C++ compiler {Path(found).name}")
 
 
-def _self_test() -> Iterator[Finding]:
+def _self_test() -> Iterator[Checked]:
     try:
         problems = self_test()
     except Exception as error:  # noqa: BLE001 - whatever it is, it is what is broken
         problems = [f"{type(error).__name__}: {error}"]
     for problem in problems:
-        yield Finding("broken", "self-test", problem)
+        yield Checked("broken", "self-test", problem)
     if not problems:
         text = "a probed model computes what the plain one does, its numbers are those of float64"
-        yield Finding("ok", "self-test", text)
+        yield Checked("ok", "self-test", text)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from taiyi_fx.passes.ir import Mode
 
 
-class Reading(NamedTuple):
+class Latest(NamedTuple):
     """The latest value of a mark.
 
     Attributes:
@@ -31,13 +31,13 @@ class Reading(NamedTuple):
     details: tuple[str, ...] = ()
 
 
-Readings: TypeAlias = Mapping[Series, Reading]
-"""Readings by the module, with its call, and the quantity of their mark."""
+LatestValues: TypeAlias = Mapping[Series, Latest]
+"""Values by the module, with its call, and the quantity of their mark."""
 
 
-def readings(
+def latest_values(
     outline: Outline, records: Iterable[Record], health: Mapping[str, str]
-) -> dict[Series, Reading]:
+) -> dict[Series, Latest]:
     """The latest value of each mark of an outline that has any.
 
     Values of training are taken; values of evaluation only if there are none.
@@ -49,7 +49,7 @@ def readings(
     """
     found = _grouped(outline, records)
     return {
-        (module, quantity): _reading(
+        (module, quantity): _latest(
             quantity,
             of_mode["train"] if "train" in of_mode else of_mode["eval"],
             health.get(quantity, ""),
@@ -58,8 +58,8 @@ def readings(
     }
 
 
-def flagged(found: Mapping[Series, Reading], findings: Iterable[Finding]) -> dict[Series, Reading]:
-    """Readings, in a state as grave as what was found of them."""
+def flagged(found: Mapping[Series, Latest], findings: Iterable[Finding]) -> dict[Series, Latest]:
+    """Latest values, in a state as grave as what was found of them."""
     made = dict(found)
     every = [one for cause in findings for one in (cause, *cause.consequences)]
     for one in every:
@@ -129,12 +129,12 @@ def _mark_of(series: Series, marks: Container[Series]) -> Series | None:
     return module, quantity
 
 
-def _reading(quantity: str, of_names: Mapping[str, Sequence[Value]], health: str) -> Reading:
+def _latest(quantity: str, of_names: Mapping[str, Sequence[Value]], health: str) -> Latest:
     each = {name: _series(values, health) for name, values in of_names.items()}
     first = next(iter(each.values()))
     if len(each) == 1:
         return first
-    worst = max(each.values(), key=lambda reading: _RANK[reading.state])
+    worst = max(each.values(), key=lambda one: _RANK[one.state])
     details = tuple(f"{name.removeprefix(quantity + '.')} {r.text}" for name, r in each.items())
     return first._replace(state=worst.state, trend=worst.trend, details=details)
 
@@ -142,9 +142,9 @@ def _reading(quantity: str, of_names: Mapping[str, Sequence[Value]], health: str
 _RANK = {"ok": 0, "warn": 1, "alert": 2}
 
 
-def _series(values: Sequence[Value], health: str) -> Reading:
+def _series(values: Sequence[Value], health: str) -> Latest:
     numbers = [value for value in values if isinstance(value, (float, int))]
     last = values[-1]
     if not isinstance(last, (float, int)):
-        return Reading(" × ".join(map(str, last.shape)) or "a tensor")
-    return Reading(number(last), *state_of(numbers, health))
+        return Latest(" × ".join(map(str, last.shape)) or "a tensor")
+    return Latest(number(last), *state_of(numbers, health))
