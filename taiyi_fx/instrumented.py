@@ -212,7 +212,7 @@ class _Face:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the model, and reads the call."""
-        compiled = self._compiled_call_impl
+        compiled = self._instrumentation.compiled_call
         if compiled is not None:
             return compiled(*args, **kwargs)
         return self._call_impl(*args, **kwargs)  # pyright: ignore[reportAttributeAccessIssue]

@@ -242,20 +242,24 @@ class Monitor:
         """
         if self._tracker.steps.is_paused:
             return
-        step = whole("step", step)
+        step = step if type(step) is int else whole("step", step)
         if self._recorder is not None and self._recorder.is_replaying:
             raise StepEnds  # what follows in the function is the training's alone
         if not self._tracker.is_begun:
             self._begin()
         self._responder.watch.should_skip = False
+        logged = self._queue.logged
+        if micro_batches == 1 and self._tracker.pass_over(step, logged):
+            if not logged and (self._postponed.are_waiting or self._queue.is_at_rest):
+                return
+            self._record_soon(step, Scale())
+            return
         scale = Scale.of(grad_scale).over(micro_batches)
         if self._recorder is not None:
             is_scaler = isinstance(grad_scale, torch.amp.GradScaler)
             self._recorder.track(step, grad_scale if is_scaler else None)
         if self._tracker.track(step, scale):
-            self._postponed.add(step, scale)
-            if self._postponed.are_due or not self._may_postpone:
-                self._record()
+            self._record_soon(step, scale)
 
     def log(
         self,
@@ -446,6 +450,12 @@ class Monitor:
     def get_output(self, mode: Mode = "train") -> dict[str, dict[str, dict[int, Value]]]:
         """Records as ``{module: {quantity: {step: value}}}``."""
         return self.records.select(mode=mode).nested()
+
+    def _record_soon(self, step: int, scale: Scale) -> None:
+        """Records a step, now or together with those after it."""
+        self._postponed.add(step, scale)
+        if self._postponed.are_due or not self._may_postpone:
+            self._record()
 
     @property
     def _may_postpone(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
@@ -13,6 +14,8 @@ FORMS = (
 )
 
 NEVER = range(0)
+AFTER_ALL = sys.maxsize
+"""In place of a step where none follows."""
 
 
 @runtime_checkable
@@ -40,6 +43,10 @@ class Linear:
         """True if the step is one of them."""
         return step >= self.offset and (step - self.offset) % (self.interval or 1) == 0
 
+    def next_due(self, step: int) -> int:
+        """The first of them that is not before a step."""
+        return max(step + (self.offset - step) % (self.interval or 1), self.offset)
+
     def __str__(self) -> str:
         return f"linear({self.interval}, {self.offset})"
 
@@ -53,6 +60,10 @@ class AtSteps:
     def is_due(self, step: int) -> bool:
         """True if the step is one of them."""
         return step in self.steps
+
+    def next_due(self, step: int) -> int:
+        """The first of them that is not before a step; `AFTER_ALL` if there is none."""
+        return min((s for s in self.steps if s >= step), default=AFTER_ALL)
 
     def __str__(self) -> str:
         return f"at_steps({', '.join(map(str, sorted(self.steps)))})"
@@ -80,6 +91,14 @@ class Adaptive:
         """True if the step is one of them, without any cadence that was raised."""
         gap = 1 << (step // self.dense).bit_length()
         return step % min(gap, self.interval) == 0
+
+    def next_due(self, step: int) -> int:
+        """The first of them that is not before a step, without any cadence that was raised."""
+        while not self.is_due(step):
+            doublings = (step // self.dense).bit_length()
+            gap = min(1 << doublings, self.interval)
+            step = min(step + -step % gap, self.dense << doublings)
+        return step
 
     def __str__(self) -> str:
         return f"adaptive({self.interval}, {self.dense})"
@@ -182,6 +201,26 @@ def is_any_due(schedules: Iterable[Schedule], step: int, raised: range = NEVER) 
     """
     is_raised = step in raised
     return any(s.is_due(step) or (is_raised and isinstance(s, Adaptive)) for s in schedules)
+
+
+def next_due(schedules: Iterable[Schedule], step: int, raised: range = NEVER) -> int:
+    """The first step, from one on, at which one of the schedules may be due.
+
+    One of the user's own is asked at each step.
+
+    Args:
+        schedules: The schedules.
+        step: The step to begin with.
+        raised: Steps at which every adaptive schedule is due.
+    """
+    found = AFTER_ALL
+    for schedule in schedules:
+        # A derived class may be due at other steps.
+        is_ours = type(schedule) in (Linear, AtSteps, Adaptive) and step >= 0
+        found = min(found, cast(Any, schedule).next_due(step) if is_ours else step)
+        if isinstance(schedule, Adaptive) and step < raised.stop:
+            found = min(found, max(step, raised.start))
+    return found
 
 
 def has_adaptive(every: Iterable[Iterable[Schedule]]) -> bool:

@@ -1,6 +1,18 @@
+from dataclasses import dataclass
+
 import pytest
 
-from taiyi_fx.schedule import adaptive, at_steps, every, is_any_due, linear, parse_schedule
+from taiyi_fx.schedule import (
+    AFTER_ALL,
+    Linear,
+    adaptive,
+    at_steps,
+    every,
+    is_any_due,
+    linear,
+    next_due,
+    parse_schedule,
+)
 
 
 def due(schedule, until=15):
@@ -41,6 +53,46 @@ def test_a_raised_cadence_is_of_adaptive_schedules_alone():
     steps = [step for step in range(147, 157) if is_any_due([adaptive(50, 4)], step, raised)]
     assert steps == [150, 151, 152, 153]
     assert not any(is_any_due([every(50), at_steps(3)], step, raised) for step in raised)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        *(linear(n, offset) for n in (0, 1, 7) for offset in (0, 3, 50)),
+        *(adaptive(n, dense) for n in (1, 5, 8, 100) for dense in (1, 3, 20)),
+        at_steps(0),
+        at_steps(3, 90, 41),
+    ],
+    ids=str,
+)
+def test_the_next_due_step_is_the_first_that_is_due(schedule):
+    steps = [*due(schedule, 300), AFTER_ALL]
+    for step in range(91):
+        expected = next(s for s in steps if s >= step)
+        assert schedule.next_due(step) == next_due([schedule], step) == expected
+
+
+def test_the_next_due_step_is_that_of_any_schedule_and_of_a_raised_cadence():
+    rare = [every(50), at_steps(7), adaptive(64, 1)]
+    for step in range(200):
+        for raised in (range(0), range(70, 73)):
+            expected = next(s for s in range(step, 999) if is_any_due(rare, s, raised))
+            assert next_due(rare, step, raised) == expected
+    assert next_due([every(50)], 60, range(70, 73)) == 100
+    assert next_due([], 60) == AFTER_ALL
+
+
+@dataclass(frozen=True)
+class OddToo(Linear):
+    """Due at other steps than the class that it is derived from."""
+
+    def is_due(self, step):
+        return step % 2 == 1 or super().is_due(step)
+
+
+def test_a_schedule_of_the_users_own_may_be_due_at_each_step():
+    assert next_due([OddToo(50)], 3) == 3
+    assert next_due([every(50)], -3) == -3  # no step of a training
 
 
 @pytest.mark.parametrize(

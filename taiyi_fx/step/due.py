@@ -10,7 +10,7 @@ from torch import nn
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Reading
-from taiyi_fx.schedule import NEVER, Schedule, is_any_due, last_due
+from taiyi_fx.schedule import AFTER_ALL, NEVER, Schedule, is_any_due, last_due, next_due
 from taiyi_fx.step.parameters import ParameterReadings, parameter_readings
 from taiyi_fx.step.work import Asked
 
@@ -49,6 +49,11 @@ class DueWork:
     readings: Due
     is_recorded: bool = False
 
+    @property
+    def is_nothing(self) -> bool:
+        """True if there is none."""
+        return not (self.asked or self.readings)
+
 
 class DueTable:
     """The work due at each step of a run; each combination is made when first needed.
@@ -74,6 +79,7 @@ class DueTable:
         # Many quantities share few schedules: each is evaluated once a step.
         every = dict.fromkeys(s.schedules for s in subscriptions)
         self._last_due = {schedules: last_due(schedules) for schedules in every}
+        self._read_between = {s.schedules for s in subscriptions if s.is_read_between}
         self._made: dict[tuple[bool | None, ...], DueWork] = {}
         self._latest: tuple[int, DueWork] | None = None
         self.raised = NEVER
@@ -83,6 +89,18 @@ class DueTable:
         if self._latest is None or self._latest[0] != step:
             self._latest = step, self._found(step)
         return self._latest[1]
+
+    def next_due(self, step: int) -> int:
+        """The first step, from one on, at which there may be work."""
+        if self._recorded is not None:
+            return step  # a recorder follows each step
+        found = AFTER_ALL
+        for schedules, last in self._last_due.items():
+            if last is None or step <= last:
+                is_between = schedules in self._read_between
+                first = step if is_between else next_due(schedules, step, self.raised)
+                found = min(found, first)
+        return found
 
     def raise_after(self, step: int, steps: int) -> None:
         """Makes adaptive schedules due at each of the steps that follow a step, so many."""

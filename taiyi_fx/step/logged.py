@@ -33,22 +33,22 @@ def logged(name: str, value: float | Tensor, step: int, mode: Mode) -> Column:
         ValueError: The value has more than one element or more than 64 bits.
     """
     series = (("", name),)
-    return Column(step, mode, series, series, _scalar(name, value).reshape(1))
+    if not isinstance(value, Tensor):
+        return Column(step, mode, series, series, _number(name, value))
+    if value.numel() != 1:
+        raise ValueError(
+            f"{name!r} has the shape {tuple(value.shape)}, but a series takes one number a "
+            "step: reduce it first, as by .mean()"
+        )
+    return Column(step, mode, series, series, value.detach().reshape(1).clone())
 
 
-def _scalar(name: str, value: float | Tensor) -> Tensor:
-    if isinstance(value, Tensor):
-        if value.numel() != 1:
-            raise ValueError(
-                f"{name!r} has the shape {tuple(value.shape)}, but a series takes one number a "
-                "step: reduce it first, as by .mean()"
-            )
-        return value.detach().reshape(()).clone()
+def _number(name: str, value: float) -> Tensor:
     if hasattr(value, "__index__") and not isinstance(value, bool):
         number = operator.index(cast(SupportsIndex, value))
         if not -(2**63) <= number < 2**63:
             raise ValueError(f"{name!r}: {number} has more than 64 bits")
-        return torch.tensor(number)
+        return torch.tensor([number])
     if isinstance(value, (bool, float)) or hasattr(value, "__float__"):
-        return torch.tensor(float(value), dtype=torch.float64)
+        return torch.tensor([float(value)], dtype=torch.float64)
     raise TypeError(f"{name!r}: the value has to be a number, not {value!r}")

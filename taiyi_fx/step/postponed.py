@@ -34,6 +34,11 @@ class Postponed:
         self._steps.append((step, scale))
 
     @property
+    def are_waiting(self) -> bool:
+        """True if there are steps, and none is to be recorded now."""
+        return bool(self._steps) and not self.are_due
+
+    @property
     def are_due(self) -> bool:
         """True if the steps are to be recorded now."""
         waiting = len(self._steps)

@@ -55,6 +55,11 @@ class StepQueue:
         return bool(self._writers)
 
     @property
+    def is_at_rest(self) -> bool:
+        """True if there is nothing to record, to write or to flush."""
+        return not (self._waiting[0] or self._events or self._writers.are_to_flush)
+
+    @property
     def logged(self) -> Sequence[Column]:
         """The user's own numbers that belong to no step yet."""
         return self._waiting[1]

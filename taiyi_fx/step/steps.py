@@ -32,6 +32,8 @@ class Steps:
         self._due = due
         self._installation = installation
         self._last: int | None = None
+        self._also: int | None = None
+        self._idle_until = first
         self._warn = WarnOnce()
         self.prepare(first)
 
@@ -46,14 +48,31 @@ class Steps:
 
     def prepare(self, step: int) -> None:
         """Makes this the next step."""
-        self.next = step
-        self._prepared: set[int] = {step}
+        self.next = self._idle_until = step
+        self._also = None
         if not self.is_paused:
-            self._installation.set_due(self._due.at(step).readings)
+            due = self._due.at(step)
+            self._installation.set_due(due.readings)
+            if due.is_nothing:
+                self._idle_until = self._due.next_due(step + 1)
+
+    def pass_over(self, step: int) -> bool:
+        """Ends a step at which nothing is due, if nothing is at the one after it, either.
+
+        Nearly all steps of a training are such, and all that is left to do is to count them.
+
+        Returns:
+            True if that is so; else nothing was done.
+        """
+        is_idle = self.cadence.is_idle and self._also is None
+        if step != self.next or step + 1 >= self._idle_until or not is_idle:
+            return False
+        self.next, self._last = step + 1, step
+        return True
 
     def is_prepared(self, step: int) -> bool:
         """True if forwards since the last step were read for this one."""
-        return step in self._prepared
+        return step in (self.next, self._also)
 
     @contextmanager
     def at(self, step: int) -> Iterator[None]:
@@ -67,7 +86,7 @@ class Steps:
         finally:
             if self.next == step:
                 self.prepare(before)
-                self._prepared.add(step)
+                self._also = step
 
     def end(self, step: int, *, is_alone: bool) -> None:
         """Drops what was read for a step, and prepares the one after it.

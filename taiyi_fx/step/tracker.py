@@ -83,6 +83,7 @@ class Tracker:
         if self._installation.run.record_eval:
             modes = ("train", "eval")
         self._collector = Collector(modules, self._table, modes, strict=strict)
+        self._names_of_model = {s.label for s in subscriptions if s.is_of_model}
         self._has_adaptive = has_adaptive(s.schedules for s in subscriptions)
         self.is_begun = False
         if groups.process is not None:
@@ -149,6 +150,33 @@ class Tracker:
         self._warn_of_threads()
         return is_tracked
 
+    def pass_over(self, step: int, logged: Sequence[Column]) -> bool:
+        """Ends a step of which nothing is read; false if it has to be tracked.
+
+        Args:
+            step: The step.
+            logged: The user's own numbers that belong to it.
+
+        Raises:
+            Exception: Whatever goes wrong, if strict.
+        """
+        threads = self._session.threads
+        if threads.read or threads.unread or self._installation.is_always:
+            return False
+        if logged and self._collector.join is not None:
+            return False
+        if not self.steps.pass_over(step):
+            return False
+        if logged:
+            try:
+                transfer = Transfer(Outcome(), [*logged], strict=self._strict)
+                self._queue.put(TrackedStep(step, transfer), len(logged))
+            except Exception as error:  # training goes on
+                if self._strict:
+                    raise
+                self._drop(step, error)
+        return True
+
     @property
     def may_postpone(self) -> bool:
         """True if nothing that follows depends on the records of the last step."""
@@ -179,15 +207,18 @@ class Tracker:
 
     def log(self, name: str, value: float | Tensor, step: int | None, mode: Mode | None) -> None:
         """Takes a number of the user's own: see `Monitor.log`."""
-        check_name_and_mode(name, mode)
-        if any(s.label == name and s.is_of_model for s in self._subscriptions):
+        if type(name) is not str or mode is not None:
+            check_name_and_mode(name, mode)
+        if name in self._names_of_model:
             raise ValueError(f"{name!r} is a quantity of the model itself: log under another name")
         mode = mode or ("train" if self._root.training else "eval")
         if step is None:
             step = self.steps.next if mode == "train" else max(self.steps.next - 1, 0)
-        column = logged(name, value, whole("step", step), mode)
+        elif type(step) is not int:
+            step = whole("step", step)
+        column = logged(name, value, step, mode)
         self._queue.log(column)
-        self.whole.log(column)
+        self._collector.whole.log(column)
 
     def explain(self, module: str, quantity: str) -> str:
         """The reason why a series has no value, and when it is next due: see `Monitor.explain`."""
@@ -219,13 +250,14 @@ class Tracker:
             self.steps.cadence.wish(DENSE_STEPS)
         self.steps.cadence.wishes_end |= ends
         if self.is_alone and (reads_densely or ends):
-            self.steps.raise_cadence(step, is_alone=True)
-            self.steps.prepare(step + 1)
+            # After a postponed step others may have been tracked.
+            following = max(step + 1, self.steps.next)
+            self.steps.raise_cadence(following - 1, is_alone=True)
+            self.steps.prepare(following)
 
     def finish(self) -> Records:
         """All records; waits for what is still being computed."""
-        logged = [*self._queue.logged]
-        if logged:
+        if logged := [*self._queue.logged]:
             transfer = Transfer(Outcome(), self._recorded_here(logged))
             self._queue.put(TrackedStep(self.steps.next, transfer), len(logged))
         self._queue.take(all_of_it=True)
@@ -305,14 +337,16 @@ class Tracker:
             self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures
 
-    def _recorded_here(self, logged: list[Column]) -> list[Column]:
-        return logged if self.writer is None else []
+    def _recorded_here(self, logged: Sequence[Column]) -> Sequence[Column]:
+        return logged if self.writer is None else ()
 
     def _drop(self, step: int, error: Exception) -> None:
-        self._queue.drop(step)
         text = f"step {step} is dropped: {type(error).__name__}: {error}"
-        emitted = (s for s, is_emitted in self.steps.due_at(step).asked if is_emitted)
-        self._queue.report(step, {(s.module, s.label): text for s in emitted})
+        due = self.steps.due_at(step).asked
+        emitted = [(s.module, s.label) for s, is_emitted in due if is_emitted]
+        logged = [series for column in self._queue.logged for series in column.of]
+        self._queue.drop(step)
+        self._queue.report(step, dict.fromkeys([*emitted, *logged], text))
 
     def _warn_of_ranks(self, step: int, why: str) -> None:
         text = (

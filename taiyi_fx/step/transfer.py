@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -31,6 +32,9 @@ class Column(NamedTuple):
     of: tuple[Series, ...]
     series: tuple[Series, ...]
     values: Tensor
+
+
+_values_of = operator.attrgetter("values")
 
 
 def parts_of(of: tuple[Series, ...], suffix: str) -> tuple[Series, ...]:
@@ -103,13 +107,13 @@ class Transfer:
 
     def _sent(self, strict: bool) -> Copies:
         try:
-            return Copies([column.values for column in self._columns])
+            return Copies([*map(_values_of, self._columns)])
         except Exception:
             if strict:
                 raise
         # Some cannot be copied: those are reported.
         self._columns = [column for column in self._columns if self._can_go(column)]
-        return Copies([column.values for column in self._columns])
+        return Copies([*map(_values_of, self._columns)])
 
     def _can_go(self, column: Column) -> bool:
         try:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import nn
 
@@ -69,8 +68,12 @@ class Responder:
         Raises:
             Exception: Whatever goes wrong, if strict.
         """
-        with self._boundary():
+        try:
             return self._respond(step, scale)
+        except Exception as error:
+            if self._strict:
+                raise
+            self._report(error)
         return ()
 
     def at_end(self) -> Sequence[Finding]:
@@ -79,11 +82,15 @@ class Responder:
         Raises:
             Exception: Whatever goes wrong, if strict.
         """
-        with self._boundary():
+        try:
             records, find = self._queue.records, self.diagnosis.find
-            found = self.watch.at_end(records, find, warned_of=self._warned_of)
+            found = self.watch.at_end(records, find, self._warned_of)
             self._queue.add_events(found.events)
             return found.findings
+        except Exception as error:
+            if self._strict:
+                raise
+            self._report(error)
         return ()
 
     def warn_if_none_skips(self) -> None:
@@ -100,28 +107,23 @@ class Responder:
             step,
             self._queue.records,
             self.diagnosis.find,
+            self._warned_of,
             may_overflow=scale.may_overflow,
-            warned_of=self._warned_of,
         )
-        self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
-        self._queue.add_events(found.events)
-        if found.events and self._queue.is_written:
-            self._queue.write_pending()
+        if found.raises_cadence or found.stops:
+            self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
+        if found.events:
+            self._queue.add_events(found.events)
+            if self._queue.is_written:
+                self._queue.write_pending()
         return found.findings
 
-    @property
     def _warned_of(self) -> tuple[str, ...]:
         """The kinds of findings that were warned of as their numbers came."""
         is_warned = any(not site.is_overflow for site in self._queue.non_finite)
         return ("non_finite",) if is_warned else ()
 
-    @contextmanager
-    def _boundary(self) -> Iterator[None]:
-        """Reports what fails in the body, once, unless strict."""
-        try:
-            yield
-        except Exception as error:
-            if self._strict:
-                raise
-            text = f"looking for findings failed: {type(error).__name__}: {error}"
-            self._warn.of("findings", text)
+    def _report(self, error: Exception) -> None:
+        """Warns of an error, once."""
+        text = f"looking for findings failed: {type(error).__name__}: {error}"
+        self._warn.of("findings", text)

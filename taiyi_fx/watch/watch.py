@@ -36,6 +36,9 @@ class Reaction:
     findings: tuple[Finding, ...] = ()
 
 
+_NOTHING = Reaction()
+
+
 class Watch:
     """Looks at the numbers of a training as they are recorded.
 
@@ -104,9 +107,9 @@ class Watch:
         step: int,
         records: Records,
         find: Find,
+        warned_of: Callable[[], Collection[str]] = tuple,
         *,
         may_overflow: bool,
-        warned_of: Collection[str] = (),
     ) -> Reaction:
         """Takes the numbers that have come, looks at all of them if it is time, and acts.
 
@@ -116,19 +119,24 @@ class Watch:
             step: The step that was tracked.
             records: All records.
             find: Applies the rules.
+            warned_of: Gives the kinds of findings that the monitor itself has warned of.
             may_overflow: True if a scaler skips the step where gradients are not finite.
-            warned_of: Kinds of findings that the monitor itself has warned of.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
         """
         is_odd, is_bad, new = self._watched(step, records, find, may_overflow)
-        told = self._tell_all(new, warned_of)
+        if not (is_odd or is_bad or new or self._actions.webhooks):
+            self.should_skip = False
+            return _NOTHING
+        told = self._tell_all(new, warned_of())
         self.should_skip = self.skips and (is_bad or bool(told))
         stops = "stop" in self._actions.words and bool(told)
         return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
 
-    def at_end(self, records: Records, find: Find, *, warned_of: Collection[str] = ()) -> Reaction:
+    def at_end(
+        self, records: Records, find: Find, warned_of: Callable[[], Collection[str]] = tuple
+    ) -> Reaction:
         """Looks a last time, if numbers came after the look before; gives what is new.
 
         No finding will be seen a second time, so that all are told: to the user's functions and
@@ -137,13 +145,13 @@ class Watch:
         Args:
             records: All records.
             find: Applies the rules.
-            warned_of: Kinds of findings that the monitor itself has warned of.
+            warned_of: Gives the kinds of findings that the monitor itself has warned of.
 
         Raises:
             Exception: Any that a rule or a user's function raises, if strict.
         """
         _, _, new = self._watched(None, records, find, may_overflow=False)
-        self._tell_all(new, warned_of)
+        self._tell_all(new, warned_of())
         return Reaction(_events(new, self._step or 0), findings=tuple(new))
 
     def close(self) -> None:

@@ -38,6 +38,11 @@ class WriterGroup:
         """True if any were opened."""
         return bool(self._open)
 
+    @property
+    def are_to_flush(self) -> bool:
+        """True if the last time is long enough ago."""
+        return bool(self._open) and time.monotonic() - self._flushed >= FLUSH_SECONDS
+
     def add(self, writers: Iterable[Writer]) -> None:
         """Adds writers, which wait to be opened.
 

@@ -3,6 +3,8 @@
 import pytest
 from torch import nn
 
+import taiyi_fx
+from taiyi_fx.schedule import AFTER_ALL
 from taiyi_fx.step.due import DueTable
 from tests.step.given import Given
 
@@ -96,3 +98,34 @@ def test_a_window_of_due_steps_reads_nothing_between():
 def test_nothing_is_due_of_nothing():
     work = table({}).at(0)
     assert (work.asked, work.parameters, work.readings) == ((), (), frozenset())
+
+
+@pytest.mark.parametrize(
+    "cfg",
+    [
+        CFG,
+        MIXED,
+        {"0": [["InputSndNorm", "at_steps(3)"], ["WeightNorm", "linear(20, 7)"]]},
+        {"0": [["InputSndNorm", "at_steps(3, 5)"]]},
+        {},
+    ],
+)
+def test_between_a_step_and_the_next_that_may_have_work_there_is_none(cfg):
+    due = table(cfg)
+    due.raise_after(40, 3)
+    for step in range(60):
+        first = due.next_due(step)
+        assert all(due.at(between).is_nothing for between in range(step, min(first, 200)))
+        assert first > 200 or not due.at(first).is_nothing
+
+
+def test_a_window_has_work_at_each_step_until_it_is_not_due_any_more():
+    cfg = {"0": [["MeanTID", "at_steps(2)"]]}
+    due = table(cfg, nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1)))
+    assert [due.next_due(step) for step in range(4)] == [0, 1, 2, AFTER_ALL]
+
+
+def test_a_recorder_follows_each_step():
+    given = Given({"0": [["InputSndNorm", "every(50)"]]}, recorder=taiyi_fx.Recorder(every=10))
+    due = given.monitor._tracker.steps._due
+    assert [due.next_due(step) for step in (1, 2)] == [1, 2]

@@ -44,6 +44,16 @@ def test_no_step_waits_long():
     assert not postponed.are_due
 
 
+def test_steps_are_waiting_while_none_is_due():
+    clock = Clock()
+    postponed = after_the_first(clock)
+    assert not postponed.are_waiting
+    postponed.add(0, Scale())
+    assert postponed.are_waiting
+    clock.now += SECONDS
+    assert not postponed.are_waiting
+
+
 def test_a_step_that_was_taken_is_not_taken_again_after_an_error():
     postponed = after_the_first(Clock())
     for step in range(3):

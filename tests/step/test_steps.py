@@ -54,6 +54,52 @@ def test_a_body_reads_for_another_step_which_is_prepared_from_then_on(steps, for
     assert not steps.is_prepared(1)
 
 
+RARE = {"0": [["InputMean", "every(10)"], ["OutputRMS", "adaptive(10, 1)"]]}
+
+
+@pytest.fixture
+def rare(forwards):
+    given = Given(RARE)
+    return Steps(DueTable(given.subscriptions, given.modules), forwards, 11)
+
+
+def test_steps_are_passed_over_up_to_the_one_before_a_due_one(rare, forwards):
+    assert [rare.pass_over(step) for step in range(11, 20)] == [True] * 8 + [False]
+    assert rare.next == 19
+    rare.warn_of_order(19)  # a warning would be an error
+    rare.end(19, is_alone=True)
+    assert forwards.labels == ["input", "output"]
+    assert not rare.pass_over(20)
+
+
+def test_no_step_is_passed_over_that_forwards_were_not_prepared_for(rare):
+    assert not rare.pass_over(12)
+    with rare.at(15):
+        pass
+    assert not rare.pass_over(11)  # readings for step 15 may be there
+    rare.end(11, is_alone=True)
+    assert rare.pass_over(12)
+
+
+def test_no_step_is_passed_over_where_the_cadence_is_to_be_raised(rare, forwards):
+    rare.cadence.wish(2)
+    assert not rare.pass_over(11)
+    rare.end(11, is_alone=True)
+    assert not rare.pass_over(12)
+    assert forwards.labels == ["output"]
+    rare.end(12, is_alone=True)
+    rare.end(13, is_alone=True)
+    assert rare.pass_over(14)
+
+
+def test_no_step_is_passed_over_in_a_pause(rare, forwards):
+    rare.pause()
+    rare.prepare(11)
+    assert not rare.pass_over(11)
+    rare.resume()
+    assert rare.pass_over(11)
+
+
 def test_a_step_that_was_tracked_in_the_body_is_followed_by_the_one_after_it(steps):
     with steps.at(3):
         steps.end(3, is_alone=True)

@@ -1,12 +1,26 @@
 """The tracker makes records of steps, and says what was tracked in vain."""
 
+import math
+import sys
+import threading
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import hypothesis
 import pytest
 import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx import MonitorWarning
 from taiyi_fx.step.postponed import Postponed
 from taiyi_fx.step.statistics import Scale
 from taiyi_fx.writers import CSV
+from tests.examples import tried
 from tests.step.given import Given
 
 CFG = {"0": ["InputMean", ["OutputRMS", "adaptive(50, 1)"]]}
@@ -148,3 +162,213 @@ def test_no_step_is_postponed_while_a_value_is_missing(monkeypatch):
     given.monitor.track(1)
     assert waiting(given.monitor) == 0
     assert not given.monitor.missing
+
+
+def test_a_finding_in_postponed_steps_leaves_the_next_step_the_next(monkeypatch):
+    monkeypatch.setattr(Postponed, "are_due", False)
+    given = Given({"0": ["InputMean"]})
+    for step in range(40):
+        forward(given, step)
+        given.monitor.log("loss", math.nan if step == 30 else 1.0)
+        given.monitor.track(step)
+    assert waiting(given.monitor) == 40
+    _ = given.monitor.records
+    assert given.monitor.next_step == 40
+
+
+PACKAGE = str(Path(taiyi_fx.__file__).parent)
+
+
+def calls_of(action):
+    """The calls of Python functions of the package that an action makes, by their names."""
+    found: Counter[str] = Counter()
+
+    def profile(frame, event, arg):
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            found[frame.f_code.co_qualname] += 1
+
+    sys.setprofile(profile)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize(("is_logged", "most"), [(False, 12), (True, 32)])
+def test_an_undue_step_calls_few_functions(is_logged, most, monkeypatch):
+    monkeypatch.setattr("taiyi_fx.step.postponed.FIRST", 1)  # nearly from the first step on
+    monkeypatch.setattr("taiyi_fx.step.postponed.SECONDS", math.inf)
+    layers = [nn.Linear(4, 4) for _ in range(20)]
+    norms = ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm"]
+    given = Given({"Linear": [[name, "every(10)"] for name in norms]}, nn.Sequential(*layers))
+
+    def step_at(step):
+        loss = given.model(torch.ones(2, 4)).sum()
+        loss.backward()
+        if is_logged:
+            given.monitor.log("loss", loss)
+        given.monitor.track(step)
+
+    for step in range(11):
+        step_at(step)
+    for step in range(11, 15):  # 15 are waiting by then
+        found = calls_of(lambda step=step: step_at(step))
+        assert found.total() <= most, found.most_common()
+        assert max(found.values()) <= 2
+    assert given.model.monitor.records.series()["0", "InputSndNorm"].keys() == {0, 10}
+    if is_logged:
+        assert [*given.monitor.records.series()["", "loss"]] == [*range(15)]
+
+
+@dataclass(frozen=True)
+class Own:
+    """A schedule of the user's own, which knows the next step only."""
+
+    steps: frozenset[int]
+
+    def is_due(self, step):
+        return step in self.steps
+
+
+SCHEDULES = [
+    "every(7)",
+    "linear(9, 4)",
+    "at_steps(3, 17)",
+    "adaptive(8, 2)",
+    Own(frozenset({5, 11})),
+]
+
+
+def forward_beside(given, step):
+    other = threading.Thread(target=forward, args=(given, step))
+    other.start()
+    other.join()
+
+
+def evaluate(given, step):
+    given.model.eval()(torch.ones(2, 3))
+    given.model.train()
+
+
+def track_another(given, step):
+    with given.monitor.at(step + 30):
+        forward(given, step)
+        given.monitor.track(step + 30)
+    given.monitor.start_at(step)
+
+
+ACTIONS = {
+    "log": lambda given, step: given.monitor.log("loss", torch.tensor(float(step))),
+    "log nan": lambda given, step: given.monitor.log("loss", math.nan),
+    "forward": forward,
+    "forward beside": forward_beside,
+    "evaluate": evaluate,
+    "track another": track_another,
+    "raise the cadence": lambda given, step: given.monitor.raise_cadence(steps=3),
+    "pause": lambda given, step: given.monitor.pause(),
+    "resume": lambda given, step: given.monitor.resume(),
+}
+"""What a training may do before it tracks a step, beside a forward; or it may not track it."""
+
+
+def shown(schedules, program, *, may_pass_over):
+    """Everything that a training shows, with steps passed over or each of them tracked."""
+    names = ["InputMean", "OutputRMS", "OutputGradRMS", "WeightNorm", "InputSndNorm"]
+    entries = [[name, schedule] for name, schedule in zip(names, schedules, strict=False)]
+    torch.manual_seed(0)
+    told = []
+    given = Given({"0": entries}, on_finding=told.append)
+    if not may_pass_over:
+        given.monitor._tracker.pass_over = lambda step, logged: False
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(24):
+            forward(given, step)
+            for action in program.get(step, ()):
+                if action in ACTIONS:
+                    ACTIONS[action](given, step)
+            if "do not track" not in program.get(step, ()):
+                given.monitor.track(step)
+        records = [(r.step, r.module, r.quantity, f"{r.value:.6g}") for r in given.monitor.records]
+    texts = sorted(str(one.message) for one in caught)
+    monitor = given.monitor
+    return records, monitor.missing, monitor.next_step, texts, [one.kind for one in told]
+
+
+PROGRAMS = st.dictionaries(
+    st.integers(0, 23),
+    st.lists(st.sampled_from([*ACTIONS, "do not track"]), min_size=1, max_size=2),
+)
+
+
+@tried(8, of=100)
+def test_a_training_shows_the_same_if_no_step_is_passed_over(examples):
+    @settings(max_examples=examples)
+    @hypothesis.given(st.lists(st.sampled_from(SCHEDULES), min_size=1, max_size=5), PROGRAMS)
+    def check(schedules, program):
+        found = shown(schedules, program, may_pass_over=True)
+        assert found == shown(schedules, program, may_pass_over=False)
+
+    check()
+
+
+def test_a_loss_of_an_undue_step_is_found_at_that_step():
+    told = []
+    given = Given({"0": [["InputMean", "every(100)"]]}, on_finding=told.append)
+    for step in range(30):
+        forward(given, step)
+        given.monitor.log("loss", math.nan if step == 21 else 1.0)
+        given.monitor.track(step)
+        assert bool(told) == (step >= 21)
+
+
+def test_values_that_come_late_are_recorded_at_undue_steps():
+    given = Given({"0": [["InputCovCondition", "every(100)"]]})
+    forward(given, 0)
+    given.monitor.track(0)
+    job = given.monitor._tracker._queue._waiting[0][0].costly if waiting(given.monitor) else None
+    if job is not None:
+        job.wait()
+    forward(given, 1)
+    given.monitor.track(1)
+    assert waiting(given.monitor) == 0
+
+
+def test_the_scale_of_an_undue_step_is_not_asked_for():
+    class Scaler(torch.amp.GradScaler):
+        def get_scale(self):
+            asked.append(None)  # a wait for the device
+            return 2.0
+
+    asked, scaler = [], Scaler("cpu")
+    given = Given({"0": [["InputMean", "every(4)"]]})
+    at_steps = []
+    for step in range(8):
+        forward(given, step)
+        given.monitor.track(step, scaler)
+        at_steps.append(len(asked))
+    assert at_steps == [1, 1, 1, 2, 3, 3, 3, 4]  # and at those before a due one, which prepare it
+
+
+def test_what_fails_with_a_logged_number_drops_its_step_by_name(monkeypatch):
+    given = Given({"0": [["InputMean", "every(100)"]]})
+    forward(given, 0)
+    given.monitor.track(0)
+
+    def fails(*_):
+        raise MemoryError("no more")
+
+    given.monitor.log("loss", 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(given.monitor._tracker._queue, "put", fails)
+        with pytest.warns(MonitorWarning, match="step 1 is dropped: MemoryError: no more"):
+            given.monitor.track(1)
+    given.monitor.log("loss", 2.0)
+    given.monitor.track(2)
+    assert given.monitor.records.series()["", "loss"] == {2: 2.0}
+    given.monitor.log("loss", 3.0)
+    given.monitor._tracker._strict = True
+    monkeypatch.setattr(given.monitor._tracker._queue, "put", fails)
+    with pytest.raises(MemoryError, match="no more"):
+        given.monitor.track(3)

@@ -111,6 +111,19 @@ def test_flushes_follow_the_clock(monkeypatch):
     assert diary.notes.count("flush") == 2
 
 
+def test_undue_steps_flush_too(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(writer_group.time, "monotonic", lambda: now[0])
+    diary = Diary()
+    model = nn.Sequential(nn.Linear(4, 2))
+    model = taiyi_fx.instrument(model, {"0": [["InputMean", "every(50)"]]}, writers=[diary])
+    trained(model, range(3))
+    assert diary.notes == ["open", "write"]
+    now[0] += writer_group.FLUSH_SECONDS
+    trained(model, range(3, 6))
+    assert diary.notes == ["open", "write", "flush"]
+
+
 def test_writers_of_a_rank_that_does_not_record_are_never_opened(tmp_path):
     diary = Diary()
     found = WriterGroup()

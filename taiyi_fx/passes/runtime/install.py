@@ -76,6 +76,8 @@ class Installation:
         self._compiled: list[ForwardOverride] = [self.dispatchers[""]]
         self._is_put = self._stays = False
         self.overrides: list[ForwardOverride] = []
+        # By the due readings: schedules bring the same ones again and again.
+        self._chosen: dict[Due, tuple[list[ForwardOverride], tuple[Calls, ...]]] = {}
         INSTALLATIONS[self.key] = self
         self._choose()
 
@@ -123,6 +125,7 @@ class Installation:
         root.graphs = [*edited, captured]
         root.is_rewritten = self.is_always = self._is_rewritten = True
         self._take_off_parts()
+        self._chosen.clear()
         self._choose()
         if self._stays:
             self._put_parts()
@@ -145,18 +148,23 @@ class Installation:
         """Chooses the overrides for the due readings."""
         for override in self._compiled:
             override.take_own_code(self.run.due_key)
+        if self.run.due not in self._chosen:
+            self._chosen[self.run.due] = self._found()
+        self.overrides, self._counters = self._chosen[self.run.due]
+
+    def _found(self) -> tuple[list[ForwardOverride], tuple[Calls, ...]]:
+        """The overrides for the due readings, and the counters that they count with."""
         names = {module for module, _ in self.run.due} | self._edited
         if not names and not self._is_rewritten:
-            self.overrides = []
-            return
+            return [], ()
         root, *parts = self.dispatchers.values()
         chosen = [p for p in parts if p.is_rewritten or not names.isdisjoint(p.sites)]
         # A graph counts the calls of all its targets, due or not.
         counted = names.union(root.sites, *(part.sites for part in chosen))
-        self._counters = tuple(c for n, c in self._calls.items() if n in counted)
+        counters = tuple(c for n, c in self._calls.items() if n in counted)
         modules = {override.module for override in (root, *chosen)}
         frames = [frame for frame in self._frames if frame.module not in modules]
-        self.overrides = [root, *chosen, *frames]
+        return [root, *chosen, *frames], counters
 
     def put(self, *, needs_parts: bool = True) -> None:
         """Installs the chosen overrides.
@@ -234,6 +242,7 @@ class Installation:
             Dispatcher(m, self.run, self.table.board) for m in compiled if m not in every
         ]
         self._compiled += [*self._frames, *(every[m] for m in compiled if m in every)]
+        self._chosen.clear()
         self._choose()
         return True
 

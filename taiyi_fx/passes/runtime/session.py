@@ -95,7 +95,10 @@ class Session:
             return self._compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
-            return self._witnessed(forward, args, kwargs)
+            is_told = self.witness is not None or self.on_many_untracked is not None
+            if run.due or is_told or self.installation.is_always:
+                return self._witnessed(forward, args, kwargs)
+            return forward(*args, **kwargs)  # nothing of it is read
         try:
             self.is_observing = False  # compiled code cannot be followed
             called = functools.partial(_compiled, compiler, forward)

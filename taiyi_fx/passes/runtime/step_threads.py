@@ -25,6 +25,8 @@ class StepThreads:
 
     Attributes:
         has_beside: True if forwards were not read, as they ran beside those of a step.
+        read: The threads of this step whose forwards were read.
+        unread: Those whose forwards were not.
     """
 
     def __init__(self) -> None:
@@ -32,20 +34,20 @@ class StepThreads:
         self._owner = get_ident()
         self._has_owner_begun = False
         self._beside: set[int] = set()
-        self._read: set[int] = set()
-        self._unread: set[int] = set()
+        self.read: set[int] = set()
+        self.unread: set[int] = set()
 
     def may_read(self) -> bool:
         """True if a forward that this thread begins is to be read."""
         thread = get_ident()
         if thread in self._beside or (self._has_owner_begun and thread != self._owner):
-            self._unread.add(thread)
+            self.unread.add(thread)
             return False
         return True
 
     def leave_unread(self) -> None:
         """Records that a forward of this thread cannot be read, as another is under way."""
-        self._unread.add(get_ident())
+        self.unread.add(get_ident())
 
     def begin(self) -> bool:
         """Records that a forward of this thread is read.
@@ -54,13 +56,13 @@ class StepThreads:
             True if the readings so far are another thread's, and have to be dropped.
         """
         thread = get_ident()
-        self._read.add(thread)
+        self.read.add(thread)
         if thread != self._owner:
             return False
         self._has_owner_begun = True
-        others = self._read - {thread}
-        self._unread |= others
-        self._read = {thread}
+        others = self.read - {thread}
+        self.unread |= others
+        self.read = {thread}
         return bool(others)
 
     def end_step(self, under_way: int) -> str | None:
@@ -70,10 +72,10 @@ class StepThreads:
             under_way: The thread whose forward is being read; 0 if none is.
         """
         thread = get_ident()
-        read, unread = self._read, self._unread
+        read, unread = self.read, self.unread
         # Later readings of a forward that another thread began would belong to the next step.
-        self._read = {under_way} - {0, thread}
-        self._unread = set()
+        self.read = {under_way} - {0, thread}
+        self.unread = set()
         self._has_owner_begun = False
         if thread not in read | unread:
             if read or not unread:
