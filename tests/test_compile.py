@@ -146,6 +146,41 @@ def test_micro_batches_fold_in_compiled_code_too(name):
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_two_forwards_that_are_compiled_as_one_fold_too(backend):
+    names = ["InputSndNorm", "ForwardInput", "InputCovMaxEig", "RankMe", "OutputGradSndNorm"]
+    cfg = {nn.Linear: [*names, "OutputGradCovMaxEig"]}
+    model = nn.Sequential(nn.Linear(20, 30), nn.ReLU(), nn.Linear(30, 6))
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+
+    def loss(judge, real, made):
+        return judge(real).square().mean() - judge(made).mean()
+
+    run = torch.compile(loss, fullgraph=True, backend=backend)
+    for step in range(2):
+        real, made = torch.randn(2, 5, 20)
+        loss(eager, real, made).backward()
+        run(compiled, real, made).backward()
+        eager.monitor.track(step)
+        compiled.monitor.track(step)
+    expected, found = (m.monitor.records for m in (eager, compiled))
+    assert len(expected) == len(found) == 28
+    for a, b in zip(expected, found, strict=True):
+        pair = torch.as_tensor(b.value), torch.as_tensor(a.value)
+        torch.testing.assert_close(*pair, rtol=1e-4, atol=1e-6, check_dtype=False)
+    for a, b in zip(eager.parameters(), compiled.parameters(), strict=True):
+        torch.testing.assert_close(a.grad, b.grad)
+
+
+def test_a_gradient_of_two_forwards_that_are_compiled_as_one_is_told():
+    model = taiyi_fx.instrument(MODELS["mlp"][0](), {"0": ["BackwardOutput", "OutputGradSndNorm"]})
+    run = torch.compile(lambda a, b: (model(a) - model(b)).sum(), backend="aot_eager")
+    run(torch.randn(3, 8), torch.randn(3, 8)).backward()
+    with pytest.warns(taiyi_fx.MonitorWarning, match="BackwardOutput of '0'.*two forwards"):
+        model.monitor.track(0)
+    assert list(model.monitor.get_output()["0"]) == ["OutputGradSndNorm"]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_what_depends_on_a_gradients_shape_alone_starts_anew_each_step(backend):
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     cfg = {"0": [count_of_gradients, "OutputGradCovMaxEig", "OutputGradRMS"]}

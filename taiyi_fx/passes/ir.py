@@ -245,7 +245,7 @@ class Capabilities:
 
     Attributes:
         has_fixed_shape: True if states have one shape, whatever the number of rows; compiled code
-            cannot fold gradients of one that has not.
+            cannot fold gradients of one that has not, where the compiler left that number open.
         is_costly: True if ``finish`` takes long; it then runs in the background.
         is_over_elements: True if it takes the elements of a tensor in any arrangement; of a tensor
             that several ranks hold in parts each then reduces its own.

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from taiyi_fx.passes.ir import State
-from taiyi_fx.passes.probes.compiling import is_compiling
+from taiyi_fx.passes.probes.compiling import may_have_size_of
 from taiyi_fx.reductions.lanczos import largest_eigenvalue
 from taiyi_fx.reductions.moments import share_of
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix, axis_of, count
@@ -104,6 +104,7 @@ class Spectrum:
     centered: bool = True
     feature_axis: FeatureAxis = "auto"
     is_costly: ClassVar[bool] = True
+    has_fixed_shape: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.centered, bool):
@@ -112,8 +113,7 @@ class Spectrum:
     def measure(self, x: Tensor) -> State:
         rows = as_matrix(accumulated(x), self.feature_axis)
         n, c = rows.shape
-        # Compiled code needs a state of one shape, whatever the size of the batch.
-        if not is_compiling() and _stays_rows(n, c):
+        if may_have_size_of(n) and _stays_rows(n, c):
             nothing, one = rows.new_empty(0), rows.new_ones((), dtype=wide(x.device))
             return count(n, x), nothing, one, nothing, rows.clone()  # no view of the tensor itself
         return count(n, x), *self._product(rows), rows.new_empty(0, c)
@@ -243,6 +243,7 @@ class Singular:
 
     feature_axis: FeatureAxis = "auto"
     is_costly: ClassVar[bool] = True
+    has_fixed_shape: ClassVar[bool] = False
 
     def measure(self, x: Tensor) -> State:
         rows = as_matrix(accumulated(x), self.feature_axis)
@@ -263,13 +264,10 @@ class Singular:
 
     def _kept(self, rows: Tensor) -> Tensor:
         n, c = rows.shape
-        if n > (c if is_compiling() else 4 * c):
-            # LAPACK may return garbage, or nothing, for NaN: it goes through as NaN everywhere.
-            safe, broken = guarded(rows)
-            rows = _factor(safe).masked_fill(broken, torch.nan)
-        if not is_compiling():
-            return rows.clone()
-        # Compiled code needs a state of one shape: rows of zeros change no singular value but 0.
+        if may_have_size_of(n):
+            return _factor_of(rows) if n > 4 * c else rows.clone()
+        # A state of one shape: rows of zeros change no singular value but 0.
+        rows = _factor_of(rows) if n > c else rows
         padded = rows.new_zeros(c, c)
         padded[: rows.shape[0]] = rows
         return padded
@@ -331,6 +329,12 @@ def eigenvalues_of(matrix: Tensor) -> Tensor:
     except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]
         # LAPACK's iteration may not converge, with rows of zeros for one.
         return torch.linalg.svdvals(matrix)
+
+
+def _factor_of(rows: Tensor) -> Tensor:
+    """The triangular factor; NaN where there is any, of which LAPACK may make anything."""
+    safe, broken = guarded(rows)
+    return _factor(safe).masked_fill(broken, torch.nan)
 
 
 def _factor(rows: Tensor) -> Tensor:

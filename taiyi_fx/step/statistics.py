@@ -206,7 +206,7 @@ class Statistics:
             raise slot.failure
         if slot.found is None:
             why = self._why_not_called(slot.module)
-            note = slot.note or self._table.board.held.why_nothing(slot)
+            note = slot.note or self._table.board.why_nothing(slot)
             raise ReadingUnavailable(note or why, seen=note is not None)
         return Statistic(slot.reading, slot.found, self.scale.factor(slot.reading))
 

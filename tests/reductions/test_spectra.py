@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from taiyi_fx.reductions import Spectrum
+from taiyi_fx.passes.probes.compiling import for_compiled_code
+from taiyi_fx.reductions import Singular, Spectrum
 
 
 def test_a_mean_far_above_the_spread_costs_no_digits():
@@ -28,3 +29,17 @@ def test_no_rows_add_nothing_to_a_spectrum(rows, centered):
     expected = reduction.finish(some).eigenvalues
     for state in (reduction.merge(some, none), reduction.merge(none, some)):
         assert torch.equal(reduction.finish(state).eigenvalues, expected)
+
+
+@pytest.mark.parametrize("reduction", [Spectrum(), Singular()])
+def test_few_rows_are_kept_in_compiled_code_too_unless_it_merges_them(reduction):
+    x = torch.randn(5, 130)
+    with for_compiled_code(are_merged=False):
+        kept = reduction.measure(x)
+    assert all(map(torch.equal, kept, reduction.measure(x)))
+    with for_compiled_code(are_merged=True):
+        of_one_shape = [reduction.measure(rows) for rows in (x, x[:3])]
+        of_one_shape.append(reduction.merge(*of_one_shape))
+    shapes = [[part.shape for part in state] for state in of_one_shape]
+    assert shapes[0] == shapes[1] == shapes[2]
+    assert sum(part.numel() for part in of_one_shape[0]) >= 130**2

@@ -92,10 +92,23 @@ class Board:
         """The first of all equal reductions, as one object for all."""
         return self._reductions.setdefault(reduction, reduction)
 
+    def has_left(self) -> bool:
+        """True if compiled code has left results that are not folded yet."""
+        found = vars(self)
+        for trace in self.traces:
+            is_left = found.get(trace.place) is not None or found.get(trace.parts) is not None
+            if is_left or any(trace.arrived):
+                return True
+        return bool(self.left)
+
+    def why_nothing(self, slot: Slot) -> str | None:
+        """The reason why a slot is empty, if it waits for a gradient."""
+        reasons = (owner.why_nothing(slot) for owner in (self.held, *self.traces))
+        return next((why for why in reasons if why is not None), None)
+
     def put_carriers(self, trace: Trace) -> None:
         """Puts new carriers of a graph here: each forward has its own."""
-        for index in range(len(trace.carriers)):
-            self.put_carrier(trace, index)
+        vars(self).update(trace.new_carriers())
 
     def put_carrier(self, trace: Trace, index: int) -> None:
         """Puts one new carrier of a graph here."""

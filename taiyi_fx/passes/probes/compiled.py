@@ -160,9 +160,10 @@ def end_forward(board: Board) -> None:
     parts = getattr(board, f"{trace}_parts") or []
     tickets = getattr(board, f"{trace}_tickets") or []
     carriers = [getattr(board, name) for name in _carriers(board.key, trace)]
-    # One graph may hold several parts of the model, each of which has an end of its own.
+    # One graph may hold several parts of the model, each of which has an end of its own, or, where
+    # the code around the model is compiled with it, several forwards.
     earlier = _left_earlier(trace)
-    before_it = getattr(board, earlier) if earlier else []
+    before_it = getattr(board, earlier) if earlier and not board.is_within else []
     left = [*before_it, *leave(parts, carriers, trace, len(before_it))]
     setattr(board, f"{trace}_parts", None)
     place = _place_left(board.key, trace)
@@ -219,7 +220,7 @@ def _carriers(board: str, trace: str) -> tuple[str, ...]:
 
 @constant_when_compiled
 def _left_earlier(trace: str) -> str:
-    """The name of the results of a part that ended earlier in this graph, or ``""``."""
+    """The name of the results of what ended earlier in this graph, or ``""``."""
     found = TRACES[trace]
     found.ends += 1
     return found.place if found.ends > 1 else ""

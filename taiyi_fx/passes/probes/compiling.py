@@ -15,9 +15,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class _Operations(threading.local):
-    """The number of nested operations of compiled code that are running."""
+    """The operations of compiled code that are running.
+
+    Attributes:
+        depth: The number of nested ones.
+        are_merged: True if compiled code may merge what is measured.
+    """
 
     depth = 0
+    are_merged = False
 
 
 _AT_WORK = _Operations()
@@ -32,14 +38,31 @@ def is_compiling() -> bool:
     return torch.compiler.is_compiling() or _AT_WORK.depth > 0
 
 
+def may_have_size_of(rows: int) -> bool:
+    """True if a state may be as large as the tensor is that is measured now, of so many rows.
+
+    In compiled code it may not where the code merges states itself, as those of two forwards that
+    are compiled as one, nor where the compiler left the number of rows open: a bound on it would
+    be one more guard.
+    """
+    return not is_compiling() or (isinstance(rows, int) and not _AT_WORK.are_merged)
+
+
 @contextmanager
-def for_compiled_code() -> Iterator[None]:
-    """Marks the body as part of compiled code."""
+def for_compiled_code(*, are_merged: bool = True) -> Iterator[None]:
+    """Marks the body as part of compiled code.
+
+    Args:
+        are_merged: True if the code may merge the states that are measured.
+    """
+    before = _AT_WORK.are_merged
     _AT_WORK.depth += 1
+    _AT_WORK.are_merged = are_merged
     try:
         yield
     finally:
         _AT_WORK.depth -= 1
+        _AT_WORK.are_merged = before
 
 
 def one_operation(function: _Function) -> _Function:

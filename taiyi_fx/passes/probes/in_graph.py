@@ -44,6 +44,10 @@ _OTHER_LAYOUT = (
     "its gradient is distributed over the ranks in another way than the tensor, which compiled "
     "code does not support: read it without compiling"
 )
+_TWO_FORWARDS = (
+    "the statistic of a gradient has the batch's size, and two forwards that are compiled as one "
+    "have one state: compile the model itself, not the code around it"
+)
 
 PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
 """The part of a tensor to measure, for a reduction and its slots."""
@@ -175,7 +179,11 @@ def one_of(tickets: list[Tensor], carriers: list[Tensor], trace: str) -> Tensor:
     every = [*{id(x): x for x in (*tickets, *held) if x is not None}.values()]
     if not every:
         return carriers[0].detach()[0]
-    return torch.stack(every).sum() if every[1:] else every[0]
+    if not every[1:]:
+        return every[0]
+    joined = torch.stack(every).sum()
+    vars(joined)["taiyi_fx"] = every  # for a forward that follows in this graph: see `_Box.ticket`
+    return joined
 
 
 class _Box:
@@ -210,6 +218,9 @@ class _Box:
             if entry in self.states:  # one reader of two forwards in one graph
                 with for_compiled_code():
                     state = reader.merge(entry, self.states[entry], state)
+                if size_of(kinds_of(state, is_fixed=True)) != size_of(self.trace.kinds[entry]):
+                    self.trace.refuse(entry, ValueError(_TWO_FORWARDS))
+                    continue
             self.states[entry] = state
             self.trace.reached[entry] = None
 
@@ -304,7 +315,7 @@ def _states(
             continue
         reduction, slots = reader.groups[entry.group]
         try:
-            with _without_values(x), for_compiled_code():
+            with _without_values(x), for_compiled_code(are_merged=trace.is_within):
                 part = x if type(x) is Tensor else part_of(x, reduction, slots)
                 if part is None:  # other ranks have the same
                     continue

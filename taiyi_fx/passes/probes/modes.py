@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from torch._C import _len_torch_function_stack
@@ -16,9 +16,16 @@ def are_modes_on() -> bool:
     return _len_torch_function_stack() > 0
 
 
-@contextmanager
-def modes_off() -> Iterator[None]:
+def modes_off() -> AbstractContextManager[None]:
     """In the body no torch function mode is active."""
+    return _modes_taken_off() if are_modes_on() else _NOTHING
+
+
+_NOTHING = nullcontext()
+
+
+@contextmanager
+def _modes_taken_off() -> Iterator[None]:
     modes = [_pop_mode() for _ in range(_len_torch_function_stack())]
     try:
         yield

@@ -69,7 +69,7 @@ class SlotTable:
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""
         board, held = self.board, self.board.held
-        is_first = not (self._touched or held.tensors or held.measured or board.traces)
+        is_first = not (self._touched or held.tensors or held.measured or board.has_left())
         self.before = [] if is_first else self.states()
 
     def restore(self) -> None:

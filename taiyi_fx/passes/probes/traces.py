@@ -113,6 +113,7 @@ class Trace:
         reached: The entries that gradients reach, in their order.
         lost: The entries whose states could not be returned.
         arrived: The gradients of each carrier that are still to be unpacked.
+        has_run: True if a forward of this step ran it.
         ends: The number of parts of the model that ended in it: one for the whole of a forward.
         place: The name of a forward's results on the board.
         parts: The name of those results there that the forward has not put together yet.
@@ -132,6 +133,7 @@ class Trace:
     reached: dict[Entry, None] = field(default_factory=dict)
     lost: set[Entry] = field(default_factory=set)
     arrived: list[list[Tensor]] = field(default_factory=list)
+    has_run: bool = False
     ends: int = 0
 
     def __post_init__(self) -> None:
@@ -222,6 +224,10 @@ class Trace:
             index, start = self.add_carrier(device, size_of(kinds)), 1
         self.rooms[entry] = Room(index, start, kinds)
 
+    def new_carriers(self) -> dict[str, Tensor]:
+        """The carriers for one more forward, by their names."""
+        return {self.carrier(index): self.new_carrier(index) for index in range(len(self.carriers))}
+
     def new_carrier(self, index: int) -> Tensor:
         """A carrier for one more forward; all share the zeros, which nothing reads."""
         zeros = self._zeros.get(index)
@@ -236,8 +242,7 @@ class Trace:
         """Folds the results of a forward."""
         for reader, why in self.notes.items():
             leave(READERS[reader].groups, why)
-        for entry in self.rooms:
-            leave((READERS[entry.reader].groups[entry.group],), NOT_REACHED)
+        self.has_run = True
         if parts is None:
             if self._of_values is None or self._of_values[0] is not self.values:
                 self._of_values = self.values, _Arrangement.of(self.values)
@@ -263,8 +268,14 @@ class Trace:
                         fail(entry.slots, RuntimeError(_SUMMED))
             arrived.clear()
 
+    def why_nothing(self, slot: Slot) -> str | None:
+        """The reason why a slot is empty, if it waits for a gradient of this graph."""
+        is_awaited = self.has_run and any(slot in entry.slots for entry in self.rooms)
+        return NOT_REACHED if is_awaited else None
+
     def drop(self) -> None:
-        """Drops the results of backwards."""
+        """Drops the results of backwards, at the end of a step."""
+        self.has_run = False
         for arrived in self.arrived:
             arrived.clear()
 

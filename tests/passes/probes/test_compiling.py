@@ -8,6 +8,7 @@ from taiyi_fx.passes.probes.compiling import (
     constant_when_compiled,
     for_compiled_code,
     is_compiling,
+    may_have_size_of,
     one_operation,
 )
 
@@ -31,6 +32,31 @@ def test_it_is_over_when_the_measure_failed():
     except ValueError:
         pass
     assert not is_compiling()
+
+
+def test_a_state_may_grow_with_its_tensor_where_compiled_code_merges_none():
+    assert may_have_size_of(3)
+    with for_compiled_code(are_merged=False):
+        assert may_have_size_of(3)
+        with for_compiled_code():
+            assert not may_have_size_of(3)
+        assert may_have_size_of(3)
+
+
+def test_a_number_that_the_compiler_leaves_open_is_no_size_of_a_state():
+    seen = []
+
+    def backend(graph, inputs):
+        given = (node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder"))
+        (x,) = (x for x in given if isinstance(x, torch.Tensor))
+        with for_compiled_code(are_merged=False):
+            seen.append(may_have_size_of(x.shape[0]))
+        return graph.forward
+
+    for is_open in (False, True):
+        torch.compiler.reset()
+        torch.compile(lambda x: x + 1, backend=backend, dynamic=is_open)(torch.zeros(4, 4))
+    assert seen == [True, False]
 
 
 def test_one_operation_is_the_function_itself():
