@@ -409,30 +409,6 @@ def test_an_evaluation_is_not_a_step():
     assert not given.recorder._replays._keeper.steps
 
 
-@pytest.mark.parametrize(
-    ("options", "given", "error", "text"),
-    [
-        ({}, {"function": abs}, ValueError, "give Recorder a checkpoint_every=, such as 1"),
-        ({"checkpoint_every": 1}, {"function": 3}, TypeError, "function is a function, not 3"),
-        ({"checkpoint_every": 1}, {"batch": abs}, TypeError, "give both, or neither"),
-        (
-            {"checkpoint_every": 1},
-            {"batch": 1, "reference": abs},
-            TypeError,
-            "batch is a function, not 1",
-        ),
-    ],
-)
-def test_what_is_no_function_is_refused(options, given, error, text):
-    recorder = taiyi_fx.Recorder(**options)
-    with pytest.raises(error, match=text):
-        recorder.step(*([given["function"]] if "function" in given else []), **_keywords(given))
-
-
-def _keywords(given):
-    return {name: value for name, value in given.items() if name != "function"}
-
-
 def test_a_step_of_a_reference_can_be_audited():
     given = Training()
     given.recorder.audit(every=2)
