@@ -311,7 +311,13 @@ def fast_path(reduction: Foldable, name: str) -> Callable[..., Any] | None:
 
     A derived class with its own ``measure`` does not inherit them.
     """
-    return getattr(reduction, name) if _belongs_to("measure", type(reduction), name) else None
+    return getattr(reduction, name) if has_fast_path(type(reduction), name) else None
+
+
+@functools.cache
+def has_fast_path(kind: type, name: str) -> bool:
+    """True if a class of reductions has one of the `FastPaths` that belongs to its ``measure``."""
+    return _belongs_to("measure", kind, name)
 
 
 def finishes_as_is(reduction: Foldable) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,9 +17,9 @@ from taiyi_fx.recorder.dumps import Dumps
 from taiyi_fx.recorder.ending import named, tell_no_more, tell_of_end
 from taiyi_fx.recorder.peers import Peers
 from taiyi_fx.recorder.replay.result import Replay
-from taiyi_fx.recorder.replay.step_function import StepFunction
 from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
 from taiyi_fx.recorder.ring import Ring
+from taiyi_fx.recorder.stepping import stepping
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.recording import Recording
 from taiyi_fx.schedule import whole
@@ -188,30 +187,7 @@ class Recorder:
                 "recorder.step is for steps that are run again, and none are kept: give "
                 "Recorder a checkpoint_every=, such as 1"
             )
-        _check_functions(function=function, reference=reference, batch=batch)
-        if function is None:
-            return functools.partial(self._with_step, reference, batch)
-        return self._with_step(reference, batch, function)
-
-    def _with_step(
-        self,
-        reference: Callable[[Any], Any] | None,
-        batch: Callable[[Any], Any] | None,
-        function: Callable[..., Any],
-    ) -> Callable[..., Any]:
-        _check_functions(function=function)
-        known = StepFunction(function, reference, batch)
-
-        @functools.wraps(function)
-        def stepping(*args: Any, **kwargs: Any) -> Any:
-            if self._replays is None:
-                return function(*args, **kwargs)
-            with self._replays.stepping(known, args, kwargs) as end:
-                value = function(*args, **kwargs)
-                end(value)
-            return value
-
-        return stepping
+        return stepping(lambda: self._replays, function, reference, batch)
 
     @property
     def is_replaying(self) -> bool:
@@ -331,17 +307,6 @@ class Recorder:
         tell_no_more(self)
         if self._replays is not None:
             self._replays.close()
-
-
-def _check_functions(**given: Callable[..., Any] | None) -> None:
-    for name, value in given.items():
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} is a function, not {value!r}")
-    if "batch" in given and (given["batch"] is None) != (given["reference"] is None):
-        raise TypeError(
-            "reference= gives what is kept in place of a batch, and batch= the batch of it anew: "
-            "give both, or neither"
-        )
 
 
 def check_recorder(given: object) -> Recorder:

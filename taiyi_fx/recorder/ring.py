@@ -54,7 +54,7 @@ class Ring:
         self._table, self._every, self._strict = table, every, strict
         self._warn = WarnOnce()
         self._rows: deque[_Row] = deque(maxlen=steps)
-        self._known: tuple[int, list[RecordedSite], list[Slot]] = -1, [], []
+        self._known: tuple[int, list[RecordedSite], list[tuple[Slot, bool]]] = -1, [], []
         self.readings: Due = frozenset(
             (name, reading)
             for name, target in table.plan.items()
@@ -91,10 +91,10 @@ class Ring:
             if some.of.reduction == _SUMMARY:
                 some.fold()
         sites, slots = self._sites()
-        factors = {reading: factor(reading) for reading in RECORDED}
+        factors = [factor(reading) for reading in RECORDED]  # of values, and of gradients
         found = [
-            (i, slot.found, factors[slot.reading])
-            for i, slot in enumerate(slots)
+            (i, slot.found, factors[is_gradient])
+            for i, (slot, is_gradient) in enumerate(slots)
             if slot.found is not None
         ]
         self._rows.append(_Row(step, sites, _parts(found)))
@@ -116,16 +116,18 @@ class Ring:
         steps = tuple(row.step for row in rows)
         return Recording(tuple(reasons), steps, tuple(names), values, rank)
 
-    def _sites(self) -> tuple[list[RecordedSite], list[Slot]]:
+    def _sites(self) -> tuple[list[RecordedSite], list[tuple[Slot, bool]]]:
+        """All sites, and for each its slot, and True if that is of a gradient."""
         version = self._table.version
         if self._known[0] != version:
             every = [
-                (RecordedSite(module + (f"@{call}" if call else ""), reading.site.port), slot)
-                for reading in RECORDED
+                (RecordedSite(module + (f"@{call}" if call else ""), reading.site.port), (slot, i))
+                for i, reading in enumerate(RECORDED)
                 for mode, module, call, slot in self._table.of(reading)
                 if mode == "train"
             ]
-            self._known = version, [site for site, _ in every], [slot for _, slot in every]
+            slots = [(slot, bool(i)) for _, (slot, i) in every]
+            self._known = version, [site for site, _ in every], slots
         return self._known[1], self._known[2]
 
 
@@ -146,10 +148,12 @@ def _parts(found: Sequence[tuple[int, State | Numbers, float]]) -> list[tuple[li
 def _of_numbers(some: Sequence[tuple[int, Numbers, float]]) -> tuple[list[int], Tensor]:
     # A few hundred numbers take less time here than as vectors of torch.
     rows = [
-        (norm * abs(f), total * f / n if n else np.nan, most * abs(f), bad)
+        (norm, total / n if n else np.nan, most, bad)
+        if f == 1.0
+        else (norm * abs(f), total * f / n if n else np.nan, most * abs(f), bad)
         for _, (n, total, norm, most, bad), f in some
     ]
-    return [place for place, _, _ in some], torch.tensor(rows, dtype=torch.float64)
+    return [place for place, _, _ in some], torch.from_numpy(np.array(rows, dtype=np.float64))
 
 
 def _of_tensors(some: Sequence[tuple[int, State, float]]) -> tuple[list[int], Tensor]:

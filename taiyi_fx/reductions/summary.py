@@ -14,12 +14,14 @@ from taiyi_fx.passes.ir import Numbers, State, States
 from taiyi_fx.passes.probes.compiling import is_compiling
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.reductions.rows import accumulated, count
-from taiyi_fx.reductions.sums import axes_of_rows, by_shape, norm, wide
+from taiyi_fx.reductions.sums import axes_of_rows, by_shape, norm, norm_in_python, wide
 
 _BLOCK = 2**16
 """So many squares, added by BLAS in float32, leave an error of 1e-5 of constants, else of 1e-6."""
-_LOW, _HIGH = 1e-24, 1e30
-"""Between them no square that matters has left float32's range."""
+_LOW, _HIGH = 1e-12, 1e15
+"""Norms between them: no square that matters has left float32's range."""
+_FAR, _FACTOR = 2.0**40, 2.0**86
+"""A row is scaled by the second where its largest magnitude is beyond the first or its inverse."""
 _QUICK = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 
@@ -49,13 +51,14 @@ class Summary:
 
     def measure(self, x: Tensor) -> State:
         x = accumulated(x)
-        finite = x.isfinite()
-        kept = torch.where(finite, x, 0)
-        bad = _number_of(~finite)
-        is_empty = not is_compiling() and not x.numel()
-        largest = kept.new_zeros(()) if is_empty else kept.abs().amax()
-        n = count(x.numel(), x) - bad
-        return n, _total(kept), norm(kept), largest.to(wide(x.device)), bad
+        is_quick = is_compiling() and x.is_cpu and x.dtype is torch.float32
+        axes = axes_of_rows(x) if is_quick else None
+        if axes is not None:
+            return _of_rows(x, axes)
+        kept = x.nan_to_num(0.0, 0.0, 0.0)
+        n = torch.eq(kept, x).sum()
+        total = kept.sum(dtype=wide(x.device))
+        return n, total, norm(kept), _largest(kept), count(x.numel(), x) - n
 
     def measure_scalar(self, x: Tensor) -> Numbers | None:
         """The same in numbers of Python, where that takes less time and all is finite."""
@@ -63,17 +66,14 @@ class Summary:
             return None
         # Code of torch is cold after a layer's own work, so what counts is the number of its
         # functions that are called: four looks at a number take less time than one at all of them.
-        flat = accumulated(x).reshape(-1)
+        flat = (x if x.dtype is torch.float32 else x.float()).reshape(-1)
         n = flat.numel()
-        if n <= _BLOCK:
-            square = torch.dot(flat, flat).item()
-        else:
-            square = sum([torch.dot(part, part).item() for part in flat.split(_BLOCK)])
+        size = math.sqrt(torch.dot(flat, flat).item()) if n <= _BLOCK else norm_in_python(flat)
         total = flat.sum().item()
-        if not (math.isfinite(total) and _LOW < square < _HIGH):
+        if size is None or not (math.isfinite(total) and _LOW < size < _HIGH):
             return None
         # The two ends apart take less time than together.
-        return n, total, math.sqrt(square), max(flat.amax().item(), -flat.amin().item()), 0
+        return n, total, size, max(flat.amax().item(), -flat.amin().item()), 0
 
     def measure_many(self, tensors: Sequence[Tensor]) -> States:
         """The same of each of several tensors."""
@@ -102,20 +102,33 @@ class Summary:
         return SummaryValue(size, total / n, most, bad)
 
 
-def _number_of(claims: Tensor) -> Tensor:
-    """The number of claims that are true."""
-    axes = axes_of_rows(claims) if is_compiling() and claims.is_cpu else None
-    if axes is None:
-        return claims.sum()
-    return claims.to(torch.float32).sum(axes).sum(dtype=torch.float64).to(torch.int64)
+def _of_rows(x: Tensor, axes: list[int]) -> State:
+    """The same in compiled code on the CPU, from float32 sums over some axes.
+
+    All reductions are over the same axes, as the compiler makes one loop of those, and another one,
+    with its own pass over memory, of each other shape. Sums are taken of what is multiplied by a
+    power of two that keeps squares in float32's range; it comes from the row's largest magnitude,
+    and the row is in the core's cache then. A sum of float32 in float64 takes ten times as long.
+    """
+    finite = x.abs() < torch.inf
+    kept = torch.where(finite, x, 0)
+    most = kept.abs().amax(axes, keepdim=True)
+    by = torch.where(most > _FAR, 1 / _FACTOR, torch.where(most < 1 / _FAR, _FACTOR, 1.0))
+    scaled, back = kept * by, 1 / by.double()
+    totals = scaled.sum(axes, keepdim=True).double() * back
+    squares = scaled.square().sum(axes, keepdim=True).double() * back.square()
+    n = torch.where(finite, 1.0, 0.0).sum(axes).double().sum().to(torch.int64)
+    largest = most.amax().double()
+    return n, totals.sum(), squares.sum().sqrt(), largest, count(x.numel(), x) - n
 
 
-def _total(x: Tensor) -> Tensor:
-    """The sum of all elements, as a scalar of the widest type."""
-    # As in `norm`: a sum of float32 in float64 takes inductor ten times as long.
-    quick = is_compiling() and x.is_cpu and x.dtype is torch.float32
-    axes = axes_of_rows(x) if quick else None
-    return x.sum(dtype=wide(x.device)) if axes is None else x.sum(axes).double().sum()
+def _largest(x: Tensor) -> Tensor:
+    """The largest magnitude of all elements, in `wide`; 0 of none."""
+    if not x.is_cpu:  # one operation; on a CPU it takes ten times as long as two
+        return torch.linalg.vector_norm(x, torch.inf, dtype=wide(x.device))
+    if not is_compiling() and not x.numel():
+        return x.new_zeros((), dtype=torch.float64)
+    return x.abs().amax().to(torch.float64)
 
 
 def _of_alike(tensors: Sequence[Tensor]) -> list[Numbers | None]:
@@ -127,7 +140,7 @@ def _of_alike(tensors: Sequence[Tensor]) -> list[Numbers | None]:
     low, high = torch.aminmax(rows, dim=1)
     parts = rows.sum(1), torch.linalg.vector_norm(rows, dim=1), torch.maximum(-low, high)
     return [
-        (n, total, size, most, 0) if math.isfinite(total) and _LOW < size * size < _HIGH else None
+        (n, total, size, most, 0) if math.isfinite(total) and _LOW < size < _HIGH else None
         for total, size, most in zip(*(part.tolist() for part in parts), strict=True)
     ]
 

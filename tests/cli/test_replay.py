@@ -7,6 +7,7 @@ import pytest
 
 from tests.recorder.replay.given import Kept, Net, line_of
 from tests.recorder.replay.test_bad_step import saved
+from tests.recorder.replay.test_function_rerun import AT, Training, step_of
 from tests.recorder.replay.test_replayer import logs
 
 MODEL = "tests.cli.test_replay:make"
@@ -67,6 +68,29 @@ def test_the_debugger_stops_at_the_line(cli, file, monkeypatch):
     code, _, _ = cli("replay", file, MODEL, "--pdb")
     assert code == 1
     assert ("logs", line_of(logs, "torch.log")) in stops
+
+
+def test_the_users_function_runs_the_loss_again(cli, tmp_path):
+    given = Training(run=tmp_path)
+    step = given.recorder.step(step_of)
+    given.run(lambda x, now: step(given.one, x, now), AT + 1)
+    bad, plain = tmp_path / "bad-step.safetensors", "tests.recorder.replay.given:Net"
+    code, out, _ = cli(
+        "replay", bad, plain, "--step", "tests.recorder.replay.test_function_rerun:step_of"
+    )
+    assert code == 1
+    assert out.startswith(f"step {AT}, forward: sqrt, outside of the model")
+    assert "the step ran as it had before, bit for bit" in out
+    code, out, _ = cli("replay", bad, plain)
+    assert out.startswith(f"step {AT}, backward: the gradient that reached output 0 of the model")
+    for step, text in (
+        ("tests.recorder.replay.test_function_rerun:fails", "fails raised KeyError: 'lost'"),
+        ("tests.recorder.replay.test_function_rerun:AT", "is a int, which is no function"),
+        ("step", "--step is module:function, such as train:step, not 'step'"),
+    ):
+        code, _, err = cli("replay", bad, plain, "--step", step)
+        assert code == 2
+        assert text in err
 
 
 def test_what_cannot_be_run_is_refused(cli, file, tmp_path):

@@ -9,7 +9,7 @@ from tests.docs.pages import DOCS, ROOT, run, without_numbers
 SHOWN = {
     "how-to/findings": 2,
     "how-to/first-nan": 5,
-    "how-to/nan-last-night": 8,
+    "how-to/nan-last-night": 9,
     "how-to/attention": 3,
     "how-to/large-models": 4,
     "how-to/amp-and-accumulation": 2,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -17,10 +17,13 @@ from torch.optim import Optimizer
 from taiyi_fx.recorder.replay.calls import Call, as_numbers
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, OptimizerState
 from taiyi_fx.recorder.replay.kept_step import KeptStep
-from taiyi_fx.recorder.replay.plain import Plain, value_of
+from taiyi_fx.recorder.replay.plain import CannotSave, Plain, value_of
 from taiyi_fx.recorder.replay.replayer import replay_step
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replay.safetensors_file import read_tensors, write_tensors
+from taiyi_fx.recorder.replay.stand_ins import with_training, without_training
+from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction
+from taiyi_fx.recorder.replay.told_by_hooks import told_by_hooks
 from taiyi_fx.version import __version__
 
 _KEY = "taiyi_fx.bad_step"
@@ -39,6 +42,7 @@ class BadStep:
         optimizers: The classes of the optimizers.
         device: The device that the model was on.
         torch: The version of torch.
+        no_function: The reason why it has no calls of a step's function, where there were some.
     """
 
     replay: Replay
@@ -46,24 +50,43 @@ class BadStep:
     optimizers: tuple[str, ...]
     device: str
     torch: str
+    no_function: str = ""
 
-    def run_on(self, model: nn.Module) -> Replay:
+    def run_on(self, model: nn.Module, step: Callable[..., Any] | None = None) -> Replay:
         """Runs the step again, on a model of the same shape: on its device, with its code.
 
+        Args:
+            model: The model.
+            step: The function of the step, as `Recorder.step` was given it: it is called with the
+                arguments of then, this model in place of the training's. Without it the calls of
+                the model are run again alone, and not its loss.
+
         Raises:
-            ValueError: The model has not the same parameters and buffers.
+            ValueError: The model has not the same parameters and buffers; or a function is given,
+                and the file has no calls of one.
             CannotReplay: No state in the file is finite.
+            StepFunctionFailed: The function raised an error.
         """
         _check_model(model, self.steps[0])
         optimizers, unknown = _made_optimizers(self.optimizers, model)
+        steps = self.steps
+        if step is not None:
+            self._check_function()
+            steps = [_with_function(one, step, model, optimizers) for one in steps]
 
         def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return model(*args, **kwargs)
 
+        unread = None if step is None else told_by_hooks(model)
         found, _ = replay_step(
-            self.replay.step, self.steps, model, forward, optimizers, is_live=False
+            self.replay.step, steps, model, forward, optimizers, is_live=False, unread=unread
         )
         return _with_notes(found, [*self._differences(model), *unknown])
+
+    def _check_function(self) -> None:
+        if not any(one.is_of_functions for one in self.steps):
+            why = self.no_function or "the model was called outside of one that recorder.step has"
+            raise ValueError(f"the file has no calls of a function of the step: {why}")
 
     def _differences(self, model: nn.Module) -> list[str]:
         here = _device_of(model)
@@ -100,6 +123,7 @@ def save_bad_step(
         OSError: The file cannot be written.
     """
     plain = Plain()
+    functions, no_function = _functions(plain, steps, model, optimizers)
     content = {
         "format": _FORMAT,
         "taiyi_fx": __version__,
@@ -109,6 +133,8 @@ def save_bad_step(
         "optimizers": [f"{type(o).__module__}.{type(o).__qualname__}" for o in optimizers],
         "replay": plain.value("replay", replay.as_dict()),
         "steps": [_step(plain, i, kept, initial) for i, kept in enumerate(steps)],
+        "functions": functions,
+        "no_function": no_function,
     }
     write_tensors(file, plain.tensors, {_KEY: json.dumps(content)})
 
@@ -129,9 +155,11 @@ def load_bad_step(file: Path) -> BadStep:
             f"{file} was written by taiyi_fx {content['taiyi_fx']}, in another form: read it there"
         )
     replay = Replay.of_dict(value_of(content["replay"], tensors))
-    steps = tuple(_loaded_step(one, tensors) for one in content["steps"])
-    names = tuple(content["optimizers"])
-    return BadStep(replay, steps, names, content["device"], content["torch"])
+    steps = [_loaded_step(one, tensors) for one in content["steps"]]
+    for kept, calls in zip(steps, content.get("functions", []), strict=False):
+        kept.functions = [_loaded_function(one, tensors) for one in calls]
+    names, why = tuple(content["optimizers"]), content.get("no_function", "")
+    return BadStep(replay, tuple(steps), names, content["device"], content["torch"], why)
 
 
 def _step(plain: Plain, i: int, kept: KeptStep, initial: Values) -> dict[str, Any]:
@@ -139,6 +167,7 @@ def _step(plain: Plain, i: int, kept: KeptStep, initial: Values) -> dict[str, An
     return {
         "step": kept.step,
         "had_gradients": kept.had_gradients,
+        "has_other_calls": kept.has_other_calls,
         "values": plain.value("values", _changed(kept.values, initial)),
         "norms": {
             str(of): [None if x is None else float(x) for x in norms]
@@ -149,6 +178,49 @@ def _step(plain: Plain, i: int, kept: KeptStep, initial: Values) -> dict[str, An
         ),
         "calls": [_call(plain, f"steps.{i}.calls.{j}", c) for j, c in enumerate(kept.calls)],
         "checkpoint": None if state is None else _checkpoint(plain, f"steps.{i}.state", state),
+    }
+
+
+def _functions(
+    plain: Plain, steps: Sequence[KeptStep], model: nn.Module, optimizers: Sequence[Optimizer]
+) -> tuple[list[Any], str]:
+    """For each step the calls of its function; nothing, and the reason, if a file cannot hold them.
+
+    Without them, a step can still be run again by the calls of the model.
+    """
+    try:
+        every = [
+            [
+                _function(plain, f"steps.{i}.functions.{j}", call, model, optimizers)
+                for j, call in enumerate(kept.functions if kept.is_of_functions else ())
+            ]
+            for i, kept in enumerate(steps)
+        ]
+    except CannotSave as error:
+        return [], str(error).partition("functions.")[2]
+    return every, ""
+
+
+def _function(
+    plain: Plain, path: str, call: StepCall, model: nn.Module, optimizers: Sequence[Optimizer]
+) -> dict[str, Any]:
+    given: tuple[Any, Any] = call.args, call.kwargs
+    if call.function.batch is not None:
+        try:
+            given = call.arguments()
+        except Exception as error:
+            raise CannotSave(
+                f"functions.the batch could not be made anew: {type(error).__name__}: {error}"
+            ) from error
+    args, kwargs = without_training(*given, model, optimizers)
+    return {
+        "args": plain.value(f"{path}.args", args),
+        "kwargs": plain.value(f"{path}.kwargs", kwargs),
+        "random": _random(plain, f"{path}.random", call.random),
+        "autocast": plain.value(path, dict(call.autocast)),
+        "gradients": [
+            [i, plain.tensor(f"{path}.gradients.{i}", x)] for i, x in call.gradients.items()
+        ],
     }
 
 
@@ -213,7 +285,35 @@ def _loaded_step(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kep
         {int(of): _loaded_norms(norms) for of, norms in found["norms"].items()},
         {int(of): groups for of, groups in value_of(found["settings"], tensors).items()},
         is_tracked=True,
+        has_other_calls=found.get("has_other_calls", True),
     )
+
+
+def _loaded_function(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> StepCall:
+    return StepCall(
+        StepFunction(_not_given),
+        value_of(found["args"], tensors),
+        value_of(found["kwargs"], tensors),
+        (),
+        _loaded_random(found["random"], tensors),
+        value_of(found["autocast"], tensors),
+        {i: value_of(x, tensors).detach() for i, x in found["gradients"]},
+    )
+
+
+def _not_given(*_: Any, **__: Any) -> None:
+    raise ValueError("a file does not have the function of a step: give it as step=")
+
+
+def _with_function(
+    kept: KeptStep, step: Callable[..., Any], model: nn.Module, optimizers: Sequence[Optimizer]
+) -> KeptStep:
+    """A step whose calls are those of a function, with the model and optimizers of here."""
+    calls = []
+    for call in kept.functions:
+        args, kwargs = with_training(call.args, call.kwargs, model, optimizers)
+        calls.append(replace(call, function=StepFunction(step), args=args, kwargs=kwargs))
+    return replace(kept, functions=calls)
 
 
 def _loaded_norms(norms: Sequence[float | None]) -> list[Tensor | None]:

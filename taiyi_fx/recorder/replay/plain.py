@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.recorder.replay.checkpoint import Key
+from taiyi_fx.recorder.replay.stand_ins import StandIn
 
 
 class CannotSave(Exception):
@@ -45,6 +46,8 @@ class Plain:
             return self.tensor(path, value)
         if isinstance(value, Key):
             return {"key": value.name}
+        if isinstance(value, StandIn):
+            return {"stand-in": value.optimizer}
         if isinstance(value, (torch.dtype, torch.device)):
             kind = type(value).__name__
             return {kind: str(value).removeprefix("torch.")}
@@ -77,6 +80,7 @@ def value_of(found: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 _SIMPLE: dict[str, Any] = {
     "float": float,
+    "stand-in": StandIn,
     "key": lambda name: Key(name, torch.device("cpu")),
     "dtype": lambda name: getattr(torch, name),
     "device": torch.device,

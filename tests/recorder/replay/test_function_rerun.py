@@ -10,6 +10,7 @@ from torch.nn import functional as F
 import taiyi_fx
 from taiyi_fx import MonitorWarning
 from taiyi_fx.recorder import load_bad_step
+from taiyi_fx.recorder.replay.step_function import StepFunctionFailed
 from taiyi_fx.snapshot.bitwise import difference
 from tests.recorder.replay.given import Net, line_of
 
@@ -227,6 +228,88 @@ def test_a_bad_step_of_a_reference_has_its_batch_in_the_file(tmp_path):
     assert bad.replay == type(found)(**{**vars(found), "saved": ""})
 
 
+FILE = "bad-step.safetensors"
+
+
+def step_of(model, x, now, fault=root_of_negative):
+    """A step as a training and another process have it."""
+    loss = F.cross_entropy(model(x), torch.zeros(8).long())
+    (fault(loss) if now == AT else loss).backward()
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("refers", [False, True])
+def test_a_file_runs_again_elsewhere_with_the_function(tmp_path, every, refers):
+    given = Training(every=every, run=tmp_path)
+    kinds = {"reference": lambda batch: given.now, "batch": lambda row: ROWS[row]}
+    if refers:
+        step = given.recorder.step(**kinds)(lambda x, now: step_of(given.one, x, now))
+        found = given.run(step)[0]
+        elsewhere = Net()
+        again = load_bad_step(tmp_path / FILE).run_on(
+            elsewhere, lambda x, now: step_of(elsewhere, x, now)
+        )
+    else:
+        step = given.recorder.step(step_of)
+        found = given.run(lambda x, now: step(given.one, x, now))[0]
+        again = load_bad_step(tmp_path / FILE).run_on(Net(), step_of)
+    assert (again.step, again.operation, again.phase, again.is_exact, again.is_outside) == (
+        (AT, "sqrt", "forward", True, True)
+    )
+    assert again.line == found.line == line_of(root_of_negative, "sqrt")
+
+
+def test_elsewhere_the_functions_optimizer_ends_it_and_gradients_may_be_left_to_the_caller(
+    tmp_path,
+):
+    given = Training(run=tmp_path)
+
+    def whole(model, optimizer, x, now):
+        optimizer.zero_grad()
+        step_of(model, x, now)
+        optimizer.step()
+
+    stepping = given.recorder.step(whole)
+    given.run(lambda x, now: stepping(given.one, given.optimizer, x, now), AT + 1)
+    model = Net()
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    again = load_bad_step(tmp_path / FILE).run_on(model, whole)
+    assert (again.operation, again.is_exact) == ("sqrt", True)
+    assert not any(difference(x, before[name]) for name, x in model.state_dict().items())
+
+    left = Training(root_of_negative, run=tmp_path / "left")
+    loss_of = left.recorder.step(lambda model, x, now: left.loss(model(x), now))
+    left.run(lambda x, now: loss_of(left.one, x, now).backward(), AT + 1)
+    again = load_bad_step(tmp_path / "left" / FILE).run_on(
+        Net(),
+        lambda model, x, now: root_of_negative(F.cross_entropy(model(x), torch.zeros(8).long())),
+    )
+    assert (again.operation, again.is_exact) == ("sqrt", True)
+
+
+def test_elsewhere_a_function_that_fails_or_is_not_in_the_file_is_told(tmp_path):
+    given = Training(root_of_negative, run=tmp_path)
+    step = given.recorder.step(lambda x, now, also: given.loss(given.one(x), now).backward())
+    given.run(lambda x, now: step(x, now, object()), AT + 1)
+    bad = load_bad_step(tmp_path / FILE)
+    with pytest.raises(
+        ValueError, match="no calls of a function of the step: 0.args.2 is a object"
+    ):
+        bad.run_on(Net(), step_of)
+    assert bad.run_on(Net()).operation == "the gradient that reached output 0 of the model"
+
+    own = Training(root_of_negative, run=tmp_path / "own")
+    own.run(lambda x, now: own.loss(own.one(x), now).backward(), AT + 1)
+    with pytest.raises(ValueError, match=r"outside of one that recorder\.step has"):
+        load_bad_step(tmp_path / "own" / FILE).run_on(Net(), step_of)
+
+    named = Training(run=tmp_path / "named")
+    step = named.recorder.step(step_of)
+    named.run(lambda x, now: step(named.one, x, now), AT + 1)
+    with pytest.raises(StepFunctionFailed, match="fails raised KeyError: 'lost'"):
+        load_bad_step(tmp_path / "named" / FILE).run_on(Net(), fails)
+
+
 def test_a_batch_that_is_made_anew_in_another_way_is_told():
     given = Training(root_of_negative)
     step = given.recorder.step(reference=lambda x: 0, batch=lambda row: ROWS[row])(
@@ -324,30 +407,6 @@ def test_an_evaluation_is_not_a_step():
     with torch.no_grad():
         step(ROWS[0], 0)
     assert not given.recorder._replays._keeper.steps
-
-
-@pytest.mark.parametrize(
-    ("options", "given", "error", "text"),
-    [
-        ({}, {"function": abs}, ValueError, "give Recorder a checkpoint_every=, such as 1"),
-        ({"checkpoint_every": 1}, {"function": 3}, TypeError, "function is a function, not 3"),
-        ({"checkpoint_every": 1}, {"batch": abs}, TypeError, "give both, or neither"),
-        (
-            {"checkpoint_every": 1},
-            {"batch": 1, "reference": abs},
-            TypeError,
-            "batch is a function, not 1",
-        ),
-    ],
-)
-def test_what_is_no_function_is_refused(options, given, error, text):
-    recorder = taiyi_fx.Recorder(**options)
-    with pytest.raises(error, match=text):
-        recorder.step(*([given["function"]] if "function" in given else []), **_keywords(given))
-
-
-def _keywords(given):
-    return {name: value for name, value in given.items() if name != "function"}
 
 
 def test_a_step_of_a_reference_can_be_audited():
