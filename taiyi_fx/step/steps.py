@@ -74,6 +74,14 @@ class Steps:
         """True if forwards since the last step were read for this one."""
         return step in (self.next, self._also)
 
+    def is_read(self, step: int) -> bool:
+        """True if forwards since the last step were read for all that is due at this one.
+
+        So it is, too, of a training that begins at another step, where the same is due.
+        """
+        needed = self._due.at(step).readings
+        return self.is_prepared(step) or needed <= self._due.at(self.next).readings
+
     @contextmanager
     def at(self, step: int) -> Iterator[None]:
         """Reads forwards in the body for this step instead of the next one."""

@@ -323,7 +323,7 @@ class Tracker:
     def _collect(
         self, due: DueWork, step: int, scale: Scale, unread: str | None
     ) -> dict[Series, str]:
-        if not self.steps.is_prepared(step):
+        if not self.steps.is_read(step):
             unread = unread or _NOT_ANNOUNCED
         join = self._collector.join
         if join is not None and self._session.is_uneven:
