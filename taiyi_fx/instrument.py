@@ -29,6 +29,7 @@ from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading
 from taiyi_fx.passes.override import drop_copies
+from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
 from taiyi_fx.passes.runtime.build import build
 from taiyi_fx.recorder.recorder import Recorder, check_recorder
@@ -154,7 +155,7 @@ def instrument(  # noqa: PLR0913 - options, which are given by name
         check_recorder(recorder).folder = None if run is None else Path(run, part)
     if run is not None:
         writers = [Store(run, overwrite=overwrite), *writers]
-    with _no_collection():
+    with _no_collection(), modes_off():
         options = Options(
             record_eval,
             strict,

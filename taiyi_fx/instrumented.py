@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from torch import fx, nn
 
 from taiyi_fx.config.merged import Cfg
@@ -264,22 +265,8 @@ class _Face:
 
 def face_of(made: Instrumentation) -> InstrumentedModule:
     """The instrumented object of a model."""
-    model, session = made.model, made.compiled.session
-
-    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        return session(model.__call__, args, kwargs)
-
-    kind = type(model)
-    call = with_own_code(call, kind)
-    stays_python(call)
-    body = {
-        "_call_impl": call,
-        "forward": _Forward(kind.forward),
-        "_instrumentation": made,
-        "__module__": kind.__module__,
-        "__doc__": kind.__doc__,
-    }
-    face = object.__new__(_class_of_face(kind, body))
+    model = made.model
+    face = object.__new__(_class_of_face(made))
     # One namespace for both: an attribute set on one is set on the other.
     face.__dict__ = model.__dict__
     for name, value in slots_of(model):
@@ -288,7 +275,25 @@ def face_of(made: Instrumentation) -> InstrumentedModule:
     return face
 
 
-def _class_of_face(kind: type[nn.Module], body: dict[str, Any]) -> type[Any]:
+def _class_of_face(made: Instrumentation) -> type[Any]:
+    """The class of an instrumented object while its model has the present one."""
+    model, session, kind = made.model, made.compiled.session, type(made.model)
+
+    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if type(model) is not kind and not torch.compiler.is_compiling():
+            _follow_class(self)
+        return session(model.__call__, args, kwargs)
+
+    call = with_own_code(call, kind)
+    stays_python(call)
+    body = {
+        "_call_impl": call,
+        "forward": _Forward(kind.forward),
+        "_instrumentation": made,
+        "__class__": property(lambda self: type(model), _set_class),
+        "__module__": kind.__module__,
+        "__doc__": kind.__doc__,
+    }
     own = () if issubclass(InstrumentedModule, kind) else (kind,)
     try:
         bases = (_Face, *own, InstrumentedModule)
@@ -301,6 +306,20 @@ def _class_of_face(kind: type[nn.Module], body: dict[str, Any]) -> type[Any]:
         body = {**body, "__getattr__": answer}
         bases = (_Face, InstrumentedModule)
         return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+
+
+_CLASS = vars(object)["__class__"]
+
+
+def _follow_class(face: Any) -> None:
+    """Makes an instrumented object one of its model's present class."""
+    _CLASS.__set__(face, _class_of_face(face._instrumentation))
+
+
+def _set_class(face: Any, kind: type[nn.Module]) -> None:
+    """Gives a model another class, as parametrizations do, through its instrumented object."""
+    face._instrumentation.model.__class__ = kind
+    _follow_class(face)
 
 
 def instrumentation_of(model: nn.Module) -> Instrumentation:

@@ -1117,3 +1117,30 @@ def test_a_number_of_the_model_may_change_between_steps():
         watched.monitor.track(step)
         read = watched.monitor.get_output()[""]["OutputRMS"][step]
         assert float(read) == pytest.approx(expected.square().mean().sqrt().item(), rel=1e-5)
+
+
+class RefusesTwo(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = self.first(x)
+        if x.shape[0] == 2:
+            raise ValueError("two")
+        return self.last(x)
+
+
+@pytest.mark.filterwarnings("error:Dynamo does not know")
+def test_a_forward_that_fails_and_runs_without_the_compiler_brings_no_warning():
+    probed = taiyi_fx.instrument(RefusesTwo(), {nn.Linear: [["OutputRMS", "linear(2, 0)"]]})
+    compiled = torch.compile(probed, backend="aot_eager")
+    for step, size in enumerate((3, 2, 3, 2)):
+        if size == 2:
+            with pytest.raises(ValueError, match="two"):
+                compiled(torch.randn(size, 4))
+        else:
+            compiled(torch.randn(size, 4)).sum().backward()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            probed.monitor.track(step)

@@ -19,7 +19,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations, prune
+from torch.nn.utils import parametrizations, parametrize, prune
 
 import taiyi_fx
 from taiyi_fx.passes.override import ForwardOverride
@@ -181,19 +181,19 @@ def test_threads_wait_for_each_other_where_values_are_changed_and_that_of_track_
     model.a.drop.p = model.b.drop.p = 0.0
     edit = taiyi_fx.edit(value=lambda y: 2 * y)
     probed = taiyi_fx.instrument(model, {"head": ["InputAbsMax", edit]})
-    x, found, others = torch.randn(3, 4), [], []
+    x, found, others = torch.randn(3, 4), {}, []
 
     def started():
-        others.append(threading.Thread(target=lambda: found.append(probed(10 * x))))
+        others.append(threading.Thread(target=lambda: found.update(other=probed(10 * x))))
         others[-1].start()
         time.sleep(0.05)
 
     model.started = started
-    found.append(probed(x))
+    found.update(own=probed(x))
     others[0].join()
     model.started = None
-    assert torch.equal(found[0], 2 * model(x))
-    assert torch.equal(found[1], 2 * model(10 * x))
+    assert torch.equal(found["own"], 2 * model(x))
+    assert torch.equal(found["other"], 2 * model(10 * x))
     with pytest.warns(taiyi_fx.MonitorWarning, match="another thread than the one that calls"):
         probed.monitor.track(0)
     largest = model.b(model.a(x)).abs().max()
@@ -459,6 +459,108 @@ def test_another_class_of_the_root_counts_at_once(cfg):
         (model if of is probed else of).__class__ = LouderNet
 
     assert_alike(plain, probed, change, is_read=False)
+
+
+def parametrized(model):
+    parametrizations.weight_norm(model, "scale")
+
+
+def no_longer_parametrized(model):
+    parametrize.remove_parametrizations(model, "scale")
+
+
+class ScaledNet(Net):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3, 2))
+
+    def forward(self, x):
+        return super().forward(x) * self.scale
+
+
+def parametrized_net():
+    model = ScaledNet()
+    parametrized(model)
+    return model
+
+
+@pytest.mark.parametrize("way", ["the model", "the instrumented object"])
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [(ScaledNet, parametrized), (parametrized_net, no_longer_parametrized)],
+    ids=["put on", "taken off"],
+)
+def test_a_parametrization_of_the_root_later_is_the_models(make, change, way):
+    plain, probed = pair(make)
+    model = probed._instrumentation.model
+
+    def changed(of):
+        change(model if of is probed and way == "the model" else of)
+
+    assert_alike(plain, probed, changed)
+    assert probed.__class__ is type(model)
+    assert type(model).__name__ == type(plain).__name__
+    assert torch.equal(probed.scale, plain.scale)
+    assert parametrize.is_parametrized(probed) == parametrize.is_parametrized(plain)
+
+
+def test_another_class_of_the_model_brings_its_methods():
+    class Other(LouderNet):
+        def hello(self):
+            return "hello"
+
+    probed = taiyi_fx.instrument(built(Net), CFG)
+    probed.__class__ = Other
+    assert type(probed._instrumentation.model) is Other
+    assert probed.hello() == "hello"
+    assert isinstance(probed, taiyi_fx.InstrumentedModule)
+    assert isinstance(probed, Other)
+    step(probed)
+    assert read(probed) == {"a.fc", "b.fc", "head"}
+
+
+def wrapped(module):
+    """Puts a function around a module's forward as Accelerate does, which keeps what it found."""
+    old = module._old_forward = module.forward
+
+    def forward(module, *args, **kwargs):
+        return 3 * module._old_forward(*args, **kwargs)
+
+    module.forward = functools.update_wrapper(functools.partial(forward, module), old)
+
+
+def unwrapped(module):
+    module.forward = module._old_forward
+    del module._old_forward
+
+
+class Wraps(Net):
+    """Has a wrapper put around a part while the part is read."""
+
+    is_to_wrap = False
+
+    def forward(self, x):
+        if self.is_to_wrap:
+            self.is_to_wrap = False
+            wrapped(self.b.fc)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_forward_that_was_kept_while_it_was_read_may_be_put_back(again, cfg):
+    plain, probed = pair(Wraps, cfg)
+    for number in range(8):
+        for model in (plain, probed):
+            model.is_to_wrap = number == 2
+            if number == 4:
+                unwrapped(model.b.fc)
+            if number == 5 and again:
+                wrapped(model.b.fc)
+        for a, b in zip(step(plain, number), step(probed, number), strict=True):
+            assert a is None or torch.equal(a, b)
+    model = probed._instrumentation.model
+    probed.monitor.close()
+    assert not any(isinstance(vars(m).get("forward"), ForwardOverride) for m in model.modules())
 
 
 def louder_forward(self, x):

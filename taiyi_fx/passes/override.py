@@ -73,11 +73,20 @@ class ForwardOverride:
         return self.original_forward()(*args, **kwargs)
 
     def put(self) -> None:
-        """Puts it over the present entry, unless that wraps this one and so calls it."""
+        """Puts it over the present entry, unless that is or wraps this one and so calls it."""
         below = vars(self.module).get("forward")
+        if self._is_called_by(below):
+            return
         if self._around is None or entry_of(self.module) is not self._around:
             self.below, self._around = below, None
             vars(self.module)["forward"] = self
+
+    def _is_called_by(self, entry: Any) -> bool:
+        """True if an entry is this one, or leads to it: a forward may have kept it for later."""
+        while entry is not None and entry is not self:
+            is_ours = isinstance(entry, ForwardOverride)
+            entry = entry.below if is_ours else getattr(entry, "__wrapped__", None)
+        return entry is self
 
     def take_off(self) -> None:
         """Restores the entry that it covers; a wrapper put around it meanwhile stays, and runs."""
@@ -87,12 +96,14 @@ class ForwardOverride:
             above, found = found, found.below
         if found is not self:
             self._around = found
-        elif above is not None:
-            above.below = self.below
-        elif self.below is None:
-            del attributes["forward"]
         else:
-            attributes["forward"] = self.below
+            self._around = None
+            if above is not None:
+                above.below = self.below
+            elif self.below is None:
+                del attributes["forward"]
+            else:
+                attributes["forward"] = self.below
         if self._around is None:
             self.below = None
         if self._copies is not None:

@@ -11,6 +11,7 @@ from torch import distributed as dist
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.probes.modes import with_modes_off
 from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.passes.runtime.session import MANY_UNTRACKED
 from taiyi_fx.records.record import Records, Series
@@ -126,6 +127,7 @@ class Tracker:
             self.steps.cadence = join.ranks.cadence
         self._collector.join = join
 
+    @with_modes_off
     def track(self, step: int, scale: Scale) -> bool:
         """Computes what is due at a step and prepares the next one; false if the step is dropped.
 
@@ -183,6 +185,7 @@ class Tracker:
         is_heard = self._strict or self._has_adaptive or self._collector.join is not None
         return not (is_heard or self._queue.missing)
 
+    @with_modes_off
     def record(self, step: int, *, but_last: int, waits: bool) -> bool:
         """Records a step that was tracked, and those before it; false if the step is dropped.
 
@@ -205,6 +208,7 @@ class Tracker:
             return False
         return True
 
+    @with_modes_off
     def log(self, name: str, value: float | Tensor, step: int | None, mode: Mode | None) -> None:
         """Takes a number of the user's own: see `Monitor.log`."""
         if type(name) is not str or mode is not None:
@@ -255,6 +259,7 @@ class Tracker:
             self.steps.raise_cadence(following - 1, is_alone=True)
             self.steps.prepare(following)
 
+    @with_modes_off
     def finish(self) -> Records:
         """All records; waits for what is still being computed."""
         if logged := [*self._queue.logged]:

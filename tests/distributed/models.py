@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from taiyi_fx.passes.probes import modes
 
 Batch = tuple[Tensor, Tensor]
 Recorded = dict[tuple[str, str, int], Any]
@@ -80,11 +83,20 @@ def differences(found: Recorded, expected: Recorded, tolerance: float = 1e-6) ->
 
 
 class Collectives(TorchDispatchMode):
-    """Which collectives run in the body."""
+    """Which collectives run in the body, ours too, which no mode is shown otherwise."""
 
     def __init__(self):
         super().__init__()
         self.names: list[str] = []
+        self.shown = mock.patch.object(modes, "_len_torch_dispatch_stack", return_value=0)
+
+    def __enter__(self):
+        self.shown.start()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.shown.stop()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if function.namespace in ("c10d", "_c10d_functional"):

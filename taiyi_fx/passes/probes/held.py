@@ -27,6 +27,7 @@ from torch.autograd.graph import Node
 from taiyi_fx.passes.ir import fast_path
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
+from taiyi_fx.passes.probes.modes import unseen
 from taiyi_fx.passes.probes.slots import Slot
 
 Tapping = Callable[..., Any]
@@ -116,6 +117,9 @@ class Held:
 
     def measure(self) -> None:
         """Measures all that is held."""
+        unseen(self._measure_held)
+
+    def _measure_held(self) -> None:
         self._ends_with = _NONE
         self.hung.clear()
         if not (self.tensors or any(self.hooks.values()) or any(self.earlier.values())):
@@ -245,7 +249,7 @@ class GradientHook:
         self.gradients: list[Tensor] = []
         self._fold = functools.partial(fold_gradient, groups)
         self._room = room
-        self._take = self._fold if self._room is None else self._let_wait
+        self._take = self._fold if room is None else functools.partial(unseen, self._let_wait)
 
     @functools.cached_property
     def _hooks(self) -> Tensor:
@@ -333,6 +337,10 @@ def give_one_of(
 
 def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
     """Folds a gradient into slots at once."""
+    unseen(_fold_now, groups, g)
+
+
+def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
     if not is_batch(g, groups):
         fold(g, groups)
 
@@ -362,6 +370,10 @@ def is_batch(g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
 
 def with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
     """A tensor whose hook nodes can share."""
+    return unseen(_with_hook, hook)
+
+
+def _with_hook(hook: Callable[[Tensor], Any]) -> Tensor:
     owner = torch.empty(0)
     owner._backward_hooks = {0: hook}
     return owner

@@ -1,4 +1,8 @@
-"""Torch function modes of the user's own, which see no operation of a probe."""
+"""Modes of torch that are on around a model, which see no operation of a probe.
+
+A torch function mode or a torch dispatch mode is shown each operation of torch, and may count it,
+change its result or draw random numbers for it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,32 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from torch._C import _len_torch_function_stack
+import torch
+from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
 from torch.overrides import _pop_mode, _push_mode
+from torch.utils import _python_dispatch
+
+_KEYS = torch._C._TorchDispatchModeKey
+_TRACES = (_KEYS.PROXY, _KEYS.FUNCTIONAL, _KEYS.FAKE)
 
 
 def are_modes_on() -> bool:
-    """True if a torch function mode is active, which would be shown each operation of torch."""
-    return _len_torch_function_stack() > 0
+    """True if a mode is active, which would be shown each operation of torch."""
+    return _len_torch_function_stack() > 0 or _len_torch_dispatch_stack() > 0
+
+
+def is_traced() -> bool:
+    """True if operations are recorded, or run on tensors without data: there is nothing to read.
+
+    So it is in ``make_fx``, in ``aot_function`` and under a fake tensor mode.
+    """
+    if not _len_torch_dispatch_stack():
+        return False
+    return any(torch._C._get_dispatch_mode(key) is not None for key in _TRACES)
 
 
 def modes_off() -> AbstractContextManager[None]:
-    """In the body no torch function mode is active."""
+    """In the body no mode is active."""
     return _modes_taken_off() if are_modes_on() else _NOTHING
 
 
@@ -26,16 +45,19 @@ _NOTHING = nullcontext()
 
 @contextmanager
 def _modes_taken_off() -> Iterator[None]:
-    modes = [_pop_mode() for _ in range(_len_torch_function_stack())]
+    seen = [_pop_mode() for _ in range(_len_torch_function_stack())]
+    below: list[Any] = [_python_dispatch._pop_mode() for _ in range(_len_torch_dispatch_stack())]
     try:
         yield
     finally:
-        for mode in reversed(modes):
+        for mode in reversed(below):
+            _python_dispatch._push_mode(mode)
+        for mode in reversed(seen):
             _push_mode(mode)
 
 
 def with_modes_off(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is called with no torch function mode active."""
+    """A function that is called with no mode active."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -43,3 +65,11 @@ def with_modes_off(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
 
     return run
+
+
+def unseen(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function; no mode sees its operations, unless the compiler traces it."""
+    if torch.compiler.is_compiling() or not are_modes_on():
+        return function(*args)
+    with modes_off():
+        return function(*args)

@@ -21,7 +21,7 @@ class Context:
         mode: The mode of the readings; None makes no probes, only the edits.
         starts: The number of earlier calls of targets in the same forward.
         due: The due readings: pairs of a module's name and one of its readings.
-        are_modes_on: True if the graph runs while torch function modes are active.
+        are_modes_on: True if the graph runs while modes of torch are active.
         is_compiled: True if the graph becomes part of code that torch.compile compiles.
     """
 

@@ -12,6 +12,7 @@ from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import end_forward
+from taiyi_fx.passes.probes.compiling import stays_python
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph
@@ -124,3 +125,6 @@ class Dispatcher(ForwardOverride):
                 f"what the passes made of {part!r} cannot run: it has changed since it was "
                 "traced, or has hooks; instrument it again as it is now"
             )
+
+
+stays_python(Dispatcher.forward_of_caller)

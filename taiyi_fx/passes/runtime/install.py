@@ -218,6 +218,9 @@ class Installation:
         """Restores the model, except calls that edits or passes have to change."""
         self._stays = False
         self._take_off_parts()
+        # Those that code of the model has kept and put back itself.
+        every = self.dispatchers.values()
+        take_off_all([part for part in every if vars(part.module).get("forward") is part])
 
     def count_anew(self) -> None:
         """Counts calls from the first again."""

@@ -14,6 +14,7 @@ from torch._guards import TracingContext
 
 from taiyi_fx.passes.ir import Due, Mode
 from taiyi_fx.passes.probes.compiling import constant_when_compiled
+from taiyi_fx.passes.probes.modes import is_traced
 from taiyi_fx.passes.runtime.rehearsal import is_rehearsal
 
 if TYPE_CHECKING:
@@ -117,21 +118,21 @@ class Run:
     def mode_here(self) -> Mode | None:
         """The mode of a call that begins now, in a forward of the instrumented model.
 
-        None in a transform of ``torch.func``, whose values are not tensors that could be kept, and
-        in an exported program, which keeps no readings.
+        None in a transform of ``torch.func`` and where operations are traced, whose values are not
+        tensors that could be kept, and in an exported program, which keeps no readings.
         """
         if self.mode is None or self.due_key == _NOTHING_DUE:
             return None
         if torch.compiler.is_compiling():
             return None if _is_exporting() or _is_transform_active() else self.mode
-        return None if torch._C._are_functorch_transforms_active() else self.mode
+        return None if torch._C._are_functorch_transforms_active() or is_traced() else self.mode
 
     def mode_of(self, root: nn.Module) -> Mode | None:
         """The mode of a forward that begins now.
 
         A training forward that builds a graph counts. One that runs inside backward is the second
-        run of an activation checkpoint and does not, nor does one that `torch.jit.trace` records,
-        nor one that a pipeline's stage runs to learn shapes.
+        run of an activation checkpoint and does not, nor does one that `torch.jit.trace` or
+        ``make_fx`` records, nor one that a pipeline's stage runs to learn shapes.
         """
         if self.due_key == _NOTHING_DUE:
             return None
@@ -150,8 +151,9 @@ class Run:
 
 
 def _is_again() -> bool:
-    """True in backward, while `torch.jit.trace` records, or as a stage learns its shapes."""
-    return torch._C._current_graph_task_id() != -1 or torch._C._is_tracing() or is_rehearsal()
+    """True in backward, while torch traces operations, or as a stage learns its shapes."""
+    is_recorded = torch._C._is_tracing() or is_traced()
+    return torch._C._current_graph_task_id() != -1 or is_recorded or is_rehearsal()
 
 
 def _nodes_under_way() -> Iterator[Any]:

@@ -20,7 +20,7 @@ from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import constant_when_compiled, stays_python
-from taiyi_fx.passes.probes.modes import modes_off
+from taiyi_fx.passes.probes.modes import modes_off, unseen
 from taiyi_fx.passes.runtime.install import INSTALLATIONS, Installation
 from taiyi_fx.passes.runtime.step_threads import StepThreads
 
@@ -138,13 +138,13 @@ class Session:
             return forward(*args, **kwargs)
         try:
             limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
-            self._begin_reading()
+            unseen(self._begin_reading)
             try:
                 if self.run.mode is not None and self.is_observing:
                     return self._observed(forward, args, kwargs)
                 return forward(*args, **kwargs)
             except BaseException:
-                self._undo_reading()
+                unseen(self._undo_reading)
                 raise
             finally:
                 self._end(limit)
@@ -193,11 +193,11 @@ class Session:
             return
         try:
             limit = self._begin(mode, needs_parts=True)
-            self._begin_reading()
+            unseen(self._begin_reading)
             try:
                 yield
             except BaseException:
-                self._undo_reading()
+                unseen(self._undo_reading)
                 raise
             finally:
                 self._end(limit)
