@@ -33,7 +33,10 @@ def fold(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
             part = x if type(x) is Tensor else part_of(x, reduction, slots)
             if part is None:
                 continue
-            measured = _measured(reduction, part)
+            measure_scalar = fast_path(reduction, "measure_scalar")
+            measured = None if measure_scalar is None else measure_scalar(part)
+            if measured is None:
+                measured = reduction.measure(part)
             for slot in slots:
                 slot.fold(measured, x.shape)
                 slot.order = next(CLOCK)
@@ -113,12 +116,6 @@ def leave(groups: tuple[SlotGroup, ...], reason: str) -> None:
     for _, slots in groups:
         for slot in slots:
             slot.leave(reason)
-
-
-def _measured(reduction: Any, x: Tensor) -> State | Numbers:
-    measure_scalar = fast_path(reduction, "measure_scalar")
-    found = None if measure_scalar is None else measure_scalar(x)
-    return reduction.measure(x) if found is None else found
 
 
 def part_of(x: Tensor, reduction: Any, slots: tuple[Slot, ...]) -> Tensor | None:
