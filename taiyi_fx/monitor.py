@@ -29,7 +29,7 @@ from taiyi_fx.step.postponed import Postponed
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.ranks.launch import launch_token
 from taiyi_fx.step.ranks.meet import ALONE, Groups
-from taiyi_fx.step.statistics import Scale
+from taiyi_fx.step.statistics import UNSCALED, Scale
 from taiyi_fx.step.tracker import Tracker
 from taiyi_fx.step.whole_model import check_optimizers
 from taiyi_fx.warning import warn_of
@@ -248,13 +248,15 @@ class Monitor:
         if not self._tracker.is_begun:
             self._begin()
         self._responder.watch.should_skip = False
-        logged = self._queue.logged
-        if micro_batches == 1 and self._tracker.pass_over(step, logged):
-            if not logged and (self._postponed.are_waiting or self._queue.is_at_rest):
+        if micro_batches == 1 and step + 1 < self._tracker.steps.idle_until:
+            logged = self._queue.logged
+            if self._tracker.pass_over(step, logged):
+                if logged or not (self._postponed.are_waiting or self._queue.is_at_rest):
+                    self._record_soon(step, UNSCALED)
                 return
-            self._record_soon(step, Scale())
-            return
-        scale = Scale.of(grad_scale).over(micro_batches)
+        scale = UNSCALED
+        if grad_scale is not None or micro_batches != 1:
+            scale = Scale.of(grad_scale).over(micro_batches)
         if self._recorder is not None:
             is_scaler = isinstance(grad_scale, torch.amp.GradScaler)
             self._recorder.track(step, grad_scale if is_scaler else None)
@@ -454,26 +456,26 @@ class Monitor:
     def _record_soon(self, step: int, scale: Scale) -> None:
         """Records a step, now or together with those after it."""
         self._postponed.add(step, scale)
-        if self._postponed.are_due or not self._may_postpone:
+        if self._postponed.are_due or not self._may_postpone():
             self._record()
 
-    @property
     def _may_postpone(self) -> bool:
         """True if nobody sees that a step is recorded a moment later."""
-        if self._writers or self._recorder is not None:
+        if self._queue.missing or self._recorder is not None or self._writers:
             return False
-        return self._responder.watch.on_finding is None and self._tracker.may_postpone
+        return self._tracker.may_postpone and not self._responder.watch.is_heard
 
     def _record(self) -> None:
         """Records the steps that were postponed, and looks for findings after each."""
+        waits = self._responder.watch.skips and self.can_skip
         for step, scale, left in self._postponed.taken():
-            if self._tracker.record(step, but_last=left, waits=self.can_skip):
-                self._tell_recorder(step, self._responder.after(step, scale))
+            if self._tracker.record(step, but_last=left, waits=waits):
+                findings = self._responder.after(step, scale)
+                if self._recorder is not None:
+                    self._tell_recorder(self._recorder, step, findings)
 
-    def _tell_recorder(self, step: int, findings: Sequence[Finding]) -> None:
-        if self._recorder is None:
-            return
-        events = self._recorder.after(step, findings)
+    def _tell_recorder(self, recorder: Recorder, step: int, findings: Sequence[Finding]) -> None:
+        events = recorder.after(step, findings)
         self._queue.add_events(events)
         if events and self._queue.is_written:
             self._queue.write_pending()

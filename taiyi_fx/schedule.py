@@ -223,6 +223,11 @@ def next_due(schedules: Iterable[Schedule], step: int, raised: range = NEVER) ->
     return found
 
 
+def is_always_due(schedules: Iterable[Schedule], step: int) -> bool:
+    """True if one of the schedules is known to be due at a step and at each one after it."""
+    return any(type(s) is Linear and s.interval <= 1 and s.offset <= step for s in schedules)
+
+
 def has_adaptive(every: Iterable[Iterable[Schedule]]) -> bool:
     """True if one of some groups of schedules has an adaptive one."""
     return any(isinstance(s, Adaptive) for schedules in every for s in schedules)

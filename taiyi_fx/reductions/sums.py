@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -36,6 +37,9 @@ _FAR_POWER = 86
 """2^86 times the smallest subnormal has a normal square, and 2^-86 times the largest number too."""
 _LOW, _HIGH = 1e-12, 1e15
 """Between them no square that matters leaves float32's range: their squares are 1e-24 and 1e30."""
+
+
+_shape_of = operator.attrgetter("shape")
 
 
 def wide(device: torch.device) -> torch.dtype:
@@ -158,7 +162,7 @@ def norms(tensors: Sequence[Tensor]) -> Tensor | list[float]:
     if first.dtype not in _QUICK or not first.is_cpu:  # on a device a look at a sum would wait
         kind, every = wide(first.device), [accumulated(x) for x in tensors]
         return torch.stack(torch._foreach_norm(every, 2, dtype=kind))  # pyright: ignore[reportPrivateImportUsage]
-    shapes = [x.shape for x in tensors]
+    shapes = [*map(_shape_of, tensors)]
     if 1 < shapes.count(first.shape) == len(shapes) <= _TOGETHER and first.numel() <= _SMALL:
         return _norms_of_alike(tensors)
     found = [0.0] * len(tensors)
@@ -175,7 +179,10 @@ def _norms_of_alike(tensors: Sequence[Tensor]) -> list[float]:
         return _norms_one_by_one(tensors)
     rows = stacked.reshape(len(tensors), tensors[0].numel())
     rows = rows if rows.dtype is torch.float32 else rows.float()
-    return _in_range(vector_norm(rows, dim=1).tolist(), tensors)
+    found: list[float] = vector_norm(rows, dim=1).tolist()
+    if min(found) > _LOW and max(found) < _HIGH:  # as nearly always
+        return found
+    return _in_range(found, tensors)
 
 
 def _norms_of_rows(tensors: Sequence[Tensor]) -> list[float]:

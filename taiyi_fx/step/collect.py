@@ -63,13 +63,13 @@ class _Places(NamedTuple):
         version: The version of the table then.
         works: The calls.
         order: The place of each series among them.
-        sites: The sites that count NaN and Inf.
+        sites: The sites that count NaN and Inf; None if there are none.
     """
 
     version: int
     works: list[Work]
     order: dict[Series, int]
-    sites: CountingSites
+    sites: CountingSites | None
 
 
 class Collector:
@@ -168,7 +168,8 @@ class Collector:
         prompt = [work for work in works if not work.asked.is_costly] if costly else works
         transfer = self._prompt.start(step, prompt, [*columns, *logged], blocks)
         failures.update(transfer.pop_errors())
-        sites, overflows = places.sites.now(), scale.may_overflow
+        sites = None if places.sites is None else places.sites.now()
+        overflows = scale.may_overflow
         reasons = {s: failures.pop(s) for s in quiet.intersection(failures)} if quiet else {}
         return TrackedStep(step, transfer, job, order, sites, None, overflows, failures, reasons)
 
@@ -178,7 +179,7 @@ class Collector:
         if known is None or known.version != self._table.version:
             works = works_of(due.asked, self._modes, self._table)
             order = {work.series: i for i, work in enumerate(works)}
-            sites = CountingSites(works, self._table)
+            sites = CountingSites(works, self._table) or None
             known = self._places[due] = _Places(self._table.version, works, order, sites)
         return known
 

@@ -10,7 +10,15 @@ from torch import nn
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.passes.ir import CALL_PORTS, Due, Reading
-from taiyi_fx.schedule import AFTER_ALL, NEVER, Schedule, is_any_due, last_due, next_due
+from taiyi_fx.schedule import (
+    AFTER_ALL,
+    NEVER,
+    Schedule,
+    is_always_due,
+    is_any_due,
+    last_due,
+    next_due,
+)
 from taiyi_fx.step.parameters import ParameterReadings, parameter_readings
 from taiyi_fx.step.work import Asked
 
@@ -79,7 +87,6 @@ class DueTable:
         # Many quantities share few schedules: each is evaluated once a step.
         every = dict.fromkeys(s.schedules for s in subscriptions)
         self._last_due = {schedules: last_due(schedules) for schedules in every}
-        self._read_between = {s.schedules for s in subscriptions if s.is_read_between}
         self._made: dict[tuple[bool | None, ...], DueWork] = {}
         self._latest: tuple[int, DueWork] | None = None
         self.raised = NEVER
@@ -90,16 +97,16 @@ class DueTable:
             self._latest = step, self._found(step)
         return self._latest[1]
 
-    def next_due(self, step: int) -> int:
-        """The first step, from one on, at which there may be work."""
+    def next_change(self, step: int) -> int:
+        """The first step after one at which there may be other work."""
         if self._recorded is not None:
-            return step  # a recorder follows each step
+            return step + 1  # a recorder follows each step
         found = AFTER_ALL
         for schedules, last in self._last_due.items():
-            if last is None or step <= last:
-                is_between = schedules in self._read_between
-                first = step if is_between else next_due(schedules, step, self.raised)
-                found = min(found, first)
+            if is_any_due(schedules, step, self.raised):
+                found = found if is_always_due(schedules, step) else step + 1
+            elif last is None or step <= last:
+                found = min(found, next_due(schedules, step + 1, self.raised))
         return found
 
     def raise_after(self, step: int, steps: int) -> None:

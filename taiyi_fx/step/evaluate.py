@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,9 @@ from taiyi_fx.step.work import Statistic, Work
 _LARGE = 2**14
 """The size above which statistics are not batched: copying them takes longer than the calls that a
 batch saves."""
+
+
+_series_of = operator.attrgetter("series")
 
 
 class Finished:
@@ -75,7 +79,7 @@ class Evaluator:
         Raises:
             Exception: Any that a quantity raised, if strict.
         """
-        outcome, columns = Outcome([(block.series, block) for block in known]), list(also)
+        outcome, columns = Outcome([*zip(map(_series_of, known), known, strict=True)]), list(also)
         if works:
             finished = Finished()
             done, alone = in_batches(

@@ -43,10 +43,12 @@ class CountingSites:
                 self._ports[work.series, work.mode] = reading.site.port
                 self._slots.append(table.at(work.mode, work.asked.module, work.call)[reading])
 
-    def now(self) -> Sites | None:
-        """The sites in the step that ends now; None if there are none."""
-        if not self._slots:
-            return None
+    def __bool__(self) -> bool:
+        """True if there are any."""
+        return bool(self._slots)
+
+    def now(self) -> Sites:
+        """The sites in the step that ends now."""
         # 0 where only other ranks have read
         return Sites(self._ports, [slot.order or math.inf for slot in self._slots])
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +31,8 @@ Vectors = tuple[States, Mapping[Key, int]]
 """Statistics of many parameters, and the row of each key."""
 
 _OWN = frozenset((nn.Parameter, Tensor))
+_STRIDED = frozenset((torch.strided,))
+_gradient_of, _layout_of = operator.attrgetter("grad"), operator.attrgetter("layout")
 
 
 class ReadingUnavailable(NoValue):
@@ -52,27 +55,31 @@ class ParameterReadings(NamedTuple):
     Attributes:
         reduction: The reduction.
         rows: Each key with its row; gradients come last.
-        lookups: Looks up each among the own parameters of its module, with its name.
+        owners: For each the own parameters of its module.
+        names: Its name there.
         first_gradient: The row of the first gradient.
+        are_together: True if the reduction can measure many tensors by one call.
     """
 
     reduction: Any
     rows: Mapping[Key, int]
-    lookups: tuple[tuple[Callable[[Any], Tensor | None], Pick], ...]
+    owners: tuple[dict[Any, Tensor | None], ...]
+    names: tuple[Pick, ...]
     first_gradient: int
+    are_together: bool
 
     def own_tensors(self) -> list[Tensor] | None:
         """All tensors, if each is an own parameter of its module, or the gradient of one.
 
         Nearly always they are, and looking up the hundreds of them has to be fast.
         """
-        found: list[Any] = [look_up(name) for look_up, name in self.lookups]
+        found: list[Any] = [*map(dict.get, self.owners, self.names)]
         try:
-            found[self.first_gradient :] = [x.grad for x in found[self.first_gradient :]]
+            found[self.first_gradient :] = map(_gradient_of, found[self.first_gradient :])
         except AttributeError:  # of None: it is not an own parameter
             return None
-        is_usual = _OWN.issuperset(map(type, found))
-        return found if is_usual and {x.layout for x in found} == {torch.strided} else None
+        is_usual = _OWN.issuperset(map(type, found)) and _STRIDED.issuperset(map(_layout_of, found))
+        return found if is_usual else None
 
 
 def parameter_readings(
@@ -87,17 +94,19 @@ def parameter_readings(
         ParameterReadings(
             reduction,
             {key: row for row, key in enumerate(of)},
-            tuple((_look_up(modules[name]), reading.site.pick) for name, reading in of),
+            tuple(_own_parameters(modules[name]) for name, _ in of),
+            tuple(reading.site.pick for _, reading in of),
             sum(reading.site.port != "parameter_grad" for _, reading in of),
+            fast_path(reduction, "measure_many") is not None,
         )
         for reduction, of in found.items()
     )
 
 
-def _look_up(module: nn.Module) -> Callable[[Any], Tensor | None]:
-    """Looks up the own parameters of a module; none where they are not in a dictionary."""
-    own = module._parameters
-    return own.get if isinstance(own, dict) else {}.get  # a ScriptModule's are held in C++
+def _own_parameters(module: nn.Module) -> dict[Any, Tensor | None]:
+    """The own parameters of a module; none where they are not in a dictionary."""
+    own: Any = module._parameters
+    return own if isinstance(own, dict) else {}  # a ScriptModule's are held in C++
 
 
 class ParameterStatistics:
@@ -106,17 +115,20 @@ class ParameterStatistics:
     Args:
         modules: The model's, by name.
         members: The ranks whose readings are joined; None for this one alone.
+
+    Attributes:
+        vectors: All statistics measured in one call of a reduction, by reduction.
     """
 
     def __init__(self, modules: Mapping[str, nn.Module], members: Sequence[int] | None) -> None:
         self._modules = modules
         self._members = members
         self._found: dict[Key, State | Exception] = {}
-        self._vectors: dict[Any, Vectors] = {}
+        self.vectors: dict[Any, Vectors] = {}
 
     def measure(self, of: ParameterReadings) -> None:
         """Measures all tensors of a reduction, in one call if the reduction can do that."""
-        can_together = fast_path(of.reduction, "measure_many") is not None
+        can_together = of.are_together
         if can_together and (tensors := of.own_tensors()):
             self._measure_many(of.reduction, of.rows, tensors)
             return
@@ -143,13 +155,9 @@ class ParameterStatistics:
             raise found
         return found
 
-    def vectors_of(self, reading: Reading) -> Vectors | None:
-        """All statistics measured in one call of a reading's reduction, as vectors."""
-        return self._vectors.get(reading.reduction)
-
     def vectors_with(self, key: Key) -> Vectors | None:
         """The vectors that hold the statistic of one module; None if it was measured alone."""
-        found = self._vectors.get(key[1].reduction)
+        found = self.vectors.get(key[1].reduction)
         return found if found is not None and key in found[1] else None
 
     def _tensors(self, key: Key) -> Sequence[Tensor]:
@@ -186,7 +194,7 @@ class ParameterStatistics:
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
     ) -> None:
         try:
-            self._vectors[reduction] = reduction.measure_many(tensors), rows
+            self.vectors[reduction] = reduction.measure_many(tensors), rows
         except Exception:  # noqa: BLE001 - read one by one, the failing one is found
             for key, tensor in zip(rows, tensors, strict=True):
                 self._measure(reduction, key, [tensor])

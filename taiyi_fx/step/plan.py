@@ -16,7 +16,7 @@ import itertools
 import operator
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,7 +30,7 @@ from taiyi_fx.records.record import Block, Series
 from taiyi_fx.step.due import DueWork
 from taiyi_fx.step.evaluate import columns_of_many, group_of
 from taiyi_fx.step.parameters import Key
-from taiyi_fx.step.statistics import Scale, Statistics
+from taiyi_fx.step.statistics import UNSCALED, Scale, Statistics
 from taiyi_fx.step.transfer import Column
 from taiyi_fx.step.vectorized import in_batches
 from taiyi_fx.step.work import Work, finished
@@ -58,38 +58,43 @@ class Pool(NamedTuple):
     shares: list[slice]
 
     def states(
-        self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
+        self, measured: Sequence[Measured], touched: Iterable[Slot], statistics: Statistics
     ) -> list[States] | None:
         """The statistics of each group; None if this step does not fit.
 
         Args:
             measured: The statistics that were measured together.
-            folded: The slots that hold a statistic themselves, or failed.
+            touched: The slots that may hold a statistic themselves, or have failed.
             statistics: The other statistics of the step.
         """
+        for slot in touched:
+            is_folded = slot.found is not None or slot.failure is not None
+            if is_folded and slot in self.within:  # which has to be merged with it
+                return None
         try:
-            return self._states(measured, folded, statistics)
+            every: list[States] = []
+            for i in self.vectors:
+                every.append(measured[i].states)  # noqa: PERF401 - in this frame
+            if self.parameters is not None:
+                states, rows = statistics.parameters.vectors[self.reading.reduction]
+                if rows is not self.parameters and rows != self.parameters:
+                    return None
+                every.append(states)
+            if self.single:
+                found: list[Any] = [*map(_found_in, self.single)]
+                if None in found:
+                    return None
+                every.append(tuple(zip(*found, strict=True)))
+            parts: list[Iterable[Any]] = []
+            for pieces in zip(*every, strict=True):
+                joined = _joined(pieces, self.order)
+                parts.append(map(joined.__getitem__, self.shares))
+            return [*zip(*parts, strict=True)]
         except Exception:  # noqa: BLE001 - computing each alone shows which one failed
             return None
 
-    def _states(
-        self, measured: Sequence[Measured], folded: Set[Slot], statistics: Statistics
-    ) -> list[States] | None:
-        if not self.within.isdisjoint(folded):
-            return None
-        every = [measured[i].states for i in self.vectors]
-        if self.parameters is not None:
-            states, rows = statistics.parameters.vectors_of(self.reading) or ((), {})
-            if rows is not self.parameters and rows != self.parameters:
-                return None
-            every.append(states)
-        if self.single:
-            found = [slot.found for slot in self.single]
-            if None in found:
-                return None
-            every.append(tuple(zip(*found, strict=True)))  # pyright: ignore[reportArgumentType]
-        parts = [_joined(pieces, self.order) for pieces in zip(*every, strict=True)]
-        return [tuple([part[share] for part in parts]) for share in self.shares]
+
+_found_in, _of = operator.attrgetter("found"), operator.attrgetter("of")
 
 
 def _joined(pieces: Sequence[Any], order: list[int]) -> Tensor | list[int | float]:
@@ -138,7 +143,8 @@ class Group(NamedTuple):
                 states = pools[pool]
                 if states is None:
                     return None
-                state, factor = states[share], scale.factor(reading)
+                state = states[share]
+                factor = 1.0 if scale is UNSCALED else scale.factor(reading)
                 if self.is_its_reading and factor == 1.0 and isinstance(state[0], list):
                     return Block(step, self.works[0].mode, self.series, state[0])
                 inputs[name] = finished(reading, tuple(map(_vector, state)), factor)
@@ -190,18 +196,17 @@ class Planner:
         self, due: DueWork, step: int, places: list[Work], statistics: Statistics
     ) -> tuple[list[Column], list[Block], list[Work]]:
         """The values from vectors and numbers, and the calls left, whose slots are then filled."""
-        measured = self._held.measured
+        measured, scale = self._held.measured, statistics.scale
         plan = self._plan(due, places, statistics)
-        folded: set[Slot] = set()
-        if measured:  # other folded states have to be merged with it
-            touched = self._table.board.touched.values()
-            folded = {s for s in touched if s.found is not None or s.failure is not None}
-        pools = [pool.states(measured, folded, statistics) for pool in plan.pools]
+        touched = self._table.board.touched.values()
+        pools: list[list[States] | None] = []
+        for pool in plan.pools:
+            pools.append(pool.states(measured, touched, statistics))  # noqa: PERF401 - in this frame
         columns: list[Column] = []
         blocks: list[Block] = []
         missed: list[Work] = []
         for group in plan.groups or ():
-            found = group.values(step, pools, statistics.scale)
+            found = group.values(step, pools, scale)
             if found is None:
                 missed += group.works
             elif isinstance(found, Block):
@@ -218,7 +223,7 @@ class Planner:
         return columns, blocks, rest
 
     def _plan(self, due: DueWork, places: list[Work], statistics: Statistics) -> Plan:
-        alike, plan = [some.of for some in self._held.measured], self._plans.get(due)
+        alike, plan = [*map(_of, self._held.measured)], self._plans.get(due)
         if plan is None or not plan.fits(alike, places):
             plan = self._plans[due] = Plan(alike, places, [], None, places, needs_slots=True)
         elif plan.groups is None:
@@ -289,7 +294,11 @@ class _Sources:
         length = 0
         for i in vectors:
             starts[i], length = length, length + len(self._measured[i].of.slots)
-        found = None if len(of_calls) == len(every) else self._parameters.vectors_of(every[0][1])
+        found = (
+            None
+            if len(of_calls) == len(every)
+            else self._parameters.vectors.get(every[0][1].reduction)
+        )
         parameters = None if found is None else found[1]
         first, first_single = length, length + len(parameters or ())
         places = {slot: first_single + i for i, slot in enumerate(single)}

@@ -18,7 +18,8 @@ class Postponed:
     that runs again: what it needs has left the processor's cache. Where steps are that short, some
     of them are recorded, and looked at, one right after the other. Who asks for records gets all.
 
-    Nothing waits among the first 64 steps; later at most 16 do, and none where 50 ms have passed.
+    Nothing waits among the first 64 steps that are recorded; later at most 16 do, and none where
+    50 ms have passed.
 
     Args:
         clock: The time in seconds.

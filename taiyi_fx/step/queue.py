@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from taiyi_fx.records.epochs import Epochs, EpochSummary
-from taiyi_fx.records.record import Event, NonFiniteSite, Records, Series
+from taiyi_fx.records.record import Block, Event, NonFiniteSite, Record, Records, Series
 from taiyi_fx.step.collect import TrackedStep
 from taiyi_fx.step.non_finite import first_sites
 from taiyi_fx.step.transfer import Column, Outcome
@@ -185,7 +186,8 @@ class StepQueue:
 
     def _recording(self, step: TrackedStep) -> _Recording:
         """The outcome of a step as a recording; waits if it is not complete."""
-        self._report_non_finite(step)
+        if step.sites is not None:
+            self._report_non_finite(step)
         outcomes: list[Outcome] = []
         error = None
         try:
@@ -195,11 +197,17 @@ class StepQueue:
         except Exception as raised:  # noqa: BLE001 - of a quantity, if strict: raised when recorded
             error = raised
         last, order = len(step.order), step.order
-        blocks = [pair for outcome in outcomes for pair in outcome.blocks if pair[0]]
-        blocks.sort(key=lambda pair: order.get(pair[0][0], last))
-        records = [pair for outcome in outcomes for pair in outcome.records]
-        records.sort(key=lambda pair: order.get(pair[0], last))
-        numbers, others = [block for _, block in blocks], [record for _, record in records]
+        blocks: list[tuple[int, Block]] = []
+        records: list[tuple[int, Record]] = []
+        for outcome in outcomes:
+            for of, block in outcome.blocks:
+                if of:
+                    blocks.append((order.get(of[0], last), block))
+            for of, record in outcome.records:
+                records.append((order.get(of, last), record))
+        blocks.sort(key=_place_of)
+        records.sort(key=_place_of)
+        numbers, others = [*map(_item_of, blocks)], [*map(_item_of, records)]
         batch = Batch(self._epochs.next, numbers, others)
         return _Recording(step, outcomes, batch, error)
 
@@ -232,7 +240,8 @@ class StepQueue:
         self._bound()
         for outcome in begun.outcomes:
             self.missing.update(outcome.reasons)
-            self.report(begun.step.step, outcome.failures)
+            if outcome.failures:
+                self.report(begun.step.step, outcome.failures)
 
     def _write(self, batch: Batch) -> None:
         self._writers.write(batch)
@@ -248,6 +257,9 @@ class StepQueue:
                 f"{_KEPT_NUMBERS:,} numbers are in memory: from here on the oldest are dropped. "
                 "instrument(..., run='runs/name') keeps all of them in a file"
             )
+
+
+_place_of, _item_of = operator.itemgetter(0), operator.itemgetter(1)
 
 
 class _Recording(NamedTuple):

@@ -62,12 +62,12 @@ class Scale:
     def of(grad_scale: float | torch.amp.GradScaler | None) -> Scale:
         """The inverse of a loss scale; a scaler knows if parameter gradients still carry it."""
         if grad_scale is None:
-            return _UNSCALED
+            return UNSCALED
         if not isinstance(grad_scale, torch.amp.GradScaler):
             factor = _inverse(grad_scale)
             return Scale(factor, factor)
         if not grad_scale.is_enabled():
-            return _UNSCALED
+            return UNSCALED
         factor = _inverse(grad_scale.get_scale())
         stages = [state["stage"].name for state in grad_scale._per_optimizer_states.values()]
         unscaled = bool(stages) and all(stage != "READY" for stage in stages)
@@ -89,7 +89,7 @@ class Scale:
 
     def factor(self, reading: Reading) -> float:
         """The factor for a reading's statistic: 1 unless it is of gradients."""
-        if self is _UNSCALED:
+        if self is UNSCALED:
             return 1.0
         if reading.site.port in GRADIENT_PORTS:
             return self.calls
@@ -97,7 +97,8 @@ class Scale:
 
 
 _OF_GRADIENTS = ("parameter_grad", "gradients")
-_UNSCALED = Scale()
+UNSCALED = Scale()
+"""Where the loss is not scaled."""
 
 
 def _inverse(scale: float) -> float:

@@ -24,6 +24,8 @@ class Steps:
         next: The step that the next forward is read for.
         cadence: The wishes to read more densely, and to stop; joined ranks have one together.
         is_paused: True if nothing is read.
+        idle_until: No step from the next one up to this one has any work; it is no later than the
+            next one where that is not known.
     """
 
     def __init__(self, due: DueTable, installation: Installation, first: int) -> None:
@@ -33,7 +35,9 @@ class Steps:
         self._installation = installation
         self._last: int | None = None
         self._also: int | None = None
-        self._idle_until = first
+        # The work of all steps in a range that the next one is in.
+        self._work: DueWork | None = None
+        self._since = self._until = self.idle_until = first
         self._warn = WarnOnce()
         self.prepare(first)
 
@@ -44,17 +48,24 @@ class Steps:
 
     def due_at(self, step: int) -> DueWork:
         """The work due at a step."""
+        if self._work is not None and self._since <= step < self._until:
+            return self._work
         return self._due.at(step)
 
     def prepare(self, step: int) -> None:
         """Makes this the next step."""
-        self.next = self._idle_until = step
-        self._also = None
-        if not self.is_paused:
-            due = self._due.at(step)
-            self._installation.set_due(due.readings)
-            if due.is_nothing:
-                self._idle_until = self._due.next_due(step + 1)
+        self.next, self._also = step, None
+        if self.is_paused or self._since <= step < self._until:
+            return
+        self._work = self._due.at(step)
+        self._installation.set_due(self._work.readings)
+        self._since, self._until = step, self._due.next_change(step)
+        self.idle_until = self._until if self._work.is_nothing else step
+
+    def _forget(self) -> None:
+        """Has the work of the next step looked up again."""
+        self._work = None
+        self._until = self.idle_until = self._since
 
     def pass_over(self, step: int) -> bool:
         """Ends a step at which nothing is due, if nothing is at the one after it, either.
@@ -65,7 +76,7 @@ class Steps:
             True if that is so; else nothing was done.
         """
         is_idle = self.cadence.is_idle and self._also is None
-        if step != self.next or step + 1 >= self._idle_until or not is_idle:
+        if step != self.next or step + 1 >= self.idle_until or not is_idle:
             return False
         self.next, self._last = step + 1, step
         return True
@@ -104,7 +115,8 @@ class Steps:
             is_alone: True if no other rank has to grant what is wished of the cadence.
         """
         self._installation.end_step()
-        self.raise_cadence(step, is_alone=is_alone)
+        if not self.cadence.is_idle:
+            self.raise_cadence(step, is_alone=is_alone)
         self.prepare(step + 1)
 
     def count(self, step: int) -> bool:
@@ -121,11 +133,13 @@ class Steps:
         granted = self.cadence.take()
         if granted:
             self._due.raise_after(step, granted)
+            self._forget()
 
     def start_at(self, step: int) -> None:
         """Begins anew at a step, as another training does."""
         self._last = None
         self._due.raised = NEVER
+        self._forget()
         self.cadence.clear()
         self._installation.end_step()
         self.prepare(step)
@@ -133,6 +147,7 @@ class Steps:
     def pause(self) -> None:
         """Reads nothing until `resume`."""
         self.is_paused = True
+        self._forget()
         self._installation.set_due(frozenset())
 
     def resume(self) -> None:

@@ -139,7 +139,8 @@ class Tracker:
             Exception: Whatever goes wrong, if strict.
         """
         due = self.steps.due_at(step)
-        self.steps.warn_of_order(step)
+        if step != self.steps.next:
+            self.steps.warn_of_order(step)
         try:
             self._track(due, step, scale)
         except Exception as error:  # whatever it was, training goes on, and so does monitoring
@@ -149,7 +150,8 @@ class Tracker:
             is_tracked = False
         else:
             is_tracked = True
-        self._warn_of_threads()
+        if self._session.threads.has_beside or self._session.has_unread:
+            self._warn_of_threads()
         return is_tracked
 
     def pass_over(self, step: int, logged: Sequence[Column]) -> bool:
@@ -182,8 +184,7 @@ class Tracker:
     @property
     def may_postpone(self) -> bool:
         """True if nothing that follows depends on the records of the last step."""
-        is_heard = self._strict or self._has_adaptive or self._collector.join is not None
-        return not (is_heard or self._queue.missing)
+        return not (self._strict or self._has_adaptive or self._collector.join is not None)
 
     @with_modes_off
     def record(self, step: int, *, but_last: int, waits: bool) -> bool:
@@ -301,43 +302,41 @@ class Tracker:
             warn("forwards were read, but track was never called: nothing was recorded of them")
 
     def _track(self, due: DueWork, step: int, scale: Scale) -> None:
-        failures: dict[Series, str] = {}
-
-        def collect(unread: str | None) -> None:
-            has_grad = torch.is_grad_enabled()
+        failures: Mapping[Series, str] = {}
+        has_grad = torch.is_grad_enabled()
+        is_alone, unread = self._session.begin_tracking()
+        try:
             torch._C._set_grad_enabled(False)  # `torch.no_grad()` without its objects
+            if self._recorded is not None and due.is_recorded and unread is None:
+                self._recorded.take(step, scale.factor)
+            if due.asked or self._queue.logged:
+                failures = self._collect(due, step, scale, unread)
+        finally:  # whatever a quantity raised, the next step is a new one
+            torch._C._set_grad_enabled(has_grad)
+            join = self._collector.join
             try:
-                if self._recorded is not None and due.is_recorded and unread is None:
-                    self._recorded.take(step, scale.factor)
-                if due.asked or self._queue.logged:
-                    failures.update(self._collect(due, step, scale, unread))
-            finally:  # whatever a quantity raised, the next step is a new one
-                torch._C._set_grad_enabled(has_grad)
-                self.steps.end(step, is_alone=self._grants_itself)
-
-        self._session.ending_step(collect)
-        if not self.steps.count(step):
+                # No exchange with other ranks will bring what is wished of the cadence.
+                is_without_others = join is None or join.ranks.gate.ended is not None
+                self.steps.end(step, is_alone=is_without_others)
+            finally:
+                self._session.end_tracking(is_alone)
+        if not self.steps.count(step) and failures:
             self._queue.report(step, failures)
-
-    @property
-    def _grants_itself(self) -> bool:
-        """True if no exchange with other ranks will bring what is wished of the cadence."""
-        join = self._collector.join
-        return join is None or join.ranks.gate.ended is not None
 
     def _collect(
         self, due: DueWork, step: int, scale: Scale, unread: str | None
     ) -> dict[Series, str]:
-        if not self.steps.is_read(step):
+        if step != self.steps.next and not self.steps.is_read(step):
             unread = unread or _NOT_ANNOUNCED
         join = self._collector.join
         if join is not None and self._session.is_uneven:
             join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
         logged = [*self._queue.logged]
-        here = self._recorded_here(logged)
+        here = self._recorded_here(logged) if logged else ()
         collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
-        self._queue.keep_reasons(step, collected.reasons)
+        if collected.reasons:
+            self._queue.keep_reasons(step, collected.reasons)
         if join is not None and join.ranks.gate.ended is not None:
             self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures

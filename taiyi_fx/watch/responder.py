@@ -69,7 +69,20 @@ class Responder:
             Exception: Whatever goes wrong, if strict.
         """
         try:
-            return self._respond(step, scale)
+            found = self.watch.after(
+                step,
+                self._queue.records,
+                self.diagnosis.find,
+                self._warned_of,
+                may_overflow=scale.may_overflow,
+            )
+            if found.raises_cadence or found.stops:
+                self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
+            if found.events:
+                self._queue.add_events(found.events)
+                if self._queue.is_written:
+                    self._queue.write_pending()
+            return found.findings
         except Exception as error:
             if self._strict:
                 raise
@@ -101,22 +114,6 @@ class Responder:
                 'on_finding="skip" leaves out no step where several ranks are joined: only one of '
                 "them knows what is found, and all would have to leave it out",
             )
-
-    def _respond(self, step: int, scale: Scale) -> Sequence[Finding]:
-        found = self.watch.after(
-            step,
-            self._queue.records,
-            self.diagnosis.find,
-            self._warned_of,
-            may_overflow=scale.may_overflow,
-        )
-        if found.raises_cadence or found.stops:
-            self._tracker.wish(step, reads_densely=found.raises_cadence, ends=found.stops)
-        if found.events:
-            self._queue.add_events(found.events)
-            if self._queue.is_written:
-                self._queue.write_pending()
-        return found.findings
 
     def _warned_of(self) -> tuple[str, ...]:
         """The kinds of findings that were warned of as their numbers came."""

@@ -51,6 +51,8 @@ class Watch:
         should_skip: True if the step that was looked at last has numbers that are not finite, or a
             new finding, and ``"skip"`` was asked for.
         pace: When to look.
+        is_heard: True if something is asked for at a new finding.
+        skips: True if a step's numbers are needed before its update.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Watch:
     @on_finding.setter
     def on_finding(self, asked: OnFinding) -> None:
         self._actions, self._asked = actions(asked), asked
+        self.is_heard, self.skips = asked is not None, "skip" in self._actions.words
 
     @property
     def severity(self) -> Severity:
@@ -89,11 +92,6 @@ class Watch:
     def severity(self, severity: Severity) -> None:
         check_severity(severity)
         self._severity: Severity = severity
-
-    @property
-    def skips(self) -> bool:
-        """True if a step's numbers are needed before its update."""
-        return "skip" in self._actions.words
 
     def clear(self) -> None:
         """Begins anew, as for another training."""

@@ -110,22 +110,28 @@ def test_nothing_is_due_of_nothing():
         {},
     ],
 )
-def test_between_a_step_and_the_next_that_may_have_work_there_is_none(cfg):
+def test_between_a_step_and_the_next_change_the_work_is_the_same(cfg):
     due = table(cfg)
     due.raise_after(40, 3)
     for step in range(60):
-        first = due.next_due(step)
-        assert all(due.at(between).is_nothing for between in range(step, min(first, 200)))
-        assert first > 200 or not due.at(first).is_nothing
+        change = due.next_change(step)
+        assert {due.at(between) for between in range(step, min(change, 200))} == {due.at(step)}
+        is_constant = not due.at(step).is_nothing  # it may change, as far as is known
+        assert change > 200 or is_constant or not due.at(change).is_nothing
 
 
-def test_a_window_has_work_at_each_step_until_it_is_not_due_any_more():
+def test_work_of_each_step_never_changes():
+    due = table({"0": ["InputSndNorm", ["WeightNorm", "linear(1, 5)"]]})
+    assert [due.next_change(step) for step in (0, 3, 5)] == [5, 5, AFTER_ALL]
+
+
+def test_the_work_of_a_window_is_the_same_until_it_is_due_and_gone_after_it():
     cfg = {"0": [["MeanTID", "at_steps(2)"]]}
     due = table(cfg, nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 1)))
-    assert [due.next_due(step) for step in range(4)] == [0, 1, 2, AFTER_ALL]
+    assert [due.next_change(step) for step in range(4)] == [2, 2, 3, AFTER_ALL]
 
 
 def test_a_recorder_follows_each_step():
     given = Given({"0": [["InputSndNorm", "every(50)"]]}, recorder=taiyi_fx.Recorder(every=10))
     due = given.monitor._tracker.steps._due
-    assert [due.next_due(step) for step in (1, 2)] == [1, 2]
+    assert [due.next_change(step) for step in (1, 2)] == [2, 3]

@@ -181,7 +181,7 @@ def test_vectors_hold_a_row_of_each_key():
     model = layers()
     keys = [(name, WEIGHT) for name in "012"]
     statistics = measured(model, keys)
-    (norms,), rows = statistics.vectors_of(WEIGHT)
+    (norms,), rows = statistics.vectors[WEIGHT.reduction]
     assert list(rows) == keys
     assert list(norms) == [value(statistics, key) for key in keys]
     assert statistics.vectors_with(("0", WEIGHT)) is not None

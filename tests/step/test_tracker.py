@@ -195,13 +195,15 @@ def calls_of(action):
     return found
 
 
-@pytest.mark.parametrize(("is_logged", "most"), [(False, 12), (True, 32)])
-def test_an_undue_step_calls_few_functions(is_logged, most, monkeypatch):
+NORMS = ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm"]
+
+
+def calls_at(steps, monkeypatch, *, interval=1, layers=20, is_logged=False):
+    """The calls of some steps in a row, none of which is recorded yet; and the model."""
     monkeypatch.setattr("taiyi_fx.step.postponed.FIRST", 1)  # nearly from the first step on
     monkeypatch.setattr("taiyi_fx.step.postponed.SECONDS", math.inf)
-    layers = [nn.Linear(4, 4) for _ in range(20)]
-    norms = ["InputSndNorm", "OutputGradSndNorm", "WeightNorm", "WeightGradNorm"]
-    given = Given({"Linear": [[name, "every(10)"] for name in norms]}, nn.Sequential(*layers))
+    model = nn.Sequential(*(m for _ in range(layers) for m in (nn.Linear(4, 4), nn.Tanh())))
+    given = Given({"Linear": [[name, f"every({interval})"] for name in NORMS]}, model)
 
     def step_at(step):
         loss = given.model(torch.ones(2, 4)).sum()
@@ -210,15 +212,30 @@ def test_an_undue_step_calls_few_functions(is_logged, most, monkeypatch):
             given.monitor.log("loss", loss)
         given.monitor.track(step)
 
-    for step in range(11):
+    for step in range(steps.start):
         step_at(step)
-    for step in range(11, 15):  # 15 are waiting by then
-        found = calls_of(lambda step=step: step_at(step))
-        assert found.total() <= most, found.most_common()
-        assert max(found.values()) <= 2
-    assert given.model.monitor.records.series()["0", "InputSndNorm"].keys() == {0, 10}
-    if is_logged:
-        assert [*given.monitor.records.series()["", "loss"]] == [*range(15)]
+    return [calls_of(lambda step=step: step_at(step)) for step in steps], given.monitor
+
+
+@pytest.mark.parametrize(("is_logged", "most"), [(False, 12), (True, 32)])
+def test_an_undue_step_calls_few_functions(is_logged, most, monkeypatch):
+    steps = range(11, 15)
+    found, monitor = calls_at(steps, monkeypatch, interval=10, is_logged=is_logged)
+    for calls in found:
+        assert calls.total() <= most, calls.most_common()
+        assert max(calls.values()) <= 2
+    series = monitor.records.series()
+    assert series["0", "InputSndNorm"].keys() == {0, 10}
+    assert series.get(("", "loss"), {}).keys() == set(range(15) if is_logged else ())
+
+
+def test_a_due_step_calls_two_functions_for_a_layer_and_few_others(monkeypatch):
+    steps = range(8, 9)
+    (few,), _ = calls_at(steps, monkeypatch, layers=10)
+    (many,), monitor = calls_at(steps, monkeypatch, layers=30)
+    assert many.total() - few.total() <= 2 * 20, (many - few).most_common()
+    assert few.total() - 2 * 10 <= 135, few.most_common()
+    assert len(monitor.records) == 9 * 4 * 30
 
 
 @dataclass(frozen=True)

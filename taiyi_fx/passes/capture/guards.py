@@ -176,24 +176,30 @@ class BoundGuards:
             # For each module that is compared itself, the compiler adds a guard written in Python.
             found = (_numbers(module._modules.values()) for module, _, _ in self.children)
             return _answer(self.settings) and self.parts == ";".join(found)
-        return _answer(self.settings) and all(
-            list(module._modules.values()) == expected for module, expected, _ in self.children
-        )
+        for module, expected, _ in self.children:
+            if list(module._modules.values()) != expected:
+                return False
+        return _answer(self.settings)
 
     def runs_the_same(self) -> bool:
         """True if there are no hooks, and classes and functions are what was captured."""
         # A model has hundreds of modules, and this is checked at each forward that is read: so only
         # builtins look at each.
-        if not self._are_bound() or any(_GLOBAL_HOOKS):
+        bound = map(operator.is_, map(_ATTRIBUTES_OF, self.modules), self.attributes)
+        kept = map(operator.is_, map(dict.get, self.owners, self.spaces), self.kept)
+        kinds = map(operator.is_, map(type, self.entered), self.kinds)
+        if not (all(bound) and all(kept) and all(kinds)) or any(_GLOBAL_HOOKS):
             return False
         if any(map(any, map(_HOOKS_OF, self.entered_attributes))):
             return False
-        if not all(map(operator.is_, map(type, self.entered), self.kinds)):
-            return False
-        if any(list(module._modules) != keys for module, _, keys in self.children):
-            return False
-        if self._have_entries() and not all(map(self._runs_its_class, self.own)):
-            return False
+        for module, _, keys in self.children:
+            if list(module._modules) != keys:
+                return False
+        for name in _ENTRIES:  # that could stand in for a class's forward
+            if any(map(operator.contains, self.own_attributes, repeat(name))):
+                if not all(map(self._runs_its_class, self.own)):
+                    return False
+                break
         return _answer(self.answered)
 
     def _runs_its_class(self, module: nn.Module) -> bool:
@@ -205,17 +211,6 @@ class BoundGuards:
                 return False
             found = found.below
         return found is None and own.get("_compiled_call_impl") is None
-
-    def _are_bound(self) -> bool:
-        """True if the dictionaries that were bound are those that the modules have now."""
-        if not all(map(operator.is_, map(_ATTRIBUTES_OF, self.modules), self.attributes)):
-            return False
-        return all(map(operator.is_, map(dict.get, self.owners, self.spaces), self.kept))
-
-    def _have_entries(self) -> bool:
-        """True if any module has an entry that could stand in for its class's forward."""
-        held = self.own_attributes
-        return any(any(map(operator.contains, held, repeat(name))) for name in _ENTRIES)
 
 
 def _numbers(parts: Iterable[nn.Module | None]) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -45,6 +46,9 @@ _LARGEST = 4 * SMALL
 """The most bytes of a storage that a held tensor is a view of."""
 _NONE = -1
 """In place of the number of a backward pass, where none runs."""
+
+
+_version_of = operator.attrgetter("_version")
 
 
 class Held:
@@ -138,15 +142,17 @@ class Held:
     def _measure_all(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> None:
-        if [x._version for x in tensors] != versions or _are_batches_here():
+        if [*map(_version_of, tensors)] != versions or _are_batches_here():
             tensors, groups = self._sound(tensors, versions, groups)
         try:
-            arranged = self._arrange(tensors, groups)
+            last = self._arranged.get(len(groups))
+            if last is None or not last.fits(tensors, groups):
+                last = self._arranged[len(groups)] = arrange([x.shape for x in tensors], groups)
         except RuntimeError:  # a nested tensor has no shape
             for x, its_groups in zip(tensors, groups, strict=True):
                 fold(x, its_groups)
             return
-        for alike in arranged:
+        for alike in last.alike:
             is_all = len(alike.places) == len(tensors)
             self._measure(alike, tensors if is_all else [tensors[i] for i in alike.places])
 
@@ -217,12 +223,6 @@ class Held:
         """The same at the end of a step: gradients that come later belong to the next."""
         self.let_go()
         self.earlier, self.hooks = self.hooks, {}
-
-    def _arrange(self, tensors: list[Tensor], groups: list[tuple[SlotGroup, ...]]) -> list[Alike]:
-        last = self._arranged.get(len(groups))
-        if last is None or not last.fits(tensors, groups):
-            last = self._arranged[len(groups)] = arrange([x.shape for x in tensors], groups)
-        return last.alike
 
 
 class GradientHook:

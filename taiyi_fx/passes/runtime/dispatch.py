@@ -53,7 +53,7 @@ class Dispatcher(ForwardOverride):
         if torch.compiler.is_compiling():
             functions.refuse_in_compiled_code()
             return forward
-        return functions.around(forward, run.mode_here() if run.is_here else None)
+        return functions.around(forward, run.mode_here())
 
     def is_read_by_another(self, reader: Run) -> bool:
         """True if a forward of another instrumented object runs, and this one is part of it."""
@@ -66,7 +66,7 @@ class Dispatcher(ForwardOverride):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         run, board = self.run, self.board
-        mode = run.mode_here() if run.is_here else None
+        mode = run.mode_here()
         if mode is None and not (self.changes_values and (run.is_here or run.is_run_again)):
             is_plain = run.is_here or torch.compiler.is_compiling()
             forward = self.original_forward() if is_plain else self.forward_of_caller()

@@ -73,7 +73,8 @@ class Installation:
         self._shortcuts = _with_shortcuts(self._modules, self._edited | rewritten)
         self._counters: tuple[Calls, ...] = ()
         self._frames: list[ForwardOverride] = []
-        self._compiled: list[ForwardOverride] = [self.dispatchers[""]]
+        self._root: list[ForwardOverride] = [self.dispatchers[""]]
+        self._compiled = [*self._root]
         self._is_put = self._stays = False
         self.overrides: list[ForwardOverride] = []
         # By the due readings: schedules bring the same ones again and again.
@@ -172,9 +173,10 @@ class Installation:
         Where the model's graph calls all of them, those of parts only once its Python runs.
         """
         # A wrapper put around the model's own meanwhile, such as autocast's, still calls this one.
-        if entry_of(self.root) is self._own_of_root:
-            self.overrides[0].put()
-        if self.is_always or needs_parts or not self._is_called_as_usual():
+        own = entry_of(self.root)
+        if own is self._own_of_root:
+            put_all(self.overrides[:1])
+        if self.is_always or needs_parts or not (own is None and self._is_called_as_usual()):
             self._put_parts()
 
     def _is_called_as_usual(self) -> bool:
@@ -182,15 +184,14 @@ class Installation:
         root = self.root
         return (
             self.dispatchers[""].before_python is not None
-            and entry_of(root) is None
             and type(root).__call__ is nn.Module.__call__
             and not (root._forward_pre_hooks or root._forward_hooks)
         )
 
     def take_off(self) -> None:
         """Restores the forwards; edited ones stay, for checkpoints that backward runs again."""
-        self.dispatchers[""].take_off()
-        if not (self._stays or self.is_always):
+        take_off_all(self._root)
+        if self._is_put and not (self._stays or self.is_always):
             self._take_off_parts()
 
     def stand_for_good(self) -> None:
@@ -252,7 +253,7 @@ class Installation:
     def end_step(self) -> None:
         """Clears the readings, if there are any, and counts calls from the first again."""
         self.run.made.clear()
-        if not self._stays:
+        if self._is_put and not self._stays:
             self._take_off_parts()
         if self.run.due:
             self.table.clear()

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch._C import _len_torch_function_stack
 
 from taiyi_fx.passes.capture.marks import enter, leave, pack, unpack
 from taiyi_fx.passes.ir import Mode
@@ -77,8 +78,8 @@ class ProbedGraph:
         """
         if torch.compiler.is_compiling():
             return self._compiled(mode, self._count_compiled_calls() if mode else ())
-        starts = self.count_calls() if mode else ()
-        place = mode, self.run.due_key if mode else "", starts, are_modes_on()
+        starts = self.count_calls() if mode and self._calls else ()
+        place = mode, self.run.due_key if mode else "", starts, _len_torch_function_stack() > 0
         if place not in self._made:
             self._made[place] = self.made(mode, starts)
         return self._made[place]

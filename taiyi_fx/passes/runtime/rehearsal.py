@@ -12,12 +12,13 @@ import sys
 from types import CodeType
 from typing import Any
 
-_STAGE = "torch.distributed.pipelining.stage"
+STAGE = "torch.distributed.pipelining.stage"
+"""The module of torch that runs them, which only who trains a pipeline imports."""
 
 
 def is_rehearsal() -> bool:
     """True if the forward that begins now is one of these."""
-    stage = sys.modules.get(_STAGE)  # not imported: nobody trains a pipeline
+    stage = sys.modules.get(STAGE)
     code = None if stage is None else _code(stage)
     frame = None if code is None else sys._getframe(1)
     while frame is not None:

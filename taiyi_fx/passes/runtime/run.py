@@ -15,7 +15,7 @@ from torch._guards import TracingContext
 from taiyi_fx.passes.ir import Due, Mode
 from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.probes.modes import is_traced
-from taiyi_fx.passes.runtime.rehearsal import is_rehearsal
+from taiyi_fx.passes.runtime.rehearsal import STAGE, is_rehearsal
 
 if TYPE_CHECKING:
     from taiyi_fx.passes.flow.observer import Observer
@@ -116,16 +116,19 @@ class Run:
         return any(number in made for number in numbers for made in self.made)
 
     def mode_here(self) -> Mode | None:
-        """The mode of a call that begins now, in a forward of the instrumented model.
+        """The mode of a call that begins now.
 
-        None in a transform of ``torch.func`` and where operations are traced, whose values are not
-        tensors that could be kept, and in an exported program, which keeps no readings.
+        None outside of this thread's forward of the instrumented model; in a transform of
+        ``torch.func`` and where operations are traced, whose values are not tensors that could be
+        kept; and in an exported program, which keeps no readings.
         """
-        if self.mode is None or self.due_key == _NOTHING_DUE:
+        if not self.inside or self.mode is None or self.due_key == _NOTHING_DUE:
             return None
         if torch.compiler.is_compiling():
             return None if _is_exporting() or _is_transform_active() else self.mode
-        return None if torch._C._are_functorch_transforms_active() or is_traced() else self.mode
+        if self.thread != get_ident() or torch._C._are_functorch_transforms_active():
+            return None
+        return None if is_traced() else self.mode
 
     def mode_of(self, root: nn.Module) -> Mode | None:
         """The mode of a forward that begins now.
@@ -152,8 +155,9 @@ class Run:
 
 def _is_again() -> bool:
     """True in backward, while torch traces operations, or as a stage learns its shapes."""
-    is_recorded = torch._C._is_tracing() or is_traced()
-    return torch._C._current_graph_task_id() != -1 or is_recorded or is_rehearsal()
+    if torch._C._current_graph_task_id() != -1 or torch._C._is_tracing() or is_traced():
+        return True
+    return STAGE in sys.modules and is_rehearsal()
 
 
 def _nodes_under_way() -> Iterator[Any]:

@@ -95,9 +95,10 @@ class Session:
             return self._compiled(forward, args, kwargs)
         compiler = set_eval_frame(None)  # our frames are not to be compiled, but the model's are
         if compiler is None:
-            is_told = self.witness is not None or self.on_many_untracked is not None
-            if run.due or is_told or self.installation.is_always:
+            if self.witness is not None:
                 return self._witnessed(forward, args, kwargs)
+            if run.due or self.installation.is_always or self.on_many_untracked is not None:
+                return self._python(forward, args, kwargs)
             return forward(*args, **kwargs)  # nothing of it is read
         try:
             self.is_observing = False  # compiled code cannot be followed
@@ -134,11 +135,12 @@ class Session:
             if is_compiled:
                 return self._framed(forward, args, kwargs)
             return forward(*args, **kwargs)
-        if not self._is_first(mode):
+        if self._lock.acquire(blocking=False):
+            self._has_waited = False
+        elif not self._is_first(mode):
             return forward(*args, **kwargs)
         try:
             limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
-            unseen(self._begin_reading)
             try:
                 if self.run.mode is not None and self.is_observing:
                     return self._observed(forward, args, kwargs)
@@ -193,7 +195,6 @@ class Session:
             return
         try:
             limit = self._begin(mode, needs_parts=True)
-            unseen(self._begin_reading)
             try:
                 yield
             except BaseException:
@@ -204,23 +205,28 @@ class Session:
         finally:
             self._lock.release()
 
-    def ending_step(self, track: Callable[[str | None], None]) -> None:
-        """Ends the step for this thread, which tracks it.
+    def begin_tracking(self) -> tuple[bool, str | None]:
+        """Ends the step for this thread, which tracks it; until `end_tracking` no other is read.
 
-        Args:
-            track: Called meanwhile, while no other thread is read, with the reason why the readings
-                are not the step's, if so; they are dropped then.
+        Returns:
+            Whether that is so, for `end_tracking`; and the reason why the readings are not the
+            step's, if so, which are dropped then.
         """
         is_alone = self._wait(_PATIENCE)
         try:
             why = self.threads.end_step(0 if is_alone else self.run.thread)
             if why is not None:
                 self.table.clear()
-            track(why)
-        finally:
-            self.is_uneven = False
-            if is_alone:
-                self._lock.release()
+        except BaseException:
+            self.end_tracking(is_alone)
+            raise
+        return is_alone, why
+
+    def end_tracking(self, is_alone: bool) -> None:
+        """Lets other threads be read again."""
+        self.is_uneven = False
+        if is_alone:
+            self._lock.release()
 
     def _mode(self) -> Mode | None:
         """The mode of a forward that begins now in this thread."""
@@ -262,24 +268,22 @@ class Session:
         self._has_waited = not is_alone
         return is_alone
 
-    def _begin_reading(self) -> None:
-        """Saves the states of the step so far, if this forward is read."""
-        if self.run.mode == "train" and self.threads.begin():
-            self.table.clear()
-        if self.run.mode is not None:
-            self.table.begin_forward()
-
     def _undo_reading(self) -> None:
         """Restores these states: a forward that failed does not count."""
         if self.run.mode is not None:
             self.table.restore()
 
     def _begin(self, mode: Mode | None, *, needs_parts: bool) -> int:
-        """Installs the overrides; returns the previous limit of Python's stack."""
+        """Installs the overrides, and saves the states of the step so far.
+
+        Returns:
+            The previous limit of Python's stack, if it was changed.
+        """
         if mode == "train" and not self.threads.may_read():
             mode = None  # the step belongs to the thread that this one waited for
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(limit + self.frames)
+        limit = sys.getrecursionlimit() if self.frames else 0
+        if self.frames:
+            sys.setrecursionlimit(limit + self.frames)
         if not self.has_begun:
             self.has_begun = True
             if self.installation.meet_compiled_parts():
@@ -288,9 +292,14 @@ class Session:
         self.installation.count_anew()
         if mode is not None:
             self.table.board.is_open = False  # a forward that failed may have left it open
-            self.is_uneven |= _is_uneven()
+            if DistributedDataParallel._active_ddp_module is not None:
+                self.is_uneven |= _is_uneven()
         self.run.begin(mode)
         self._first = _get_sequence_nr()
+        if mode == "train" and self.threads.begin():
+            unseen(self.table.clear)
+        if mode is not None:
+            unseen(self.table.begin_forward)
         return limit
 
     def _end(self, limit: int) -> None:
@@ -304,7 +313,8 @@ class Session:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()
         self.installation.take_off()
-        sys.setrecursionlimit(limit)
+        if limit:
+            sys.setrecursionlimit(limit)
 
     def _compiled(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         run = self.run

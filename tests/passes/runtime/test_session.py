@@ -79,9 +79,9 @@ def test_a_step_within_join_is_one_that_ranks_may_end_one_by_one(throws):
             with ddp._inside_ddp_forward():
                 run(made, torch.randn(2, 4))
             assert session.is_uneven == (not throws)
-            seen: list[bool] = []
-            session.ending_step(lambda _: seen.append(session.is_uneven))
-            assert seen == [not throws]
+            is_alone, _ = session.begin_tracking()
+            assert session.is_uneven == (not throws)
+            session.end_tracking(is_alone)
         assert not session.is_uneven
         run(made, torch.randn(2, 4))  # outside of the wrapper
         assert not session.is_uneven
