@@ -300,8 +300,8 @@ class Trace:
                     slot.fold(state)
             except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
                 fail(entry.slots, error)
-        for slot in arrangement.slots:
-            slot.order = next(CLOCK)
+        for slot, order in zip(arrangement.slots, CLOCK, strict=False):  # the clock never ends
+            slot.order = order
 
 
 class _Arrangement(NamedTuple):

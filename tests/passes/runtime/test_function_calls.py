@@ -116,3 +116,32 @@ def test_one_call_may_be_of_several_sites():
     assert torch.equal(calls.around(model.forward, "train")(x), model(x))
     assert norms(table, "gelu()") == norms(table, "group()")
     assert norms(table, "gelu()")["output"] is not None
+
+
+@torch.compile(backend="aot_eager", fullgraph=True)
+def compiled_gelu(x):
+    return F.gelu(x)
+
+
+class CallsCompiled(nn.Module):
+    def forward(self, x):
+        return compiled_gelu(x) @ F.relu(x)
+
+
+def test_a_compiled_function_that_a_forward_calls_runs_as_it_is():
+    model, x = CallsCompiled(), torch.randn(3, 3)
+    sites = {"gelu()": F.gelu, "relu()": F.relu}
+    calls, table, run = calls_of(model, sites, plan_of(*sites))
+    run.set_due(due(*sites))
+    assert torch.equal(calls.around(model.forward, "train")(x), model(x))
+    assert norms(table, "relu()")["output"] == pytest.approx(F.relu(x).norm().item())
+    assert norms(table, "gelu()")["output"] is None
+    assert "gelu()" in table.board.compiled
+
+
+def test_an_edit_in_a_compiled_function_that_a_forward_calls_is_refused():
+    model = CallsCompiled()
+    plan = {"gelu()": Target("gelu()", frozenset(), (Change(Site("output"), torch.neg),))}
+    calls, _, _ = calls_of(model, {"gelu()": F.gelu}, plan)
+    with pytest.raises(RuntimeError, match="cannot be made in compiled code"):
+        calls.around(model.forward, None)(torch.randn(3, 3))
