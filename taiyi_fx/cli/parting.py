@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from taiyi_fx.cli.divergence import divergences
+from taiyi_fx.outline.order import places_of_outputs
 from taiyi_fx.pictures.report.aligned import Modules
 
 if TYPE_CHECKING:
@@ -101,16 +102,18 @@ def _sizes(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64
 
 def _in_order(run: Run, found: list[Parted]) -> list[Parted]:
     places = dict(_places(run))
-    return sorted(found, key=lambda parted: (parted.step, *places.get(parted.name, (3, 0))))
+    return sorted(found, key=lambda parted: (parted.step, *places.get(parted.name, (3, 0, 0))))
 
 
-def _places(run: Run) -> Iterator[tuple[SeriesName, tuple[int, int]]]:
+def _places(run: Run) -> Iterator[tuple[SeriesName, tuple[int, int, int]]]:
     """When in a step each series is computed: its phase, and its place there."""
     series = run.source.series()
     modules = Modules.of((s.series_name.module for s in series), run.outline).names
-    order = {module: place for place, module in enumerate(modules)}
+    order = places_of_outputs(name.partition("@")[0] for name in modules)
     for s in series:
         name = s.series_name
-        phase, place = _PHASES.get(s.direction, 1), order.get(name.module, len(order))
-        place = -place if phase == 2 else place  # gradients come back from the end
-        yield fingerprint_of(name) or name, (phase, place)
+        place, depth = order.get(name.module.partition("@")[0], (len(order), 0))
+        phase = _PHASES.get(s.direction, 1)
+        if phase == 2:  # gradients come back from the end
+            place, depth = -place, -depth
+        yield fingerprint_of(name) or name, (phase, place, depth)

@@ -16,7 +16,7 @@ from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.replayer import compare_gradients
-from taiyi_fx.recorder.replay.rerun import Forward, run_again
+from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from taiyi_fx.reductions import fingerprint
 from taiyi_fx.step.ranks.gate import Gate, named
 
@@ -42,7 +42,7 @@ class Audit:
 
 
 def audit_step(
-    kept: KeptStep, model: nn.Module, forward: Forward, optimizers: Sequence[Optimizer]
+    kept: KeptStep, model: nn.Module, ways: Ways, optimizers: Sequence[Optimizer]
 ) -> Audit:
     """Runs a step again, and compares its bits with those of before; once more, if they differ.
 
@@ -52,13 +52,13 @@ def audit_step(
     Args:
         kept: The step, which was the last one; its optimizers have not made a step yet.
         model: The model, whose gradients are those of the step.
-        forward: Calls it.
+        ways: The ways to call it.
         optimizers: The optimizers that train it.
     """
-    first = _ran(kept, model, forward, optimizers)
+    first = _ran(kept, model, ways, optimizers)
     if not first.differences:
         return Audit(kept.step, is_equal=True)
-    second = _ran(kept, model, forward, optimizers)
+    second = _ran(kept, model, ways, optimizers)
     what = first.differences[0]
     if _prints(first) != _prints(second):
         cause = (
@@ -71,14 +71,12 @@ def audit_step(
             "in a computation, or the model depends on something beside its parameters, buffers, "
             "arguments and random numbers"
         )
-    reasons = "".join(f" ({note})" for note in first.notes)
+    reasons = "".join(f" ({note})" for note in first.reasons)
     return Audit(kept.step, is_equal=False, text=f"{what}{reasons}; {cause}")
 
 
-def _ran(
-    kept: KeptStep, model: nn.Module, forward: Forward, optimizers: Sequence[Optimizer]
-) -> Ran:
-    (ran,) = run_again(model, forward, optimizers, [kept], is_watched=False)
+def _ran(kept: KeptStep, model: nn.Module, ways: Ways, optimizers: Sequence[Optimizer]) -> Ran:
+    (ran,) = run_again(model, ways, optimizers, [kept], is_watched=False)
     compare_gradients(ran, model)
     return ran
 

@@ -24,6 +24,7 @@ from taiyi_fx.recorder.replay.keeper import StepKeeper
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
+from taiyi_fx.recorder.replay.rerun import Ways
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction, StepFunctionFailed
 from taiyi_fx.warning import WarnOnce, warn
@@ -168,8 +169,8 @@ class Replays:
         with self._boundary(f"the audit of step {step}"):
             kept = self._keeper.steps[-1] if self._keeper.steps else None
             if kept is not None and kept.step == step and kept.checkpoint is not None:
-                forward, optimizers = self._training.session.unread, self._training.optimizers()
-                made.append(audit_step(kept, self._model, forward, optimizers))
+                ways, optimizers = self._ways(None), self._training.optimizers()
+                made.append(audit_step(kept, self._model, ways, optimizers))
             if self._ranks.is_possible:
                 made.append(self._ranks.audit(step))
         self.audits += made
@@ -236,11 +237,14 @@ class Replays:
             step,
             [*self._keeper.steps],
             self._model,
-            self._training.session.unread,
+            self._ways(unread),
             self._training.optimizers(),
             is_of_size=is_of_size,
-            unread=unread,
         )
+
+    def _ways(self, unread: Unread | None) -> Ways:
+        session = self._training.session
+        return Ways(session.unread, session.unread_compiled, unread)
 
     @contextmanager
     def _unread_by(self, witness: Witness) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from taiyi_fx.outline.order import places_of_outputs
 from taiyi_fx.passes.ir import Due, Numbers, Reading, State
 from taiyi_fx.passes.probes.slots import Slot, in_tensors, stacked
 from taiyi_fx.passes.probes.table import SlotTable
@@ -107,8 +108,8 @@ class Ring:
         """A recording of the steps so far; waits for the device."""
         rows = [*self._rows]
         names = list(dict.fromkeys(site for row in rows for site in row.sites))
-        ends = _ends(self._table.plan)
-        names.sort(key=lambda site: _place(site, ends))
+        order = places_of_outputs(self._table.plan)
+        names.sort(key=lambda s: (s.place == "output_grad", order[s.module.partition("@")[0]]))
         places = {site: i for i, site in enumerate(names)}
         values = np.full((len(rows), len(names), len(STATISTICS)), np.nan)
         for row, into in zip(rows, values, strict=True):
@@ -172,20 +173,3 @@ def _fill(into: NDArray[np.float64], row: _Row, places: Mapping[RecordedSite, in
     """Puts the statistics of a step where their sites are."""
     for within, rows in row.parts:
         into[[places[row.sites[i]] for i in within]] = rows.cpu().numpy()
-
-
-def _ends(modules: Iterable[str]) -> dict[str, int]:
-    """By module the place of the last of its parts, or its own if it has none."""
-    ends: dict[str, int] = {}
-    for place, name in enumerate(modules):
-        ends[name] = ends[""] = place
-        while "." in name:
-            name = name.rpartition(".")[0]
-            ends[name] = place
-    return ends
-
-
-def _place(site: RecordedSite, ends: Mapping[str, int]) -> tuple[bool, int, int]:
-    """The order of a site: values before gradients, and a module after its parts."""
-    name = site.module.partition("@")[0]
-    return site.place == "output_grad", ends[name], -name.count(".") - bool(name)

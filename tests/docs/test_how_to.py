@@ -39,6 +39,17 @@ def test_a_page_shows_what_its_code_prints(name, tmp_path, monkeypatch):
         assert numbers == pytest.approx(numbers_shown)
 
 
+def test_the_page_on_two_runs_names_the_module_and_its_exit_codes_are_true(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (_, _), (compiled, _), (changed, _), (engines, shown) = run(
+        DOCS / "how-to" / "where-two-runs-part.md"
+    )
+    assert compiled.endswith("\nexit code 0")
+    assert "numbers part by more than rounding at step 1 in 'down' OutputNorm" in changed
+    assert changed.endswith("\nexit code 1")
+    assert engines == shown
+
+
 def test_the_page_on_verifying_shows_what_its_code_prints(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = list(run(DOCS / "how-to" / "verify.md"))

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.outline.order import execution_order
+from taiyi_fx.outline.order import execution_order, places_of_outputs
 
 
 class Block(nn.Module):
@@ -38,3 +38,8 @@ def test_it_is_that_of_the_forward_and_not_that_of_the_definition():
     assert leaves[-1] == "head"
     assert order.index("blocks.0.first") < order.index("blocks.0.second")
     assert len(order) == len(set(order))
+
+
+def test_an_output_comes_after_those_of_the_parts_of_its_module():
+    places = places_of_outputs(["", "a", "a.x", "a.y", "b"])
+    assert sorted(places, key=lambda name: places[name]) == ["a.x", "a.y", "a", "b", ""]

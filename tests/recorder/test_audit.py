@@ -16,7 +16,7 @@ from tests.recorder.replay.given import Kept, Net, line_of
 
 
 def audited(kept):
-    return audit_step(kept.keeper.steps[-1], kept.model, kept.forward, [kept.optimizer])
+    return audit_step(kept.keeper.steps[-1], kept.model, kept.ways, [kept.optimizer])
 
 
 def kept_at_its_last_step(model):
@@ -54,6 +54,23 @@ def test_an_operation_that_is_not_deterministic_is_told_apart():
     source = random.SystemRandom()
     found = audited(kept_at_its_last_step(Net(lambda h: h * source.random(), at=3)))
     assert "two more runs differ from each other, too" in found.text
+
+
+@pytest.mark.filterwarnings("error::taiyi_fx.MonitorWarning")
+def test_compiled_code_runs_again_as_compiled_code_with_the_same_bits():
+    torch.manual_seed(0)
+    layers = nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 16)
+    model, recorder = nn.Sequential(*layers), taiyi_fx.Recorder(checkpoint_every=1)
+    recorder.audit(every=1)
+    one = taiyi_fx.instrument(model, {nn.Linear: ["OutputRMS"]}, recorder=recorder, strict=True)
+    compiled = torch.compile(one)
+    for step in range(2):
+        compiled(torch.randn(8, 16)).square().sum().backward()
+        one.monitor.track(step)
+        model.zero_grad()
+    assert [(found.step, found.is_equal) for found in recorder.audits] == [(0, True), (1, True)]
+    one.monitor.close()
+    torch._dynamo.reset()
 
 
 def row(**other):

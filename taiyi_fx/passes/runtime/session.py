@@ -82,6 +82,7 @@ class Session:
         self.untracked = 0
         self.on_many_untracked: Callable[[], None] | None = None
         self.witness: Witness | None = None
+        self._compiler: Any = None
         self._lock = threading.RLock()
         self._has_waited = False
 
@@ -100,6 +101,7 @@ class Session:
             if run.due or self.installation.is_always or self.on_many_untracked is not None:
                 return self._python(forward, args, kwargs)
             return forward(*args, **kwargs)  # nothing of it is read
+        self._compiler = compiler
         try:
             self.is_observing = False  # compiled code cannot be followed
             called = functools.partial(_compiled, compiler, forward)
@@ -169,6 +171,12 @@ class Session:
         """Calls the model; nothing of it is read, and no witness told."""
         with self.unread_by(None):
             return self(self.installation.root.__call__, args, kwargs)
+
+    def unread_compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The same by the compiled code of the last call that ran any."""
+        with self.unread_by(None):
+            called = functools.partial(_compiled, self._compiler, self.installation.root.__call__)
+            return self._witnessed(called, args, kwargs, self._compiler is not None)
 
     @contextmanager
     def unread_by(self, witness: Witness | None) -> Iterator[None]:

@@ -19,6 +19,7 @@ from taiyi_fx.recorder.replay.checkpoint import Checkpoint, OptimizerState
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import CannotSave, Plain, value_of
 from taiyi_fx.recorder.replay.replayer import replay_step
+from taiyi_fx.recorder.replay.rerun import Ways
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replay.safetensors_file import read_tensors, write_tensors
 from taiyi_fx.recorder.replay.stand_ins import with_training, without_training
@@ -77,10 +78,8 @@ class BadStep:
         def forward(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return model(*args, **kwargs)
 
-        unread = None if step is None else told_by_hooks(model)
-        found, _ = replay_step(
-            self.replay.step, steps, model, forward, optimizers, is_live=False, unread=unread
-        )
+        ways = Ways(forward, unread=None if step is None else told_by_hooks(model))
+        found, _ = replay_step(self.replay.step, steps, model, ways, optimizers, is_live=False)
         return _with_notes(found, [*self._differences(model), *unknown])
 
     def _check_function(self) -> None:

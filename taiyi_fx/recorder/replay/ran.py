@@ -26,6 +26,7 @@ class Ran:
         outputs: The fingerprints of what the calls returned.
         sizes: The sizes of all operations' numbers, if they were taken.
         is_complete: False if it ends before its backward has.
+        is_one_by_one: True if compiled code ran then, and its operations one by one now.
     """
 
     step: int
@@ -36,25 +37,25 @@ class Ran:
     outputs: list[Prints] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
     is_complete: bool = True
+    is_one_by_one: bool = False
+
+    @property
+    def reasons(self) -> list[str]:
+        """The notes, with the reason for differences that compiled code is."""
+        if self.differences and self.is_one_by_one:
+            return [*self.notes, "compiled code ran then, and its operations one by one now"]
+        return self.notes
 
     def compare(self, call: Call, value: Any) -> None:
         """Compares the output of a call with that of then."""
         self.outputs.append(prints_of(value))
         if self.outputs[-1] != tuple(map(as_numbers, call.outputs)):
             self.differences.append("an output has other bits than it had then")
-            self.notes += _reasons(call)
+            if call.was_changed:
+                what = "an argument of the model was changed in place since it was called"
+                self.notes.append(what)
 
 
 def run_replayed(body: Callable[[], Any]) -> Any:
     """Runs a part of a step; lines outside of it are not the user's."""
     return body()
-
-
-def _reasons(call: Call) -> list[str]:
-    """The reasons that are known why a call cannot run as it did."""
-    found = []
-    if call.was_changed:
-        found.append("an argument of the model was changed in place since it was called")
-    if call.is_compiled:
-        found.append("compiled code ran then, and its operations one by one now")
-    return found

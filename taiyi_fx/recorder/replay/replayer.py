@@ -9,11 +9,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.band import Growth, first_growth
-from taiyi_fx.recorder.replay.function_rerun import Unread
 from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
-from taiyi_fx.recorder.replay.rerun import Forward, run_again
+from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
@@ -26,12 +25,11 @@ def replay_step(
     step: int,
     kept: Sequence[KeptStep],
     model: nn.Module,
-    forward: Forward,
+    ways: Ways,
     optimizers: Sequence[Optimizer],
     *,
     is_live: bool = True,
     is_of_size: bool = False,
-    unread: Unread | None = None,
 ) -> tuple[Replay, Sequence[KeptStep]]:
     """Runs a step again, with those after it where it went well.
 
@@ -41,13 +39,11 @@ def replay_step(
         step: The step.
         kept: The steps that are kept, oldest first.
         model: The model.
-        forward: Calls it.
+        ways: The ways to call it.
         optimizers: The optimizers that train it.
         is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
             that it had in the step before.
         is_live: True if the model's gradients are those of the last step that is kept.
-        unread: Has the model be called without readings, for the user's functions of steps; None
-            runs the calls of the model alone.
 
     Returns:
         What was found, and the steps that were run.
@@ -60,16 +56,15 @@ def replay_step(
     chosen = _from_state_before(first, kept)
     if is_of_size:
         chosen = [one for one in chosen if one.step <= step]
-    if unread is None and not all(one.has_arguments for one in chosen):
+    if ways.unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay("the batch is known by reference alone, and its function did not run")
     ran = run_again(
         model,
-        forward,
+        ways,
         optimizers,
         chosen,
         takes_sizes=is_of_size,
         watched_from=first if is_of_size else 0,
-        unread=unread,
     )
     last = ran[-1]
     if last.origin is None and step not in [one.step for one in ran]:
@@ -132,7 +127,7 @@ def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
 def _replay(ran: Sequence[Ran]) -> Replay:
     last = ran[-1]
     differences = [text for one in ran for text in one.differences]
-    note = "; ".join(dict.fromkeys([*differences, *(n for one in ran for n in one.notes)]))
+    note = "; ".join(dict.fromkeys([*differences, *(n for one in ran for n in one.reasons)]))
     is_exact = not differences
     if last.origin is None:
         return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)

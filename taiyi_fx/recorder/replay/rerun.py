@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -33,29 +33,43 @@ Forward = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """Calls the model with arguments by position and by name."""
 
 
+@dataclass(frozen=True)
+class Ways:
+    """The ways to call a model whose steps are run again.
+
+    Attributes:
+        eager: Runs its operations one by one.
+        compiled: Runs its compiled code, where that ran then and nothing is watched; None if it
+            cannot.
+        unread: Has the model be called without readings, a witness being told; None runs the calls
+            of the model alone, and not the user's functions.
+    """
+
+    eager: Forward
+    compiled: Forward | None = None
+    unread: Unread | None = None
+
+
 def run_again(
     model: nn.Module,
-    forward: Forward,
+    ways: Ways,
     optimizers: Sequence[Optimizer],
     steps: Sequence[KeptStep],
     *,
     is_watched: bool = True,
     takes_sizes: bool = False,
     watched_from: int = 0,
-    unread: Unread | None = None,
 ) -> list[Ran]:
     """Runs kept steps again, the first from its checkpoint, up to one that goes wrong.
 
     Args:
         model: The model, which is as it was afterwards.
-        forward: Calls it.
+        ways: The ways to call it.
         optimizers: The optimizers that trained it.
         steps: The steps; the first has a checkpoint.
         is_watched: Watch each operation; otherwise compiled code runs as it did.
         takes_sizes: Keep the sizes of all numbers.
         watched_from: The first step that is watched; compiled code runs as it did in those before.
-        unread: Has the model be called without readings, a witness being told; None runs the calls
-            of the model alone, and not the user's functions.
 
     Raises:
         StepFunctionFailed: A function of the user's raised an error, and brought no such numbers.
@@ -71,22 +85,24 @@ def run_again(
             is_on = is_watched and step >= watched_from
             return OperationWatch(names, is_on=is_on, takes_sizes=takes_sizes)
 
+        unread = ways.unread
         functions = None if unread is None else FunctionRerun(model, own, tensors, unread)
-        return [*_Rerun(model, forward, optimizers, tensors, watch, functions).steps(steps)]
+        rerun = _Rerun(model, ways, optimizers, tensors, watch, functions)
+        return [*rerun.steps(steps)]
 
 
 class _Rerun:
     def __init__(
         self,
         model: nn.Module,
-        forward: Forward,
+        ways: Ways,
         optimizers: Sequence[Optimizer],
         tensors: Mapping[str, Tensor],
         watch: Callable[[int], OperationWatch],
         functions: FunctionRerun | None,
     ) -> None:
         self._modules, self._watch = dict(model.named_modules()), watch
-        self._forward, self._functions = forward, functions
+        self._ways, self._functions = ways, functions
         self._tensors = tensors
         self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}
         self._models, self._optimizers = [*optimizers], []
@@ -138,6 +154,7 @@ class _Rerun:
     def _run_watched(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
         self._begin(kept, watch)
         if self._functions is not None and kept.is_of_functions and not are_several_ranks():
+            ran.is_one_by_one = watch.is_on and any(call.is_compiled for call in kept.calls)
             self._functions.run(kept, watch, ran)
         else:
             self._run_calls(kept, watch, ran)
@@ -180,9 +197,12 @@ class _Rerun:
         args, kwargs = copied_arguments(call)
         for name, x in bad_arguments(args, kwargs):
             watch.blame(f"{name} of the model", x, "forward")
+        compiled = self._ways.compiled if call.is_compiled and not watch.is_on else None
+        ran.is_one_by_one |= call.is_compiled and compiled is None
+        forward = compiled or self._ways.eager
         with surroundings(call):
             with watch.watching():
-                value = self._forward(args, kwargs)
+                value = forward(args, kwargs)
             outputs = [*tensors_in(value)]
             ran.compare(call, value)
             buffers = [x for name, x in self._tensors.items() if name not in self._parameters]

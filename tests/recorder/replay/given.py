@@ -7,6 +7,7 @@ from torch import nn
 
 from taiyi_fx.recorder.replay.keeper import StepKeeper
 from taiyi_fx.recorder.replay.replayer import replay_step
+from taiyi_fx.recorder.replay.rerun import Ways
 
 
 class Net(nn.Module):
@@ -64,10 +65,14 @@ class Kept:
     def forward(self, args, kwargs):
         return self.model(*args, **kwargs)
 
+    @property
+    def ways(self):
+        return Ways(self.forward)
+
     def replay(self, step=None):
         step = self.last if step is None else step
         found, self.steps = replay_step(
-            step, [*self.keeper.steps], self.model, self.forward, [self.optimizer]
+            step, [*self.keeper.steps], self.model, self.ways, [self.optimizer]
         )
         return found
 

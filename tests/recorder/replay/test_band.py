@@ -61,5 +61,5 @@ def test_in_a_training_it_is_the_line_that_did_it():
 
 def replay_of_size(kept, step):
     steps = [*kept.keeper.steps]
-    found, _ = replay_step(step, steps, kept.model, kept.forward, [kept.optimizer], is_of_size=True)
+    found, _ = replay_step(step, steps, kept.model, kept.ways, [kept.optimizer], is_of_size=True)
     return found

@@ -69,7 +69,7 @@ def test_a_step_that_goes_well_again_is_told_with_its_differences():
 def test_a_step_that_no_state_leads_to_is_refused():
     kept = Kept(Net(), every=4)
     with pytest.raises(CannotReplay, match="step 2 cannot be reached from the state of step 0"):
-        replay_step(2, [*kept.keeper.steps][:3], kept.model, kept.forward, [])
+        replay_step(2, [*kept.keeper.steps][:3], kept.model, kept.ways, [])
 
 
 def test_what_is_not_kept_is_refused():
@@ -77,7 +77,7 @@ def test_what_is_not_kept_is_refused():
     with pytest.raises(CannotReplay, match=r"step 2 is not kept any more \(from 4 on\)"):
         kept.replay(2)
     with pytest.raises(CannotReplay, match="none"):
-        replay_step(1, [], kept.model, kept.forward, [])
+        replay_step(1, [], kept.model, kept.ways, [])
     for one in kept.keeper.steps:
         one.checkpoint.tensors["model.first.weight"][0] = torch.nan
     with pytest.raises(CannotReplay, match=r"first\.weight was not finite at step 4 already"):

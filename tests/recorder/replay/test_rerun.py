@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from taiyi_fx.recorder.replay.rerun import run_again
+from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from tests.recorder.replay.given import Kept, Net, keeper_of
 
 
 def again(kept, **options):
     steps = [*kept.keeper.steps]
-    return run_again(kept.model, kept.forward, [kept.optimizer], steps, **options)
+    return run_again(kept.model, kept.ways, [kept.optimizer], steps, **options)
 
 
 @pytest.mark.parametrize("every", [1, 3])
@@ -48,14 +48,14 @@ def test_several_calls_are_one_step_and_gradients_add_up():
         keeper.end_call(call, y)
         y.square().sum().backward()
     keeper.track(0)
-    (ran,) = run_again(model, lambda args, kwargs: model(*args), [], [*keeper.steps])
+    (ran,) = run_again(model, Ways(lambda args, kwargs: model(*args)), [], [*keeper.steps])
     assert ran.differences == []
     assert all(torch.equal(ran.gradients[n], p.grad) for n, p in model.named_parameters())
 
 
 def test_steps_after_a_state_need_an_optimizer_to_be_reached():
     kept = Kept(Net(), every=4)
-    ran = run_again(kept.model, kept.forward, [], [*kept.keeper.steps])
+    ran = run_again(kept.model, kept.ways, [], [*kept.keeper.steps])
     assert [one.step for one in ran] == [0, 4]
 
 
@@ -70,7 +70,7 @@ def test_a_change_of_the_batch_is_told():
 def test_without_a_state_nothing_runs():
     kept = Kept(Net(), every=3)
     with pytest.raises(ValueError, match="nothing is kept of the state that step 1 began from"):
-        run_again(kept.model, kept.forward, [], [*kept.keeper.steps][1:])
+        run_again(kept.model, kept.ways, [], [*kept.keeper.steps][1:])
 
 
 @pytest.mark.parametrize("every", [1, 4])
