@@ -61,7 +61,7 @@ def describer(
             return SeriesInfo(module, call, quantity, "", "")
         of = asked[label]
         # A part, such as ``RankMe.N``, may be in another unit.
-        unit = of.quantity.unit if label == quantity else ""
+        unit = of.unit if label == quantity else ""
         return SeriesInfo(module, call, quantity, _direction(of), unit, of.quantity.health)
 
     return describe
