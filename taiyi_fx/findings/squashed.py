@@ -46,7 +46,9 @@ def classes_of(loss: Any) -> int:
         loss: The loss, a tensor.
     """
     node = next(_nodes(getattr(loss, "grad_fn", None), _LOSSES[:1]), None)
-    shape = () if node is None else _shape(node)
+    if node is None:
+        return 0
+    shape = _shape(node)
     return shape[node._saved_dim] if shape else 0
 
 
