@@ -48,6 +48,16 @@ def is_batch_norm(name: str, module: nn.Module) -> bool:
     return isinstance(module, _BatchNorm) and module.track_running_stats
 
 
+def is_batch_first(name: str, module: nn.Module) -> bool:
+    """Whether a module is recurrent, and takes samples before time."""
+    return isinstance(module, nn.RNNBase) and module.batch_first
+
+
+def is_time_first(name: str, module: nn.Module) -> bool:
+    """Whether a module is recurrent, and takes time before samples."""
+    return isinstance(module, nn.RNNBase) and not module.batch_first
+
+
 def attends(name: str, module: nn.Module) -> bool:
     """Whether a module's forward is an attention."""
     return "Attention" in type(module).__name__
@@ -75,7 +85,20 @@ CFG: Cfg = {
         ["WeightGradExcess", every(10)],
     ],
     is_relu: ["DeadNeuronRatio"],
-    attends: ["AttentionLogitMax", ["AttentionEntropy", every(1), {"normalized": True}]],
+    attends: [
+        "AttentionLogitMax",
+        ["AttentionEntropy", every(1), {"normalized": True}],
+        "AttentionAhead",
+        "AttentionAllowed",
+    ],
+    is_batch_first: [
+        ["OutputGradSampleRate", every(1), {"axis": 0}],
+        ["OutputGradSampleSpread", every(1), {"axis": 0}],
+    ],
+    is_time_first: [
+        ["OutputGradSampleRate", every(1), {"axis": 1}],
+        ["OutputGradSampleSpread", every(1), {"axis": 1}],
+    ],
     routes: ["RouterLoad", "RouterEntropy", ["DeadExperts", every(1), {"window": "due"}]],
     is_batch_norm: ["WeightNorm", "WeightGradNorm", "MeanTID", "VarTID"],
 }

@@ -62,6 +62,12 @@ class Subscription:
         return not self.module or self.quantity.over_all is not None
 
     @functools.cached_property
+    def unit(self) -> str:
+        """The unit of its numbers, which an option may change."""
+        is_normalized = bool(dict(self.options).get("normalized"))
+        return "share of the largest" if is_normalized else self.quantity.unit
+
+    @functools.cached_property
     def is_read_between(self) -> bool:
         """True if steps between due ones are read as well, for a window."""
         return self.quantity.window and dict(self.options).get("window") != "due"

@@ -4,8 +4,16 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.listed import Findings
-from taiyi_fx.findings.of_model import groups_of, hooks_of, repeated_in
-from taiyi_fx.findings.squashed import squashed_by
+from taiyi_fx.findings.of_model import (
+    batch_axes_of,
+    decays_of,
+    evaluates,
+    groups_of,
+    hooks_of,
+    left_out_of,
+    repeated_in,
+)
+from taiyi_fx.findings.squashed import classes_of, squashed_by
 from taiyi_fx.findings.watched import Watched
 
 __all__ = [
@@ -13,9 +21,14 @@ __all__ = [
     "Finding",
     "Findings",
     "Watched",
+    "batch_axes_of",
+    "classes_of",
+    "decays_of",
+    "evaluates",
     "find",
     "groups_of",
     "hooks_of",
+    "left_out_of",
     "repeated_in",
     "squashed_by",
 ]

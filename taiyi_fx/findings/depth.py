@@ -44,6 +44,8 @@ def jumps(evidence: Evidence) -> Iterator[Finding]:
     largest = 0.0
     for given, before, (one, _) in zip(gradients, gradients[1:], evidence.gains, strict=False):
         largest = max(largest, _beginning(given))
+        if given.call != before.call and given.name != before.name:
+            continue  # another pass through the model: neither is behind the other
         first = one.values[:_STEPS]
         # Beside a branch, a residual stream brings gradients from elsewhere: not so large ones.
         is_new = len(first) >= _FEW and _beginning(given) * median(first) > _ABOVE * largest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ _GROWN = 1.5
 """And by which all grow that feed themselves: in a long training they grow severalfold."""
 _TIMES = 6.0
 """So many times more than the median of all weights."""
+_TINY = 0.1
+"""Of the size of others: so small are the elements of a last layer that is to begin as a guess."""
 _HALF = 0.3
 """Powers of ten by which a weight shrinks that fades, though its siblings do not."""
 _APART = 0.4
@@ -52,11 +54,27 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
         yield _of_all(series, middle)
         return
     apart = _apart([s.role for s in series], moved)
+    sizes = {s.module: _elements(s, evidence) for s in series}
     for i in np.argsort(-np.abs(moved)).tolist():
+        if _grows_up(series[i], float(moved[i]), sizes):
+            continue
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
-            yield _of_series(series[i], float(moved[i]), usual, "alert")
+            yield _of_series(series[i], float(moved[i]), usual, "alert", evidence)
         elif apart[i] and moved[i] <= -_HALF:
-            yield _of_series(series[i], float(moved[i]), usual, "warning")
+            yield _of_series(series[i], float(moved[i]), usual, "warning", evidence)
+
+
+def _elements(s: Watched, evidence: Evidence) -> float:
+    """The size of a weight's elements at first; NaN of an unknown number of them."""
+    count = evidence.counts.get((s.module, "weight"), np.nan)
+    return float(s.values[0] / np.sqrt(count))
+
+
+def _grows_up(s: Watched, moved: float, sizes: Mapping[str, float]) -> bool:
+    """True for one that began far smaller than others, on purpose, and is not far larger now."""
+    usual = median([size for size in sizes.values() if np.isfinite(size)])
+    first = sizes[s.module]
+    return moved > 0 and first < _TINY * usual and first * np.power(10.0, moved) < usual / _TINY
 
 
 def _of_all(series: list[Watched], middle: float) -> Finding:
@@ -85,7 +103,9 @@ def _apart(roles: list[str], moved: Numbers) -> NDArray[np.bool_]:
     return found
 
 
-def _of_series(s: Watched, moved: float, usual: float, severity: Severity) -> Finding:
+def _of_series(
+    s: Watched, moved: float, usual: float, severity: Severity, evidence: Evidence
+) -> Finding:
     change = np.abs(log10(s.values) - log10(s.values[:1]))
     i = int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])
     first, last = float(s.values[0]), float(s.values[-1])
@@ -93,5 +113,8 @@ def _of_series(s: Watched, moved: float, usual: float, severity: Severity) -> Fi
         f"from step {s.steps[i]} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
         f"{last:.3g}, where that of others keeps its size"
     )
+    decay = evidence.decays.get(s.module, 0.0)
+    if moved < 0 and decay > 0:
+        text += f"; the weight decay of its group is {decay:.3g}"
     expected = f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}"
     return DRIFT.at(s, i, text, expected, value=last, severity=severity)

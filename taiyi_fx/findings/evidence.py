@@ -46,6 +46,14 @@ class Evidence:
             learning rate; of modules in one group alone.
         hooks: The names of the forward hooks of each module that has any.
         repeated: The number of entries of each list of modules that are one module with parameters.
+        decays: The weight decay of the optimizer's group that each module's parameters are in.
+        left_out: The modules with parameters that want a gradient and that no optimizer has; empty
+            where none is known.
+        strangers: The number of the optimizers' parameters that are not the model's.
+        batch_axes: The axis that each layer which may take another takes for that of the batch.
+        evaluates: The class of a module that acts otherwise in training, if the whole model is in
+            evaluation mode now; else empty.
+        classes: The number of classes that a loss chooses between, by the loss's name.
     """
 
     series: tuple[Watched, ...]
@@ -57,6 +65,12 @@ class Evidence:
     groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     repeated: Mapping[str, int] = field(default_factory=dict)
+    decays: Mapping[str, float] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+    strangers: int = 0
+    batch_axes: Mapping[str, int] = field(default_factory=dict)
+    evaluates: str = ""
+    classes: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from taiyi_fx.findings.attention import attention_collapses, attention_logit_growths
+from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.causes import by_severity, causes_first
+from taiyi_fx.findings.copies import parted_copies
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.evidence import Evidence
@@ -26,7 +28,9 @@ from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
+from taiyi_fx.findings.masks import missing_masks, turned_masks
 from taiyi_fx.findings.missing import missing_gradients
+from taiyi_fx.findings.modes import evaluation_modes
 from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
@@ -40,6 +44,7 @@ from taiyi_fx.findings.shared_entries import shared_entries
 from taiyi_fx.findings.shares import shares_of_trouble
 from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
+from taiyi_fx.findings.softmax_axes import softmax_axes
 from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
 from taiyi_fx.findings.trends import growth
 from taiyi_fx.findings.unbounded import unbounded_losses
@@ -60,6 +65,11 @@ RULES: tuple[Rule, ...] = (
     odd_rates,
     weight_jumps,
     drift,
+    turned_masks,
+    missing_masks,
+    softmax_axes,
+    batch_axes,
+    evaluation_modes,
     rank_collapses,
     missing_residuals,
     missing_norms,
@@ -92,6 +102,7 @@ RULES: tuple[Rule, ...] = (
     plateau,
     drifting_inputs,
     shared_entries,
+    parted_copies,
     own_rules,
 )
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""

@@ -50,4 +50,4 @@ class Finding:
     def __str__(self) -> str:
         more = len(self.consequences)
         rest = f" (and {more} more)" if more else ""
-        return f"{self.severity}: {self.text}{rest}. {self.advice}"
+        return f"{self.severity} {self.kind}: {self.text}{rest}. {self.advice}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -49,8 +48,8 @@ def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
     """Weights whose gradient is turned round or of another size; or all, of several steps."""
     every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
     # A weight that is used twice has two gradients, of which each use makes one.
-    calls = Counter(s.module.partition("@")[0] for s in every)
-    cosines = [s for s in every if calls[s.module.partition("@")[0]] == 1]
+    again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
+    cosines = [s for s in every if s.name not in again]
     sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
     summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
     is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)

@@ -16,6 +16,8 @@ from taiyi_fx.findings.rounding import rounded_away
 from taiyi_fx.findings.watched import Watched, names_of
 
 _FIRST = 2
+_SOON = 4
+"""Numbers in which one moves that an optimizer has: its first step is seen at the second."""
 _MANY = 2 * STEPS
 """Numbers in which one that is pulled a little has to move: the first steps may be rounded away."""
 
@@ -36,6 +38,12 @@ NO_UPDATE = Kind(
     "alert",
     "It is not among the parameters that the optimizer was given, or in a group whose learning "
     "rate is 0; to freeze it on purpose call requires_grad_(False)",
+)
+NOT_GIVEN = Kind(
+    "no_update",
+    "alert",
+    "The optimizer was not given it: build the optimizer after the model is complete, or add it by "
+    "add_param_group; to freeze it on purpose call requires_grad_(False)",
 )
 NO_UPDATE_OF_ALL = Kind(
     "no_update",
@@ -73,7 +81,9 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
     gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
     weights = (s for s in evidence.weights.values() if s.module not in rounded)
-    every = [s for s in weights if len(s.values) >= _MANY]
+    # What no optimizer has will not move later either.
+    known = [s for s in weights if len(s.values) >= _SOON]
+    every = [s for s in known if len(s.values) >= _MANY or s.module in evidence.left_out]
     pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
@@ -83,7 +93,8 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least / 2
     ]
     expected = "a change at each step"
-    if still and len(still) == len([s for s in every if s.module in gradients]):
+    moves = any(s.module in moving or not _is_still(s) for s in known)
+    if still and not moves and len(still) == len([s for s in every if s.module in gradients]):
         text = "no parameter changes, though all have gradients"
         yield NO_UPDATE_OF_ALL.at(still[0], 0, text, expected, module="")
         return
@@ -96,8 +107,20 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         return
     for site, name in in_blocks(still, evidence.weights):
         text = f"{named(site, name)} never changes, though it has a gradient and others change"
-        text += in_group(name, evidence)
-        yield NO_UPDATE.at(site, 0, text, expected, module=name)
+        is_left_out = site.module in evidence.left_out
+        text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
+        yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
+
+
+def _of_optimizer(evidence: Evidence) -> str:
+    """The ending of a sentence on what no optimizer has."""
+    count = evidence.strangers
+    if not count:
+        return "; it is in no group of the optimizer"
+    return (
+        f"; it is in no group of the optimizer, which has {count} parameter{'s' * (count > 1)} "
+        "that the model does not have: a part was replaced after the optimizer was built"
+    )
 
 
 def _has_ended(s: Watched) -> bool:
@@ -111,7 +134,8 @@ def _since_still(s: Watched) -> int:
 
 def _is_still(s: Watched) -> bool:
     """True if it never changes but in the first two steps, as where something overwrites it."""
-    return bool((s.values[_FIRST:] == s.values[-1]).all())
+    first = _FIRST if len(s.values) >= _MANY else 0
+    return bool((s.values[first:] == s.values[-1]).all())
 
 
 def _size(s: Watched | None) -> float:

@@ -32,10 +32,11 @@ class Findings(list[Finding]):
 
 
 _ELSE = "if something is wrong all the same: docs/how-to/findings.md#when-nothing-is-found"
-_HEAD = ("severity", "module", "step", "text", "advice")
+_HEAD = ("severity", "kind", "module", "step", "text", "advice")
 
 
 def _row(one: Finding) -> tuple[str, ...]:
     more = len(one.consequences)
     text = f"{one.text} (and {more} more)" if more else one.text
-    return one.severity, one.module or "the model", str(one.step), text, one.advice
+    module = one.module or "the model"
+    return one.severity, one.kind, module, str(one.step), text, one.advice

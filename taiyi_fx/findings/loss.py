@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from taiyi_fx.findings.batch_axes import of_sequences
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.movers import moved_first
 from taiyi_fx.findings.robust import Numbers, median, smooth, spread, trailing_scores
-from taiyi_fx.findings.squashed import RAW
+from taiyi_fx.findings.squashed import OTHER_AXIS, RAW
 from taiyi_fx.findings.watched import Watched
 
 _FEW = 8
@@ -20,6 +21,8 @@ _MANY = 50
 _RISE = 3.0
 _FLAT = 0.01
 _LEVEL = 0.03
+_BELOW, _ABOVE = 0.98, 1.05
+"""Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
 _SPIKE = 6.0
 """Robust deviations above the median of the last 128, as of the quantity LossSpike."""
 _HIGH = 1.5
@@ -52,6 +55,12 @@ UNSQUASHED = Kind(
     "unsquashed_loss",
     "alert",
     "Give nll_loss what log_softmax returns, or take cross_entropy, which applies it to logits",
+)
+CLASS_AXIS = Kind(
+    "class_axis",
+    "alert",
+    "Take log_softmax over the axis of the classes, which is axis 1 of what nll_loss is given, or "
+    "cross_entropy of the logits",
 )
 PLATEAU = Kind(
     "plateau",
@@ -107,7 +116,10 @@ def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
     """Losses that squash what the model has squashed already."""
     for loss in evidence.losses:
         name = evidence.squashed.get(loss.quantity)
-        if name == RAW:
+        if name == OTHER_AXIS:
+            text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
+            yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
+        elif name == RAW:
             text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
             yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="")
         elif name:
@@ -123,17 +135,37 @@ def plateau(evidence: Evidence) -> Iterator[Finding]:
         n = len(loss.values) // 5
         start, last = median(loss.values[:n]), median(loss.values[-n:])
         noise = spread(loss.values) / np.sqrt(n)
-        if start - last > max(_FLAT * abs(start), 2 * noise) or last > 1.5 * start:
+        guess, classes = _guess(loss, evidence)
+        is_at_guess = _BELOW * guess <= last <= _ABOVE * guess
+        falls = start - last > max(_FLAT * abs(start), 2 * noise)
+        if (falls and not (is_at_guess and _stays(loss, guess, noise))) or last > 1.5 * start:
             continue
         text = (
             f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} steps, "
             f"and was {start:.3g} in the beginning"
         )
+        if is_at_guess:
+            text += f"; a guess among {classes} classes costs {guess:.3g}"
+        text += of_sequences(evidence)
         is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
-        is_flat = is_sure and abs(last - start) <= _LEVEL * abs(start)
+        is_flat = is_sure and (abs(last - start) <= _LEVEL * abs(start) or falls)
         severity = "warning" if is_flat and not _is_game(evidence) else "note"
         expected = f"below {start:.3g}"
         yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
+
+
+def _guess(loss: Watched, evidence: Evidence) -> tuple[float, int]:
+    """The loss of a guess that gives all classes the same chance, and how many there are."""
+    classes = evidence.classes.get(loss.quantity, 0)
+    return (float(np.log(classes)) if classes > 1 else np.nan), classes
+
+
+def _stays(loss: Watched, guess: float, noise: float) -> bool:
+    """True for a loss that came down to a guess's in the first fifth, and has not fallen since."""
+    first, *parts = np.array_split(loss.values, 5)
+    levels = np.array([median(part) for part in parts])
+    is_there = bool(((_BELOW * guess <= levels) & (levels <= _ABOVE * guess)).all())
+    return is_there and median(first) > guess and levels[0] - levels[-1] <= 2 * noise
 
 
 def _noise(values: Numbers) -> float:

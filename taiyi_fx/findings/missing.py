@@ -22,7 +22,14 @@ DETACHED = Kind(
     "Look between it and the loss for detach, .data, .item, torch.no_grad or a tensor that is made "
     "anew; to freeze it on purpose call requires_grad_(False)",
 )
+NEVER_CALLED = Kind(
+    "never_called",
+    "note",
+    "Nothing is wrong if it is left out on purpose; else look at the forward that should call it, "
+    "and at what it calls instead",
+)
 
+_UNCALLED = "the module was not called"
 _NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
 
 
@@ -36,12 +43,20 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
     yield from _detached(cut, evidence)
     yield from _frozen_alone(lacking, evidence)
-    yield from _odd_ones(lacking, evidence)
+    odd = [*_odd_ones(lacking, evidence)]
+    yield from odd
+    told = {found.module for found in odd}
+    yield from _never_called([s for s in lacking if s.module not in told], evidence)
 
 
 def _is_cut_off(module: str, evidence: Evidence) -> bool:
     """True if its parameters want a gradient, its forward was run, and none came."""
-    return module in evidence.called and _reason(module, evidence).startswith("no gradient reached")
+    return module in evidence.called and _lacks_one(module, evidence)
+
+
+def _lacks_one(module: str, evidence: Evidence) -> bool:
+    """True if its parameters want a gradient, and none came."""
+    return _reason(module, evidence).startswith("no gradient reached")
 
 
 def _reason(module: str, evidence: Evidence) -> str:
@@ -98,3 +113,22 @@ def _of_role(role: str, lacking: list[Watched], evidence: Evidence) -> list[Watc
     first = has.index(True) if True in has else len(has)
     odd = [s for s, so in zip(siblings[first:], has[first:], strict=True) if not so]
     return odd if len(odd) < 0.4 * len(siblings) else []
+
+
+def _never_called(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """Those whose weights want a gradient, and that no forward in training calls, by role.
+
+    Not experts, which tokens may not have come to.
+    """
+    unused = [s for s in lacking if _lacks_one(s.module, evidence) and _is_unused(s, evidence)]
+    for role in dict.fromkeys(s.role for s in unused):
+        every = [s for s in unused if s.role == role]
+        text = f"no forward in training calls {names_of(every)}, whose weights are to be trained"
+        yield NEVER_CALLED.at(every[0], 0, text, "a call in each forward")
+
+
+def _is_unused(s: Watched, evidence: Evidence) -> bool:
+    is_known = evidence.reasons.get((s.module, "OutputRMS"), "").startswith(_UNCALLED)
+    # Where no module is called in training, it is the model's mode.
+    is_expert = "expert" in s.role.lower()
+    return is_known and bool(evidence.called) and s.module not in evidence.called and not is_expert

@@ -1,5 +1,5 @@
-"""Facts about a model that no number tells: the optimizer's groups, forward hooks, and what is
-repeated.
+"""Facts about a model that no number tells: the optimizer's groups, forward hooks, modes, axes, and
+what is repeated.
 """
 
 from __future__ import annotations
@@ -29,6 +29,70 @@ def groups_of(
         if i is not None:
             found[name] = i, float(every[i]["lr"])
     return found
+
+
+def decays_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, float]:
+    """The weight decay of the group that each module's own parameters are in, if it is one.
+
+    Args:
+        modules: The modules by name.
+        optimizers: Those that train the model.
+    """
+    every = [group for optimizer in optimizers for group in optimizer.param_groups]
+    decay = {id(p): g["weight_decay"] for g in every if "weight_decay" in g for p in g["params"]}
+    found: dict[str, float] = {}
+    for name, module in modules.items():
+        own = {decay.get(id(parameter)) for parameter in _own_parameters(module)}
+        one = own.pop() if len(own) == 1 else None
+        if one is not None:
+            found[name] = float(one)
+    return found
+
+
+def left_out_of(
+    modules: Mapping[str, Any], optimizers: Sequence[Any]
+) -> tuple[frozenset[str], int]:
+    """The modules with parameters to be trained that no optimizer has, and how many it has else.
+
+    Nothing where optimizers have no parameter of the model, as of those that keep copies of them.
+
+    Args:
+        modules: The modules by name.
+        optimizers: Those that train the model.
+    """
+    every = [group for optimizer in optimizers for group in optimizer.param_groups]
+    known = {id(parameter) for group in every for parameter in group["params"]}
+    own = {name: _own_parameters(module) for name, module in modules.items()}
+    ids = {id(parameter) for parameters in own.values() for parameter in parameters}
+    if not known & ids:
+        return frozenset(), 0
+    wanted = {name: [p for p in parameters if p.requires_grad] for name, parameters in own.items()}
+    without = (name for name, ps in wanted.items() if ps and not {id(p) for p in ps} & known)
+    return frozenset(without), len(known - ids)
+
+
+def batch_axes_of(modules: Mapping[str, Any]) -> dict[str, int]:
+    """The axis that each layer with a ``batch_first`` takes for that of the batch."""
+    own = {name: vars(module).get("batch_first") for name, module in modules.items()}
+    return {name: 0 if first else 1 for name, first in own.items() if isinstance(first, bool)}
+
+
+def evaluates(modules: Mapping[str, Any]) -> str:
+    """The class of a dropout or BatchNorm in a model of which nothing is in training mode.
+
+    Empty if something is, or there is none.
+    """
+    if any(module.training for module in modules.values()):
+        return ""
+    return next((name for m in modules.values() if (name := _differing(m))), "")
+
+
+def _differing(module: Any) -> str:
+    """The class of a module that acts otherwise in training; else empty."""
+    name, own = type(module).__name__, vars(module)
+    drops = "Dropout" in name and isinstance(own.get("p"), float) and own["p"] > 0
+    has_statistics = "BatchNorm" in name and module._buffers.get("running_mean") is not None
+    return name if drops or has_statistics else ""
 
 
 def hooks_of(modules: Mapping[str, Any]) -> dict[str, list[str]]:

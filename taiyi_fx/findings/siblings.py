@@ -110,7 +110,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
         (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
         (_in_roles(outputs), _Bounds()),
         (beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
-        (_of_branches(gradients, evidence), _Bounds()),
+        (_of_branches(_within_chains(gradients), evidence), _Bounds()),
         (_in_roles(of_weights), _Bounds()),
         (_in_roles(ratios), _Bounds()),
     )
@@ -126,6 +126,21 @@ def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]
     for one, role in factors:
         if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
             yield one, role
+
+
+def _within_chains(gradients: Iterable[Watched]) -> Iterator[Watched]:
+    """Those but of the last of each numbered chain: it is given its gradient from elsewhere.
+
+    Args:
+        gradients: The sizes, from the last module on.
+    """
+    begun: set[tuple[str, str]] = set()
+    for one in gradients:
+        around, _, last = one.name.rpartition(".")
+        chain = around, one.call
+        if chain in begun or not last.isdecimal():
+            yield one
+        begun.add(chain)
 
 
 def _of_branches(series: Iterable[Watched], evidence: Evidence) -> Iterator[InRole]:

@@ -85,6 +85,16 @@ class Watched(NamedTuple):
         return self.values[len(self.values) // 2 :]
 
     @property
+    def name(self) -> str:
+        """The module's name without its call."""
+        return self.module.partition("@")[0]
+
+    @property
+    def call(self) -> str:
+        """The number of the module's call; empty for the first."""
+        return self.module.partition("@")[2]
+
+    @property
     def role(self) -> str:
         """The module's name without its numbers: that of its siblings, too."""
         return role_of(self.module)

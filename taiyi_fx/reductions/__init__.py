@@ -45,6 +45,12 @@ from taiyi_fx.reductions.quantization import NoiseOfFormat, NoiseOfFormatValue
 from taiyi_fx.reductions.raw import Raw, Sign
 from taiyi_fx.reductions.routing import Routing, RoutingValue
 from taiyi_fx.reductions.rows import FeatureAxis, accumulated, as_matrix
+from taiyi_fx.reductions.samples import (
+    SamplesReached,
+    SamplesReachedValue,
+    SampleVariance,
+    SampleVarianceValue,
+)
 from taiyi_fx.reductions.spans import ForwardSeconds, SavedBytes, looks_at_saved_tensors
 from taiyi_fx.reductions.spectra import (
     MatrixSingular,
@@ -107,6 +113,10 @@ __all__ = [
     "RoutingValue",
     "SampleNorms",
     "SampleNormsValue",
+    "SampleVariance",
+    "SampleVarianceValue",
+    "SamplesReached",
+    "SamplesReachedValue",
     "SavedBytes",
     "Scalar",
     "ScalarValue",

@@ -23,6 +23,8 @@ from taiyi_fx.reductions.rows import accumulated
 
 _LOWEST = -1000.0
 """The exponential of it is 0 in every type."""
+_SUMS = 6
+"""Rows of `AttentionValue.totals`."""
 
 
 class AttentionValue(NamedTuple):
@@ -32,10 +34,13 @@ class AttentionValue(NamedTuple):
         n: The number of those queries; an estimate, where only some were read.
         largest: The largest logit of an allowed key.
         totals: Sums over these queries, one row each: of the entropy, of the entropy over the
-            logarithm of the number of allowed keys, of the first key's weight, and of the distance.
+            logarithm of the number of allowed keys, of the first key's weight, of the distance,
+            of the weights of keys that are later than the query, and of the share of allowed keys.
         errors: The standard errors of the means of these, estimated from the sample, where only
             some queries were read.
         ahead: More than 0 if a query may see keys that are later than itself.
+        unplaced: The number of calls with another number of keys than of queries, of which a mask
+            or causality does not say where among the keys a query stands.
         is_sampled: True if the configuration asks for some queries only.
     """
 
@@ -44,6 +49,7 @@ class AttentionValue(NamedTuple):
     totals: Tensor
     errors: Tensor
     ahead: Tensor
+    unplaced: Tensor
     is_sampled: bool
 
 
@@ -85,26 +91,27 @@ class AttentionWeights:
         return state  # none of it is of gradients
 
     def finish(self, state: State) -> AttentionValue:
-        n, largest, totals, drawn, squares, crossed, read, ahead = state
+        n, largest, totals, drawn, squares, crossed, read, ahead, unplaced = state
         means = totals / n
         # A mean is a ratio of two sums over the queries: its error is that of the sum of residuals,
         # of which those of the queries that were drawn vary.
         taken, given = read.double()
-        own, counted = drawn[:4], drawn[4]
+        own, counted = drawn[:-1], drawn[-1]
         sums = own - means * counted
-        sums_of_squares = squares[:4] - 2 * means * crossed + means.square() * squares[4]
+        sums_of_squares = squares[:-1] - 2 * means * crossed + means.square() * squares[-1]
         spread = (sums_of_squares - sums.square() / taken).clamp(min=0) / (taken - 1).clamp(min=1)
         variance = given * (given - taken) * spread / taken
         errors = torch.where(given > taken, variance.sqrt() / n, 0.0)
-        return AttentionValue(n, largest, totals, errors, ahead, self.queries is not None)
+        is_sampled = self.queries is not None
+        return AttentionValue(n, largest, totals, errors, ahead, unplaced, is_sampled)
 
 
 def _measured(scores: Scores, sample: Sample) -> State:
     heads, device = scores.heads, scores.device
     zeros = torch.zeros(heads, dtype=torch.float64, device=device)
     n = zeros.clone()
-    totals, crossed = (torch.stack([zeros] * 4) for _ in range(2))
-    drawn, squares = (torch.stack([zeros] * 5) for _ in range(2))
+    totals, crossed = (torch.stack([zeros] * _SUMS) for _ in range(2))
+    drawn, squares = (torch.stack([zeros] * (_SUMS + 1)) for _ in range(2))
     largest = torch.full_like(zeros, -torch.inf)
     ahead = torch.zeros((), dtype=torch.int64, device=device)
     for block in blocks(scores, sample):
@@ -118,16 +125,18 @@ def _measured(scores: Scores, sample: Sample) -> State:
         of_drawn = torch.cat([found.sums, found.counts.unsqueeze(0)])[..., -block.drawn :]
         of_all = of_drawn.sum(-1)
         others = (sample.factor - 1) * of_all  # those that they stand for beside themselves
-        n, totals = n + others[4], totals + others[:4]
+        n, totals = n + others[-1], totals + others[:-1]
         drawn, squares = drawn + of_all, squares + of_drawn.square().sum(-1)
-        crossed = crossed + (of_drawn[:4] * of_drawn[4]).sum(-1)
+        crossed = crossed + (of_drawn[:-1] * of_drawn[-1]).sum(-1)
     of_drawn = [len(sample.rows) - sample.first, scores.queries - sample.first]
     read = torch.tensor([max(0, k) for k in of_drawn], dtype=torch.int64, device=device)
-    return n, largest, totals, drawn, squares, crossed, read, ahead
+    is_placed = scores.is_causal or scores.keys == scores.queries
+    unplaced = torch.tensor(0 if is_placed else 1, device=device)
+    return n, largest, totals, drawn, squares, crossed, read, ahead, unplaced
 
 
 class _Found(NamedTuple):
-    """The statistics of some queries, by head and position; ``sums`` has four of them."""
+    """The statistics of some queries, by head and position; ``sums`` are those of the totals."""
 
     largest: Tensor
     counts: Tensor
@@ -150,7 +159,15 @@ def _of_block(scores: Scores, block: Block) -> _Found:
     every = torch.arange(block.keys, device=weights.device, dtype=weights.dtype)
     positions, ahead = _positions(scores, block, allowed)
     distance = positions - (weights @ every) / mass
-    of_all = entropy, _normalized(entropy, block.keys, allowed), weights[..., 0] / mass, distance
+    seen = None if allowed is None else allowed.sum(-1).to(entropy.dtype)
+    of_all = (
+        entropy,
+        _normalized(entropy, block.keys, seen),
+        weights[..., 0] / mass,
+        distance,
+        _of_later(scores, block, weights) / mass,
+        torch.ones_like(entropy) if seen is None else (seen / scores.keys).expand_as(entropy),
+    )
     lead = tuple(range(is_counted.ndim - 2))
     sums = [_over(torch.where(is_counted, x, 0).double(), lead) for x in of_all]
     largest = top.squeeze(-1).double().amax((*lead, -1))
@@ -161,12 +178,21 @@ def _over(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return x.sum(axes) if axes else x
 
 
-def _normalized(entropy: Tensor, keys: int, allowed: Tensor | None) -> Tensor:
+def _normalized(entropy: Tensor, keys: int, seen: Tensor | None) -> Tensor:
     """The entropy as a share of the largest one; 0 of a single key."""
-    if allowed is None:
+    if seen is None:
         return entropy / math.log(keys) if keys > 1 else entropy
-    largest = allowed.sum(-1).to(entropy.dtype).log()
+    largest = seen.log()
     return torch.where(largest > 0, entropy / largest, torch.zeros_like(entropy))
+
+
+def _of_later(scores: Scores, block: Block, weights: Tensor) -> Tensor:
+    """The sum of each query's weights of the keys that are later than itself."""
+    if scores.is_causal:
+        return torch.zeros_like(weights[..., 0])
+    own = block.rows + scores.keys - scores.queries
+    later = torch.arange(block.keys, device=own.device) > own.unsqueeze(-1)
+    return (weights * later).sum(-1)
 
 
 def _positions(scores: Scores, block: Block, allowed: Tensor | None) -> tuple[Tensor, Tensor | int]:

@@ -11,9 +11,14 @@ from torch import nn
 from taiyi_fx.findings import (
     Evidence,
     Findings,
+    batch_axes_of,
+    classes_of,
+    decays_of,
+    evaluates,
     find,
     groups_of,
     hooks_of,
+    left_out_of,
     repeated_in,
     squashed_by,
 )
@@ -54,6 +59,7 @@ class Diagnosis:
         self._modules, self._whole = modules, whole
         self._strict = strict
         self._squashed: dict[str, str] = {}
+        self._classes: dict[str, int] = {}
         self._warn = WarnOnce()
 
     def facts(self, series: Series) -> Facts:
@@ -65,6 +71,7 @@ class Diagnosis:
         """Notes how a number is made, if it is called a loss, the first time it is logged."""
         if "loss" in name.lower() and name not in self._squashed:
             self._squashed[name] = squashed_by(value)
+            self._classes[name] = classes_of(value)
 
     def of_records(self, records: Records) -> Findings:
         """All findings in what was recorded."""
@@ -72,11 +79,19 @@ class Diagnosis:
 
     def find(self, evidence: Evidence) -> Findings:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
+        optimizers = self._whole.optimizers
+        left_out, strangers = left_out_of(self._modules, optimizers)
         known = replace(
             with_outline(evidence, self._outline()),
             reasons=self._missing,
             squashed=self._squashed,
-            groups=groups_of(self._modules, self._whole.optimizers),
+            groups=groups_of(self._modules, optimizers),
+            decays=decays_of(self._modules, optimizers),
+            left_out=left_out,
+            strangers=strangers,
+            batch_axes=batch_axes_of(self._modules),
+            evaluates=evaluates(self._modules),
+            classes=self._classes,
             hooks=hooks_of(self._modules),
             repeated=repeated_in(self._modules),
         )

@@ -52,6 +52,7 @@ def describer(
 ) -> Callable[[Series], SeriesInfo]:
     """A function that gives the facts about a series."""
     asked = {s.label: s for s in subscriptions}
+    units = {(s.module, s.label): s.unit for s in subscriptions}
 
     def describe(series: Series) -> SeriesInfo:
         name, quantity = series
@@ -61,7 +62,7 @@ def describer(
             return SeriesInfo(module, call, quantity, "", "")
         of = asked[label]
         # A part, such as ``RankMe.N``, may be in another unit.
-        unit = of.quantity.unit if label == quantity else ""
+        unit = units.get((module, label), of.unit) if label == quantity else ""
         return SeriesInfo(module, call, quantity, _direction(of), unit, of.quantity.health)
 
     return describe

@@ -25,7 +25,7 @@ def test_show_tells_what_a_run_has(cli, run):
     assert told["series"] == "3 (11 values)"
     assert told["events"] == "1 x warning"
     assert told["findings"] == "1 alert"
-    assert finding.startswith("alert: step ")
+    assert finding.startswith("alert non_finite: step ")
     assert "the first NaN or Inf is in the logged numbers of 'a'. " in finding
     assert cells(series)[2:] == [
         ["a", "q", "train", "0 ... 4 (5)", "3", "2", "1", "3", "1", "1"],
@@ -57,7 +57,7 @@ def test_show_tells_overflows_from_first_sites(cli, tmp_path):
 def test_findings_are_those_of_the_series_that_are_chosen(cli, run, chosen, counts):
     head, *parts = cli("show", run, *chosen)[1].split("\n\n")
     assert dict(cells(head))["findings"] == counts
-    assert [part.startswith("alert: ") for part in parts[:-1]] == [True] * (counts == "1 alert")
+    assert [part.startswith("alert ") for part in parts[:-1]] == [True] * (counts == "1 alert")
 
 
 def test_show_as_json_is_strict_json(cli, run):

@@ -7,7 +7,7 @@ import pytest
 from tests.docs.pages import DOCS, ROOT, run, without_numbers
 
 SHOWN = {
-    "how-to/findings": 2,
+    "how-to/findings": 3,
     "how-to/first-nan": 5,
     "how-to/nan-last-night": 9,
     "how-to/attention": 3,

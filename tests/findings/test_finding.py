@@ -19,7 +19,7 @@ def finding(**changes):
 
 
 def test_its_text_is_what_was_seen_and_what_to_do():
-    assert str(finding()) == "warning: it is large. Make it small"
+    assert str(finding()) == "warning outlier: it is large. Make it small"
 
 
 def test_what_follows_from_it_is_counted():

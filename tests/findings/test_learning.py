@@ -1,5 +1,7 @@
 """Parameters that do not learn, where others do."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from taiyi_fx.findings.learning import no_update, zero_gradients
@@ -81,3 +83,19 @@ def test_a_norm_that_is_rounded_while_elements_move_is_none():
     numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
     numbers["h.2", "UpdateRatio.weight"] = 1e-8
     assert [*no_update(evidence(numbers))] == []
+
+
+def test_what_no_optimizer_has_is_told_soon_and_for_sure():
+    numbers = {(name, "WeightNorm"): 1.0 if name == "h.4" else MOVES[:5] for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.4", "WeightNorm"] = np.ones(5)
+    known = evidence(numbers)
+    assert [*no_update(known)] == []
+    (found,) = no_update(replace(known, left_out=frozenset({"h.4"}), strangers=2))
+    assert (found.module, found.severity) == ("h.4", "alert")
+    assert "which has 2 parameters that the model does not have" in found.text
+    assert found.advice.startswith("The optimizer was not given it")
+    (found,) = no_update(replace(known, left_out=frozenset({"h.4"})))
+    assert found.text.endswith("it is in no group of the optimizer")
+    # One that moves all the same is that of another optimizer.
+    assert [*no_update(replace(known, left_out=frozenset({"h.3"})))] == []

@@ -1,5 +1,7 @@
 """The course of the loss."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -93,3 +95,47 @@ def test_what_moved_before_a_spike_is_named():
 )
 def test_other_losses_have_no_spike(values):
     assert [*spikes(of(values))] == []
+
+
+RANDOM = np.random.default_rng(0).normal(size=200)
+TEN = np.log(10)
+
+
+def of_ten(values):
+    return replace(of(values), classes={"loss": 10})
+
+
+@pytest.mark.parametrize(
+    ("values", "severity"),
+    [
+        (TEN + 0.5 * np.exp(-np.arange(200) / 5) + 0.02 * RANDOM, "warning"),
+        (1.02 * TEN + 0.2 * np.exp(-np.arange(200) / 5) + 0.02 * RANDOM, "warning"),
+        (TEN + 0.5 * np.exp(-np.arange(60) / 5) + 0.02 * RANDOM[:60], "note"),
+        (TEN + 0.001 * RANDOM, "warning"),
+    ],
+)
+def test_a_loss_that_comes_down_to_that_of_a_guess_and_stays_is_a_plateau(values, severity):
+    (found,) = plateau(of_ten(values))
+    assert (found.kind, found.severity) == ("plateau", severity)
+    assert "a guess among 10 classes costs 2.3" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TEN * (1.2 - 0.2 * np.arange(200) / 200),  # still on its way
+        TEN + 0.5 * np.exp(-np.arange(200) / 10) - 0.0008 * np.arange(200) + 0.01 * RANDOM,
+        0.9 * TEN + 0.5 * np.exp(-np.arange(200) / 10),
+        np.where(np.arange(200) < 170, TEN, 1.0) + 0.5 * np.exp(-np.arange(200) / 10),
+    ],
+)
+def test_a_loss_that_passes_that_of_a_guess_is_none(values):
+    assert [*plateau(of_ten(values))] == []
+
+
+def test_a_plateau_names_the_layer_that_takes_its_first_axis_for_time():
+    known = replace(of(np.full(120, 1.6)), batch_axes={"a": 0, "rnn": 1})
+    (found,) = plateau(replace(known, shape_before=lambda module: "32×20×16"))
+    assert "; 'rnn', without batch_first, takes the first axis" in found.text
+    (found,) = plateau(replace(known, shape_before=lambda module: ""))
+    assert "batch_first" not in found.text

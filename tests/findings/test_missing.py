@@ -123,3 +123,41 @@ def test_a_single_frozen_module_behind_trained_ones_is_named(frozen):
 )
 def test_other_frozen_modules_are_deliberate(frozen, passes):
     assert [*missing_gradients(around(frozen, passes))] == []
+
+
+UNCALLED = "the module was not called in a training forward"
+
+
+def uncalled(names, why=NO_GRADIENT):
+    known = cut_off(names, why, called=[name for name in NAMES if name not in names])
+    reasons = {**known.reasons, **{(name, "OutputRMS"): UNCALLED for name in names}}
+    return replace(known, reasons=reasons)
+
+
+def test_what_no_forward_calls_is_a_note_of_its_role():
+    found = [*missing_gradients(uncalled(["h.0", "h.1", "h.2", "h.3"]))]
+    (one,) = [one for one in found if one.kind == "never_called"]
+    assert (one.module, one.severity) == ("h.0", "note")
+    assert "calls 'h.0', 'h.1', 'h.2' and 1 more" in one.text
+
+
+def test_what_is_frozen_or_named_already_or_where_nothing_is_called_is_no_note():
+    for known in (uncalled(["h.3"]), uncalled(NAMES), uncalled(["h.0", "h.1"], FROZEN)):
+        assert "never_called" not in [one.kind for one in missing_gradients(known)]
+
+
+def test_a_model_tells_what_it_never_calls():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 4), nn.LayerNorm(4)
+
+        def forward(self, x):
+            return self.used(x)
+
+    watched = taiyi_fx.instrument(Net())
+    for step in range(10):
+        watched(torch.randn(3, 4)).square().mean().backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "never_called"]
+    assert [(one.module, one.severity) for one in found] == [("unused", "note")]

@@ -3,7 +3,15 @@
 import torch
 from torch import nn
 
-from taiyi_fx.findings import groups_of, hooks_of, repeated_in
+from taiyi_fx.findings import (
+    batch_axes_of,
+    decays_of,
+    evaluates,
+    groups_of,
+    hooks_of,
+    left_out_of,
+    repeated_in,
+)
 
 
 def test_each_module_has_the_group_of_its_parameters_counted_over_all_optimizers():
@@ -49,3 +57,34 @@ def test_entries_that_are_one_module_are_counted_where_they_have_parameters():
     assert repeated_in(dict(model.named_modules())) == {"a": 3}
     once = nn.ModuleList(nn.Linear(2, 2) for _ in range(3))
     assert repeated_in(dict(once.named_modules())) == {}
+
+
+def test_what_no_optimizer_has_is_told_with_the_number_of_what_else_it_has():
+    model = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.3)
+    assert left_out_of(dict(model.named_modules()), [optimizer]) == (frozenset(), 0)
+    model[2] = nn.Linear(2, 3)
+    modules = dict(model.named_modules())
+    assert left_out_of(modules, [optimizer]) == (frozenset({"2"}), 2)
+    assert decays_of(modules, [optimizer]) == {"0": 0.3}
+    model[2].requires_grad_(False)
+    assert left_out_of(modules, [optimizer]) == (frozenset(), 2)
+    # An optimizer may keep copies of all, and no optimizer may be known.
+    copies = torch.optim.SGD([torch.zeros(2, requires_grad=True)], lr=0.1)
+    assert left_out_of(modules, [copies]) == left_out_of(modules, []) == (frozenset(), 0)
+
+
+def test_layers_say_which_axis_is_that_of_the_batch():
+    model = nn.ModuleList([nn.GRU(2, 2), nn.MultiheadAttention(2, 1, batch_first=True), nn.ReLU()])
+    assert batch_axes_of(dict(model.named_modules())) == {"0": 1, "1": 0}
+
+
+def test_a_model_without_anything_in_training_mode_says_what_acts_otherwise():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.0), nn.BatchNorm1d(2))
+    modules = dict(model.named_modules())
+    assert evaluates(modules) == ""
+    model.eval()
+    assert evaluates(modules) == "BatchNorm1d"
+    model[0].train()
+    assert evaluates(modules) == ""
+    assert evaluates({"": nn.BatchNorm1d(2, track_running_stats=False).eval()}) == ""

@@ -55,7 +55,7 @@ def test_its_verdict_is_among_the_findings_of_the_monitor_and_of_the_run(tmp_pat
     (found,) = of_monitor
     assert (found.kind, found.module, found.quantity) == ("own_rule", "1", "own_loudness")
     assert (found.step, found.severity, found.expected) == (1, "warning", "below 1")
-    assert str(found) == "warning: step 1: own_loudness of '1' is loud. Turn it down"
+    assert str(found) == "warning own_rule: step 1: own_loudness of '1' is loud. Turn it down"
 
 
 def test_one_that_fails_is_a_note_and_changes_no_numbers():

@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings import squashed_by
+from taiyi_fx.findings import classes_of, squashed_by
+from taiyi_fx.findings.squashed import OTHER_AXIS
 
 X = torch.randn(4, 5, requires_grad=True)
 Y = torch.tensor([0, 1, 2, 3])
@@ -25,6 +26,9 @@ Y = torch.tensor([0, 1, 2, 3])
         (lambda: F.nll_loss(X @ torch.eye(5), Y), "raw"),
         (lambda: 2 * F.nll_loss(X.softmax(1), Y), "raw"),
         (lambda: F.nll_loss(X.log_softmax(1), Y), ""),
+        (lambda: F.nll_loss(X.log_softmax(0), Y), OTHER_AXIS),
+        (lambda: F.nll_loss(X[0].log_softmax(0), Y[0]), ""),
+        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(1).transpose(1, 2)[0], Y), ""),
         (lambda: X, ""),
         (lambda: 3.0, ""),
     ],
@@ -39,6 +43,9 @@ Y = torch.tensor([0, 1, 2, 3])
         "raw",
         "no logarithm",
         "nll",
+        "the axis of samples",
+        "one sample",
+        "rearranged axes",
         "leaf",
         "number",
     ],
@@ -67,3 +74,27 @@ def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
         model.monitor.track(step)
     (found,) = model.monitor.findings
     assert (found.kind, found.module, found.severity) == ("unsquashed_loss", "", "alert")
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_the_number_of_classes_is_that_of_the_logits(is_done):
+    losses = {
+        5: F.cross_entropy(2 * X, Y) + X.sum(),
+        2: F.cross_entropy(2 * X.view(2, 2, 5), torch.zeros(2, 5, dtype=torch.long)),
+        0: (2 * X).square().mean(),
+    }
+    for classes, loss in losses.items():
+        if is_done:
+            loss.backward()
+        assert classes_of(loss) == classes
+    assert classes_of(3.0) == 0
+
+
+def test_logarithms_over_the_axis_of_samples_are_a_finding():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5)), {"0": ["OutputRMS"]})
+    loss = F.nll_loss(F.log_softmax(model(X.detach()), dim=0), Y)
+    loss.backward()
+    model.monitor.log("loss", loss)
+    model.monitor.track(0)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.severity) == ("class_axis", "alert")

@@ -25,6 +25,8 @@ from tests.quantities.references.attention import (
     HEADS,
     OwnSoftmax,
     SelfAttention,
+    ahead,
+    allowed,
     distance,
     entropy,
     head_norm,
@@ -88,6 +90,7 @@ from tests.quantities.references.parameters import (
     weight_grad_norm,
     weight_norm,
 )
+from tests.quantities.references.samples import sample_rate, sample_spread
 from tests.quantities.references.spectra import (
     condition,
     condition_floor,
@@ -176,6 +179,11 @@ ROUTERS = st.builds(
 # Of equal logits anyone may be chosen.
 OF_ROUTERS = {"modules": ROUTERS, "tensors": tensors(kinds=("full",), scales=(1.0, 1e3))}
 BY_HEAD = some(reduce=["all", "head"])
+ONE_CALL = tensors(
+    st.tuples(st.just(1), st.integers(1, 5), st.integers(1, 3)),
+    kinds=("full", "sparse", "zero"),
+    scales=(1.0, 1e3),
+)
 IMAGES = tensors(st.tuples(*[st.integers(1, n) for n in (3, 5, 4, 3)]))
 MAPS = st.builds(
     lambda kind, shape, dtype: ModuleRecipe(kind, shape=shape, dtype=dtype),
@@ -208,6 +216,8 @@ PROOFS = {
     "OutputGradRMS": Proof(lambda s: rms(s.g_y)),
     "OutputGradAbsMax": Proof(lambda s: largest(s.g_y)),
     "OutputGradCorrelation": Proof(correlation, floor=correlation_floor, any_order=False, not_compiled=RAW_GRADIENT),
+    "OutputGradSampleRate": Proof(sample_rate, tensors=ORDINARY),
+    "OutputGradSampleSpread": Proof(sample_spread, tensors=ONE_CALL, is_split=False, options=some(axis=[0, 1]), floor=lambda s: 1e-6),
     "InputCovMaxEig": Proof(max_eigenvalue("x"), options=CENTERED),
     "InputCovStableRank": Proof(stable_rank("x"), options=CENTERED),
     "InputCovCondition": conditioned("x", options=some(centered=[True, False], p=[0.0, 0.3, 0.99])),
@@ -244,6 +254,8 @@ PROOFS = {
     "AttentionEntropy": Proof(of(entropy), floor=weight_floor, **OF_ATTENTION, options=some(reduce=["all", "head"], normalized=[True, False])),
     "AttentionSink": Proof(of(sink), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
     "AttentionDistance": Proof(of(distance), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
+    "AttentionAhead": Proof(of(ahead), floor=weight_floor, **OF_ATTENTION, options=BY_HEAD),
+    "AttentionAllowed": Proof(of(allowed), **OF_ATTENTION, options=BY_HEAD),
     "HeadNorm": Proof(head_norm, modules=OUTPUTS, tensors=ORDINARY, options=BY_HEAD, not_compiled=NO_CALLS),
     "RouterLoad": Proof(load, **OF_ROUTERS),
     "RouterEntropy": Proof(load_entropy, **OF_ROUTERS, options=some(normalized=[True, False])),

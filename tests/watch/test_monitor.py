@@ -58,7 +58,7 @@ def test_a_healthy_training_goes_on_as_without():
 
 def test_stop_is_at_the_step_of_a_nan_and_warned_of():
     model = watched(on_finding="stop")
-    with pytest.warns(MonitorWarning, match="alert: step 20: the first NaN or Inf"):
+    with pytest.warns(MonitorWarning, match="alert non_finite: step 20: the first NaN or Inf"):
         assert train(model, nan_at=20)[-1] == 20
     assert model.monitor.should_stop
 

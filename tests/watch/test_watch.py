@@ -81,7 +81,7 @@ def ended(records, *on_finding, find=find):
 def test_what_no_look_has_seen_twice_is_told_at_the_end_once():
     told = []
     records = training([1.0] * 60, [(4, 33, 90.0)])
-    with pytest.warns(MonitorWarning, match="alert: it is 9"):
+    with pytest.warns(MonitorWarning, match="alert outlier: it is 9"):
         before, at_end, watch = ended(records, told.append, "stop", find=find_large)
     assert events(before) == []
     assert [(e.step, e.kind, e.module) for e in at_end] == [(59, "finding", "layer.4")]

@@ -70,3 +70,11 @@ def test_a_run_says_what_it_is_of_and_nothing_of_where_it_runs(run):
         "options": {},
     } in (run.config)
     assert run.seed == torch.initial_seed()
+
+
+def test_what_is_normalized_is_in_a_unit_of_its_own():
+    reader, options = Reader(), {"normalized": True}
+    cfg = {"fc": [["RouterEntropy", "every(1)", options]], "a@1": ["RouterEntropy"]}
+    taiyi_fx.instrument(Net(), cfg, writers=[reader])
+    assert reader.run.describe(("fc", "RouterEntropy")).unit == "share of the largest"
+    assert reader.run.describe(("a@1", "RouterEntropy")).unit == "nats"

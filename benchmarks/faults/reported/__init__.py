@@ -7,10 +7,21 @@ from benchmarks.faults.reported import (
     experts,
     forwards,
     losses,
+    meaning,
     more,
     optimizers,
     starts,
     writes,
 )
 
-__all__ = ["attention", "experts", "forwards", "losses", "more", "optimizers", "starts", "writes"]
+__all__ = [
+    "attention",
+    "experts",
+    "forwards",
+    "losses",
+    "meaning",
+    "more",
+    "optimizers",
+    "starts",
+    "writes",
+]

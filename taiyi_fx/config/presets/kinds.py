@@ -96,6 +96,21 @@ def routing_of(name: str, modules: Mapping[str, nn.Module]) -> Mapping[str, Any]
     return {"k": k}
 
 
+def is_sequential(name: str, module: nn.Module) -> bool:
+    """True for a layer of torch that takes time and samples on the first two axes."""
+    return isinstance(module, (nn.RNNBase, nn.MultiheadAttention))
+
+
+def is_recurrent(name: str, module: nn.Module) -> bool:
+    """True for a recurrent layer of torch."""
+    return isinstance(module, nn.RNNBase)
+
+
+def samples_of(name: str, modules: Mapping[str, nn.Module]) -> Mapping[str, Any]:
+    """The axis of the samples, of such a layer."""
+    return {"axis": 0 if getattr(modules[name], "batch_first", False) else 1}
+
+
 def is_any(name: str, module: nn.Module) -> bool:
     """True: where something is asked of the functions that a forward calls, for all modules."""
     return True

@@ -65,13 +65,30 @@ _BATCH_NORMS = Part(
     (["MeanTID", SCHEDULE, {"window": "due"}], ["VarTID", SCHEDULE, {"window": "due"}]),
 )
 
+_SEQUENCES = Part(
+    "recurrent layers and attentions of torch, by the axis that they take for the batch",
+    kinds.is_sequential,
+    (["OutputGradSampleRate", SCHEDULE],),
+    kinds.samples_of,
+)
+_RECURRENT = Part(
+    "recurrent layers of torch, likewise",
+    kinds.is_recurrent,
+    (["OutputGradSampleSpread", SCHEDULE],),
+    kinds.samples_of,
+)
 _ATTENTION = Part(
     "modules whose forward attends",
     kinds.is_any,
     tuple(
         # Of a few queries, by one reading: all would take as long as the attention itself.
         [name, SCHEDULE, {"queries": 16, **options}]
-        for name, options in (("AttentionLogitMax", {}), ("AttentionEntropy", {"normalized": True}))
+        for name, options in (
+            ("AttentionLogitMax", {}),
+            ("AttentionEntropy", {"normalized": True}),
+            ("AttentionAhead", {}),
+            ("AttentionAllowed", {}),
+        )
     ),
 )
 _OF_ROUTERS = (
@@ -86,7 +103,18 @@ _GATES = Part(
     kinds.routing_of,
 )
 
-_COMMON = (_WHOLE, _VALUES, _INPUTS, _WEIGHTS, _MATRICES, _HALF, _PARAMETERS, _RECTIFIERS)
+_COMMON = (
+    _WHOLE,
+    _VALUES,
+    _INPUTS,
+    _WEIGHTS,
+    _MATRICES,
+    _HALF,
+    _PARAMETERS,
+    _RECTIFIERS,
+    _SEQUENCES,
+    _RECURRENT,
+)
 _OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _HALF, _PARAMETERS)
 
 PRESETS = {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from taiyi_fx.findings import Evidence, Finding, Watched, find
+from taiyi_fx.findings.judged import JUDGED
 from taiyi_fx.outline.of_evidence import with_outline
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.readout import About
@@ -58,10 +59,11 @@ def finding_entry(found: Finding) -> dict[str, Any]:
 def flagged(series: Sequence[dict[str, Any]], findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """Entries of series, in a state as grave as what was found of them.
 
-    So that what a finding names is nowhere shown as healthy.
+    So that what a finding names is nowhere shown as healthy; and of quantities that rules look at,
+    what no finding names is nowhere flagged, unless numbers are not finite.
     """
     graver = dict(_states(findings))
-    return [_raised(one, graver) for one in series]
+    return [_raised(_judged(one, graver), graver) for one in series]
 
 
 def _states(findings: Sequence[Finding]) -> Iterator[tuple[tuple[str, str], str]]:
@@ -69,6 +71,15 @@ def _states(findings: Sequence[Finding]) -> Iterator[tuple[tuple[str, str], str]
     every = [one for found in findings for one in (found, *found.consequences)]
     for one in sorted(every, key=lambda one: _GRAVITY.index(_STATES[one.severity])):
         yield (one.module, one.quantity), _STATES[one.severity]
+
+
+def _judged(one: dict[str, Any], named: Mapping[tuple[str, str], str]) -> dict[str, Any]:
+    quantity = one["quantity"].partition(".")[0]
+    is_finite = not (one["nan"] or one["inf"])
+    is_looked_at = quantity in JUDGED or one["health"] == "share_of_trouble"
+    is_judged = one["mode"] == "train" and is_finite and is_looked_at
+    is_named = (one["module"], one["quantity"]) in named
+    return one if is_named or not is_judged else {**one, "state": "ok"}
 
 
 def _raised(one: dict[str, Any], graver: Mapping[tuple[str, str], str]) -> dict[str, Any]:

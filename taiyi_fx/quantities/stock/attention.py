@@ -21,7 +21,7 @@ Reduce = Literal["all", "head"]
 attention = CallPlace(ATTENTION)
 weights = attention.reduce(AttentionWeights)
 
-_ENTROPY, _NORMALIZED, _SINK, _DISTANCE = range(4)
+_ENTROPY, _NORMALIZED, _SINK, _DISTANCE, _AHEAD, _ALLOWED = range(6)
 
 
 @quantity("AttentionLogitMax", accuracy="1e-5 of the largest product", found=weights)
@@ -80,6 +80,33 @@ def attention_distance(found: AttentionValue, *, reduce: Reduce = "all") -> dict
     if found.ahead > 0:
         raise NoValue("the attention is not causal: queries see keys that are later than they are")
     return _mean(found, _DISTANCE, reduce)
+
+
+@quantity("AttentionAhead", unit="share", accuracy="1e-5", found=weights)
+def attention_ahead(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
+    """Mean weight that a query gives to keys which are later than itself.
+
+    0 of causal attention, near a half of attention that sees all, and 1 where a mask is turned
+    round. Of attention with as many keys as queries, or causal by ``is_causal``: elsewhere no query
+    has a place among the keys, and there is no record. With ``reduce="head"`` a vector over heads.
+
+    Formula: mean over i of sum_{j > i} p_ij
+    """
+    if found.unplaced > 0:
+        raise NoValue("there are more keys than queries, or fewer: none is later than another")
+    return _mean(found, _AHEAD, reduce)
+
+
+@quantity("AttentionAllowed", unit="share", accuracy="1e-5", found=weights)
+def attention_allowed(found: AttentionValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
+    """Mean share of keys that a query may see, by the mask and causality.
+
+    1 without a mask; of a mask of padding alone the share of keys that are none. With
+    ``reduce="head"`` a vector over heads; queries without an allowed key are left out.
+
+    Formula: mean over i of (allowed keys of i) / (all keys)
+    """
+    return _mean(found, _ALLOWED, reduce)
 
 
 @quantity("HeadNorm", accuracy="1e-6", health="lasting", found=attention.reduce(HeadSquares))

@@ -7,6 +7,13 @@ from torch import Tensor
 from taiyi_fx.quantities.declare import NoValue, quantity
 from taiyi_fx.quantities.places import output_grad, previous
 from taiyi_fx.quantities.stock.similarity import cosine
+from taiyi_fx.reductions import (
+    SamplesReached,
+    SamplesReachedValue,
+    SampleVariance,
+    SampleVarianceValue,
+    ratio,
+)
 
 
 @quantity("OutputGradSndNorm", accuracy="1e-5", batched=True, norm=output_grad.norm)
@@ -68,3 +75,45 @@ def output_grad_correlation(g: Tensor, before: Tensor | None) -> Tensor:
         shapes = f"{tuple(before.shape)} and {tuple(g.shape)}"
         raise NoValue(f"the gradients of this due step and the one before have shapes {shapes}")
     return cosine(g, before)
+
+
+@quantity(
+    "OutputGradSampleRate",
+    unit="share",
+    accuracy="exact counts",
+    samples=output_grad.reduce(SamplesReached),
+)
+def output_grad_sample_rate(samples: SamplesReachedValue) -> Tensor:
+    """Share of the samples of a batch that the loss's gradient reaches.
+
+    Samples are the entries of ``axis``, as the layer takes them: 1 for a recurrent layer, or an
+    attention, without ``batch_first=True``. It is below 1 where the loss leaves samples out. Where
+    one sample alone is reached at each step, the layer takes another axis for that of the batch:
+    the loss is of the last place in time of each sample.
+
+    Formula: (samples with any g_y != 0) / n
+    """
+    return ratio(samples.reached, samples.n)
+
+
+@quantity(
+    "OutputGradSampleSpread",
+    unit="share",
+    accuracy="1e-6",
+    variance=output_grad.reduce(SampleVariance),
+)
+def output_grad_sample_spread(variance: SampleVarianceValue) -> Tensor:
+    """Share of the deviation of the output's gradient that is between samples at the same place.
+
+    Samples are the entries of ``axis``, 0 or 1, and places those of the other of these two axes.
+    0 where all samples are given the same gradient, though one place is given another than the
+    next: as where the loss is of a mean over what the layer takes for the batch. No record where a
+    place has no gradient, or all elements have the same. Means are those of each call.
+
+    Formula: sum (g_y - mean over samples)^2 / sum (g_y - mean over samples and places)^2
+    """
+    if variance.empty > 0:
+        raise NoValue("no gradient reaches some of the places")
+    if not variance.total > 0:
+        raise NoValue("the gradient is the same everywhere")
+    return variance.within / variance.total

@@ -19,8 +19,9 @@ def finding(severity="warning", module="a", quantity="OutputRMS", consequences=(
     return Finding(*told, consequences=tuple(consequences))
 
 
-def entry(module, state="ok", quantity="OutputRMS", mode="train"):
-    return {"module": module, "quantity": quantity, "mode": mode, "state": state}
+def entry(module, state="ok", quantity="OutputRMS", mode="train", nan=0):
+    named = {"module": module, "quantity": quantity, "mode": mode, "state": state}
+    return {**named, "nan": nan, "inf": 0, "health": ""}
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,16 @@ def test_a_series_is_as_grave_as_what_was_found_of_it():
     assert states == ["alert", "ok", "warn", "ok", "alert", "ok"]
     assert flagged([entry("c", "alert")], [finding(module="c")])[0]["state"] == "alert"
     assert all(one["state"] == "ok" for one in series[:4])  # entries stay as they were
+
+
+def test_a_rise_that_no_finding_names_is_no_mark_where_rules_look():
+    series = [
+        entry("a", "warn", "OutputGradRMS"),
+        entry("a", "warn", "OutputStd"),
+        entry("a", "warn", "OutputGradRMS", mode="eval"),
+        entry("a", "alert", "OutputGradRMS", nan=1),
+        entry("a", "alert", "UpdateRatio.weight"),
+        {**entry("a", "alert", "OutputDeathRate"), "health": "share_of_trouble"},
+    ]
+    states = [one["state"] for one in flagged(series, [finding(module="b")])]
+    assert states == ["ok", "warn", "warn", "alert", "ok", "ok"]

@@ -23,6 +23,7 @@ class Attended:
     is_counted: Tensor
     positions: Tensor
     is_causal: bool
+    is_flagged_causal: bool = False
 
     def mean(self, x: Tensor, reduce: str) -> Tensor:
         """The mean over queries with an allowed key, of all heads or of each."""
@@ -69,6 +70,7 @@ def _attended(logits: Tensor, allowed: Tensor, is_causal: bool) -> Attended:
         allowed.any(-1),
         own.expand(last.shape) if is_causal else last,
         is_causal or not (allowed & (j > own[:, None])).any(),
+        is_causal,
     )
 
 
@@ -96,6 +98,20 @@ def distance(a: Attended, reduce: str = "all", **_: Any) -> Tensor | None:
     """The mean distance to keys, of causal attention."""
     away = a.positions[..., None] - torch.arange(a.weights.shape[-1])
     return a.mean((a.weights * away).sum(-1), reduce) if a.is_causal else None
+
+
+def ahead(a: Attended, reduce: str = "all", **_: Any) -> Tensor | None:
+    """The mean weight of keys that are later than the query, where it has a place among them."""
+    queries, keys = a.weights.shape[-2:]
+    later = torch.ones(queries, keys, dtype=torch.bool).triu(1)
+    if a.is_flagged_causal:
+        return a.mean(torch.zeros_like(a.weights[..., 0]), reduce)
+    return a.mean((a.weights * later).sum(-1), reduce) if queries == keys else None
+
+
+def allowed(a: Attended, reduce: str = "all", **_: Any) -> Tensor:
+    """The mean share of keys that a query may see."""
+    return a.mean(a.allowed.double().mean(-1).expand(a.weights.shape[:-1]), reduce)
 
 
 HEADS, FEATURES = 2, 3

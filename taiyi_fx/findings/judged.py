@@ -1,0 +1,33 @@
+"""The quantities that rules look at: of these, findings say what is odd, and marks alone do not.
+
+Of shares of what is in trouble, rules look at all.
+"""
+
+JUDGED = frozenset(
+    {
+        "AttentionAhead",
+        "AttentionAllowed",
+        "AttentionEntropy",
+        "AttentionLogitMax",
+        "InputRMS",
+        "OutputAbsMax",
+        "OutputGradRMS",
+        "OutputGradSampleRate",
+        "OutputGradSampleSpread",
+        "OutputGradSndNorm",
+        "OutputRMS",
+        "ParameterGradNorm",
+        "ParameterNorm",
+        "ParameterRMS",
+        "ParticipationRatio",
+        "RankMe",
+        "RouterEntropy",
+        "UpdateLost",
+        "UpdateRatio",
+        "VarTID",
+        "WeightGradAgreement",
+        "WeightGradExcess",
+        "WeightGradNorm",
+        "WeightNorm",
+    }
+)

@@ -1,0 +1,91 @@
+"""Masks of attention that are turned round, or missing in one block."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.masks import missing_masks, turned_masks
+from tests.findings.given import evidence
+
+LENGTHS = 0.3 + 0.4 * np.random.default_rng(0).random(40)
+SITES = [f"h.{i}.attn.attention()" for i in range(5)]
+
+
+def ahead(*shares):
+    return evidence({(site, "AttentionAhead"): x for site, x in zip(SITES, shares, strict=False)})
+
+
+def test_queries_that_see_the_future_alone_are_named():
+    (found,) = turned_masks(ahead(0.0, 1.0, 0.0, 0.0))
+    assert (found.module, found.severity, found.kind) == (SITES[1], "alert", "turned_mask")
+    assert [*missing_masks(ahead(0.0, 1.0, 0.0, 0.0))] == []
+
+
+def test_the_one_that_sees_later_keys_where_others_never_do_is_named():
+    (found,) = missing_masks(ahead(0.0, 0.0, 0.12, 0.0))
+    assert (found.module, found.severity) == (SITES[2], "warning")
+    assert "give 0.12 of their weight" in found.text
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        (0.0, 0.0, 0.0, 0.0),
+        (0.5, 0.4, 0.5, 0.6),
+        (0.5, 0.0, 0.5, 0.0),  # a pattern of the model's own
+        (0.0, 0.5, 0.0),  # few siblings
+        (0.0, 0.0, 0.0, np.where(np.arange(40) < 20, 0.0, 0.5)),  # of some batches
+    ],
+)
+def test_models_that_see_all_and_models_that_see_the_past_are_none(shares):
+    assert [*missing_masks(ahead(*shares)), *turned_masks(ahead(*shares))] == []
+
+
+def allowed(**shares):
+    return evidence({(name, "AttentionAllowed"): x for name, x in shares.items()})
+
+
+def test_a_mask_that_allows_what_others_hide_in_each_batch_is_named():
+    (found,) = turned_masks(allowed(a=LENGTHS, b=LENGTHS, cross=1 - LENGTHS))
+    assert (found.module, found.severity) == ("cross", "warning")
+    assert "'cross' may see the share of keys that 'a' and 'b' may not" in found.text
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        {"a": LENGTHS, "b": LENGTHS},
+        {"a": 0.5, "b": 0.5},  # of causal attention it is nearly a half
+        {"a": LENGTHS, "b": 1 - LENGTHS[::-1]},
+        {"a": 0.3, "b": 0.7},  # windows of one length
+    ],
+)
+def test_masks_of_lengths_of_their_own_are_none(shares):
+    assert [*turned_masks(allowed(**shares))] == []
+
+
+class Block(nn.Module):
+    def __init__(self, mask):
+        super().__init__()
+        self.qkv, self.mask = nn.Linear(8, 24), mask
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        return x + F.scaled_dot_product_attention(q, k, v, self.mask).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize("diagonal", [0, 1])
+def test_a_model_with_masks_as_multihead_attention_takes_them_is_told_by_the_preset(diagonal):
+    past = torch.ones(6, 6, dtype=torch.bool).tril()
+    blocks = [Block(past) for _ in range(4)]
+    blocks[2].mask = torch.ones(6, 6, dtype=torch.bool).triu(diagonal)
+    model = nn.Sequential(*blocks, nn.Linear(8, 1))
+    watched = taiyi_fx.instrument(model, "transformer")
+    for step in range(10):
+        watched(torch.randn(4, 6, 8)).square().mean().backward()
+        watched.monitor.track(step)
+    kinds = {one.kind: one.module for one in watched.monitor.findings}
+    assert kinds["turned_mask" if diagonal else "missing_mask"] == "2.attention()"

@@ -1,0 +1,20 @@
+"""Samples of an output's gradient, one after the other, in numpy."""
+
+import numpy as np
+
+
+def sample_rate(s):
+    """The share of entries of axis 0 that are not all zero."""
+    g = s.g_y.numpy()
+    return np.float64(sum(bool((entry != 0).any()) for entry in g)) / len(g)
+
+
+def sample_spread(s):
+    """The share of the deviation that is between samples at the same place."""
+    axis = s.options.get("axis", 0)
+    g = np.moveaxis(s.g_y.double().numpy(), axis, 0)
+    g = g.reshape(*g.shape[:2], -1)
+    if any(not g[:, place].any() for place in range(g.shape[1])):
+        return None
+    total = ((g - g.mean((0, 1))) ** 2).sum()
+    return ((g - g.mean(0)) ** 2).sum() / total if total else None
