@@ -28,10 +28,15 @@ from taiyi_fx.passes.probes.traces import TRACES, Trace
 from taiyi_fx.passes.structure import Call, alias_of, find_tensor, replace_tensor, stands_in
 
 What = Literal["value", "gradient", "pair", "call", "span"]
-Aliasing = Literal["made here", "shared", "given"]
-"""A tensor's sharing: made by this call, perhaps shared with others, or an input of the module."""
+Aliasing = Literal["made here", "shared", "dropout's", "given"]
+"""A tensor's sharing: made by this call, perhaps shared with others, or an input of the module.
+
+A dropout's is shared where nothing is dropped.
+"""
 Steps = tuple[tuple[What, Aliasing, Pick, str], ...]
 """The steps of a probe: what it reads, its sharing, the pick, and the reader's key."""
+
+_SHARED = ("shared", "dropout's")
 
 NO_SPANS = (
     "compiled code runs operations of several modules as one, so that none has a begin and an end; "
@@ -126,24 +131,24 @@ class CompiledProbes:
         # For an input, a view: changing it in place reaches all other names of the input. A hook on
         # the input itself would see the gradient of its other uses, too.
         alias = y
-        if aliasing != "shared":
+        if aliasing not in _SHARED:
             alias = alias_of(y) if aliasing == "given" else apart(y)
         name, index = _carrier_at(board.key, trace, y.device, self.room)
-        is_within = bool(where)
-        tickets = [watch(alias, x, getattr(board, name), index, trace, reader, is_within)]
+        of = trace, reader, bool(where), aliasing == "dropout's"
+        tickets = [watch(alias, x, getattr(board, name), index, *of)]
         for name, other in _other_carriers(board.key, trace, reader, index):
-            tickets.append(watch(alias, x, getattr(board, name), other, trace, reader, is_within))
+            tickets.append(watch(alias, x, getattr(board, name), other, *of))
         if not where:
             name = f"{trace}_tickets"
             if getattr(board, name) is None:
                 setattr(board, name, [])
             getattr(board, name).extend(tickets)
-        return value if aliasing == "shared" else replace_tensor(value, y, alias)
+        return value if aliasing in _SHARED else replace_tensor(value, y, alias)
 
     def _why_not(self, value: Any, y: Tensor, aliasing: Aliasing) -> str | None:
         if isinstance(y, Parameter):
             return PARAMETER
-        if aliasing != "shared" and value is not y and not stands_in(value, y):
+        if aliasing not in _SHARED and value is not y and not stands_in(value, y):
             return "the tensor there is held by another object: read its gradient without compiling"
         return None
 

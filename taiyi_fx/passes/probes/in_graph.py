@@ -92,6 +92,7 @@ def watch(
     trace: str,
     reader: str,
     is_within: bool,
+    is_of_dropout: bool,
 ) -> Tensor:
     """Reads the gradient of all uses of a tensor; returns a ticket, which the graph has to return.
 
@@ -104,6 +105,7 @@ def watch(
         trace: The graph's key.
         reader: The key of the reductions.
         is_within: True if this is in an activation checkpoint.
+        is_of_dropout: True if a dropout returned it.
     """
     found, reading = TRACES[trace], READERS[reader]
     is_traced = detect_fake_mode((y, carrier)) is not None
@@ -121,11 +123,11 @@ def watch(
     entries = [e for e in reading.entries() if e in found.rooms and found.rooms[e].tensor == index]
     if not is_traced:  # a backend that runs the graph as it stands
         if entries and y.requires_grad:
-            _hang(y, functools.partial(_fold_now, reading, entries, x))
+            _hang(y, functools.partial(_fold_now, reading, entries, x), is_of_dropout)
         return carrier.detach()[0]
     box = _box_of(carrier, found)
     if entries and y.requires_grad:
-        _hang(y, functools.partial(box.take, reading, entries, x))
+        _hang(y, functools.partial(box.take, reading, entries, x), is_of_dropout)
     return box.ticket(carrier, index, is_kept=is_within)
 
 
@@ -278,13 +280,16 @@ def _box_of(carrier: Tensor, trace: Trace) -> _Box:
     return box
 
 
-def _hang(y: Tensor, hook: Callable[[Tensor], None]) -> None:
+def _hang(y: Tensor, hook: Callable[[Tensor], None], is_of_dropout: bool) -> None:
     # On the node of autograd's graph, which stays the same when the tensor is changed in place.
-    node = y.grad_fn
+    node, number = y.grad_fn, y.output_nr
+    if is_of_dropout and node is not None and node.name() == "CloneBackward0":
+        # Where nothing is dropped, a dropout returns its very input, and the compiler a copy of it.
+        node, number = node.next_functions[0]
     if node is None:
         y.register_hook(hook)
     else:
-        node.register_prehook(functools.partial(give_one_of, y.output_nr, hook))
+        node.register_prehook(functools.partial(give_one_of, number, hook))
 
 
 def _fold_now(reader: Reader, entries: Sequence[Entry], x: Tensor | None, g: Tensor) -> None:

@@ -71,6 +71,7 @@ class Probe:
         taps_output: True if the gradient of a call's output is read.
         stays: True if nothing can change the value before the graph ends.
         is_inside: True if only operations that put no hooks on the value get it.
+        is_of_dropout: True if the value is a dropout's: its very input, where nothing is dropped.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Probe:
             for pick, groups in self.gradient_slots
         )
         self._values = tuple((pick, g, self._room(g)) for pick, g in self.value_slots)
-        self.stays = self.is_inside = False
+        self.stays = self.is_inside = self.is_of_dropout = False
         self.taps_output = any(s.reading.site.port in ("output_grad", "pair") for s in self.slots)
 
     @property
@@ -231,8 +232,9 @@ class Probe:
 
     def steps(self) -> Steps:
         """The steps of this probe, as constants for compiled code."""
+        shared: Aliasing = "dropout's" if self.is_of_dropout else "shared"
         aliasing: Aliasing = (
-            "made here" if self.is_fresh else "shared" if self.taps_output else "given"
+            "made here" if self.is_fresh else shared if self.taps_output else "given"
         )
         by_what: tuple[tuple[What, Picks], ...] = (
             ("value", self.value_slots),

@@ -34,6 +34,15 @@ def is_fresh(module: nn.Module) -> bool:
     return entry_of(module) is None and is_torchs(module) and isinstance(module, _FRESH)
 
 
+def is_dropout(module: nn.Module) -> bool:
+    """True if a module's output is a new tensor, or its very input where nothing is dropped.
+
+    Only torch's own classes count, with their original forward; derived classes do not.
+    """
+    is_original = entry_of(module) is None and is_torchs(module)
+    return is_original and isinstance(module, nn.modules.dropout._DropoutNd)
+
+
 def makes_new(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
     """True if a node's value is a new tensor, not another name of an earlier one."""
     if node.op != "call_module":

@@ -18,7 +18,7 @@ from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.emit import OWN
 from taiyi_fx.passes.rewrite.find_products import find_products
-from taiyi_fx.passes.rewrite.fresh import is_fresh
+from taiyi_fx.passes.rewrite.fresh import is_dropout, is_fresh
 
 PORTS: dict[Any, tuple[Port, ...]] = {
     enter: ("input", "input_grad", "span", "backward"),
@@ -72,7 +72,9 @@ def _note_products(graph: fx.Graph, entered: Mapping[Any, fx.Node], context: Con
 def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
     value, made = mark.args[0], False
     if isinstance(value, fx.Node) and value.op == "call_module":
-        made = is_fresh(part.get_submodule(str(value.target)))
+        module = part.get_submodule(str(value.target))
+        made = is_fresh(module)
+        mark.meta["is_dropout"] = is_dropout(module)
     mark.meta["is_fresh"] = made
     return made
 
@@ -107,7 +109,7 @@ def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
                 probe.meta["is_fresh"] = own.is_fresh
                 value = probe
             value = graph.call_function(edited, (value, *given))
-        mark.meta["is_fresh"] = edited.leaves_fresh
+        mark.meta["is_fresh"], mark.meta["is_dropout"] = edited.leaves_fresh, False
     mark.args = (value, *given)
     set_slots(graph, mark, name, slots, table.board)
 
@@ -160,6 +162,7 @@ def set_slots(
     if slots:
         is_fresh, begins = node.meta.get("is_fresh", False), node.meta.get("mark") is enter
         probe = Probe(name, slots, board, is_fresh=is_fresh, begins=begins)
+        probe.is_of_dropout = node.meta.get("is_dropout", False)
         node.target = probe
         if probe.taps_gradients:
             return
