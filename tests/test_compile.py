@@ -68,7 +68,8 @@ CFG = {nn.Module: [*EVERY, *([name, "linear(2, 0)"] for name in SOMETIMES)]}
 
 
 def train(model, run, xs):
-    with pytest.warns(taiyi_fx.MonitorWarning) if "self_attn" in dict(model.named_modules()) else nothing():  # fmt: skip
+    has_attention = "self_attn" in dict(model.named_modules())
+    with pytest.warns(taiyi_fx.MonitorWarning) if has_attention else contextlib.nullcontext():
         for step, x in enumerate(xs):
             model.zero_grad()
             run(x).square().mean().backward()
@@ -76,30 +77,26 @@ def train(model, run, xs):
     return [p.grad for p in model.parameters()]
 
 
-class nothing:
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *args):
-        return False
-
-
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_values_are_the_eager_ones(name, backend):
     make, shape = MODELS[name]
-    model = make()
     xs = [torch.randn(shape) for _ in range(5)]
-    eager = taiyi_fx.instrument(copy.deepcopy(model), CFG)
-    compiled = taiyi_fx.instrument(copy.deepcopy(model), CFG)
     counters.clear()
-    expected = train(eager, eager, xs)
-    found = train(compiled, torch.compile(compiled, fullgraph=True, backend=backend), xs)
-    for a, b in zip(expected, found, strict=True):
-        assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+    eager, compiled = trained_both_ways(make(), CFG, xs, backend)
     assert counters["stats"]["unique_graphs"] == 2  # one for each set of due readings
     assert not counters["graph_break"]
     assert_same_records(eager.monitor.records, compiled.monitor.records)
+
+
+def trained_both_ways(model, cfg, xs, backend="aot_eager", *, rtol=1e-3, atol=1e-5, **options):
+    """The model instrumented and trained twice, with the same gradients: eager, and as one graph."""
+    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
+    run = torch.compile(compiled, fullgraph=True, backend=backend, **options)
+    gradients = train(eager, eager, xs), train(compiled, run, xs)
+    for a, b in zip(*gradients, strict=True):
+        assert torch.allclose(a, b, rtol=rtol, atol=atol)
+    return eager, compiled
 
 
 def assert_same_records(expected, found):
@@ -202,34 +199,19 @@ def count_of_gradients(n):
     return n
 
 
-def test_two_models_compile_in_one_process():
-    for _ in range(3):
-        model = taiyi_fx.instrument(nn.Sequential(nn.Linear(4, 4)), {"Linear": ["InputSndNorm"]})
-        torch.compile(model, backend="eager", fullgraph=True)(torch.ones(2, 4)).sum().backward()
-        model.monitor.track(0)
-        assert model.monitor.get_output()["0"]["InputSndNorm"][0] == pytest.approx(8**0.5)
-
-
 def test_a_window_holds_each_of_its_steps_in_compiled_code():
     cfg = {nn.BatchNorm2d: [["MeanTID", "linear(3, 2)"]], "0": ["WeightParamJump"]}
     make, shape = MODELS["cnn"]
-    model = make()
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
     xs = [torch.randn(shape) * (1 + i) for i in range(6)]
-    train(eager, eager, xs)
-    train(compiled, torch.compile(compiled, fullgraph=True, backend="aot_eager"), xs)
+    eager, compiled = trained_both_ways(make(), cfg, xs)
     for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
         assert b.value == pytest.approx(a.value, rel=1e-4), (a, b)
 
 
 def test_batches_of_other_sizes_and_raw_values_in_compiled_code():
     cfg = {nn.Linear: ["RankMe", "ForwardInput", "InputCovMaxEig", "InputSndNorm"]}
-    make, _ = MODELS["mlp"]
-    model = make()
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
     xs = [torch.randn(n, 8) for n in (32, 32, 7, 3, 20)]
-    train(eager, eager, xs)
-    train(compiled, torch.compile(compiled, fullgraph=True, backend="aot_eager"), xs)
+    eager, compiled = trained_both_ways(MODELS["mlp"][0](), cfg, xs)
     assert len(eager.monitor.records) == len(compiled.monitor.records) == 50
     for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
         pair = torch.as_tensor(b.value), torch.as_tensor(a.value)
@@ -238,12 +220,8 @@ def test_batches_of_other_sizes_and_raw_values_in_compiled_code():
 
 def test_gradients_themselves_are_kept_where_their_size_is_fixed():
     cfg = {nn.Linear: ["BackwardOutput", "BackwardInput", "OutputGradSndNorm", "PerSampleGradNorm"]}
-    model = MODELS["mlp"][0]()
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
-    run = torch.compile(compiled, fullgraph=True, backend="aot_eager", dynamic=False)
     xs = [torch.randn(n, 8, requires_grad=True) for n in (8, 8, 3)]
-    train(eager, eager, xs)
-    train(compiled, run, xs)
+    eager, compiled = trained_both_ways(MODELS["mlp"][0](), cfg, xs, dynamic=False)
     assert len(eager.monitor.records) == len(compiled.monitor.records)
     for a, b in zip(eager.monitor.records, compiled.monitor.records, strict=True):
         pair = torch.as_tensor(b.value), torch.as_tensor(a.value)
@@ -309,15 +287,11 @@ def test_each_set_of_due_quantities_is_compiled_once_however_many_there_are():
     schedules = ("linear(2, 0)", "linear(3, 0)", "linear(4, 1)", "linear(5, 0)")
     names = ("InputSndNorm", "OutputAbsMax", "InputAbsMax", "OutputGradSndNorm")
     cfg = {"0": [list(pair) for pair in zip(names, schedules, strict=True)]}
-    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
     sets = {tuple(schedule(step) for schedule in map(is_due, schedules)) for step in range(60)}
     assert len(sets) == 12
     counters.clear()
-    run = torch.compile(compiled, fullgraph=True, backend="eager")
-    xs = [torch.randn(3, 4) for _ in range(60)]
-    train(eager, eager, xs)
-    train(compiled, run, xs)
+    model, xs = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), [torch.randn(3, 4) for _ in range(60)]
+    eager, compiled = trained_both_ways(model, cfg, xs, "eager")
     assert counters["stats"]["unique_graphs"] == len(sets)
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
@@ -558,7 +532,11 @@ def test_a_reduction_that_fails_does_not_end_a_compiled_training(reduction, plac
     for step in range(2):
         x = torch.randn(3, 8)
         run(x).sum().backward()
-        with pytest.warns(taiyi_fx.MonitorWarning, match=name) if not step else nothing():
+        with (
+            pytest.warns(taiyi_fx.MonitorWarning, match=name)
+            if not step
+            else contextlib.nullcontext()
+        ):
             model.monitor.track(step)
         assert model.monitor.missing["0", name].startswith("ValueError: ")
         output = model.monitor.get_output()["0"]
@@ -600,11 +578,8 @@ def test_a_state_without_parts_is_told_in_compiled_code():
 def test_a_complex_state_keeps_both_its_parts_in_compiled_code(place):
     name = f"imaginary_{place.port}"
     quantity = taiyi_fx.quantity(name, n=place.reduce(Complex))(last)
-    model = nn.Linear(4, 4)
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), {"": [quantity]}) for _ in "ab")
     xs = [torch.randn(3, 4) for _ in range(2)]
-    train(eager, eager, xs)
-    train(compiled, torch.compile(compiled, backend="aot_eager", fullgraph=True), xs)
+    eager, compiled = trained_both_ways(nn.Linear(4, 4), {"": [quantity]}, xs)
     assert_same_records(eager.monitor.records, compiled.monitor.records)
     assert all(record.value for record in compiled.monitor.records)
 
@@ -615,7 +590,11 @@ def test_a_step_of_two_widths_is_told_in_compiled_code_too():
     for step in range(2):
         run(torch.randn(4, 8))
         run(torch.randn(4, 20))
-        with pytest.warns(taiyi_fx.MonitorWarning, match="must match") if not step else nothing():
+        with (
+            pytest.warns(taiyi_fx.MonitorWarning, match="must match")
+            if not step
+            else contextlib.nullcontext()
+        ):
             model.monitor.track(step)
     assert not list(model.monitor.records)
 
@@ -823,12 +802,8 @@ def test_a_part_that_changes_its_input_still_trains_alike(way):
 
 def test_a_gradient_may_lie_otherwise_than_the_compiler_believes():
     """It takes what dropout hands back for contiguous, which it is not here."""
-    model = Permuted()
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), CFG) for _ in range(2))
-    run = torch.compile(compiled, fullgraph=True, backend="aot_eager")
     xs = [torch.randn(3, 4, 5, requires_grad=True) for _ in range(2)]
-    for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
-        assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    eager, compiled = trained_both_ways(Permuted(), CFG, xs, rtol=1e-5, atol=1e-7)
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
@@ -944,11 +919,8 @@ def test_a_part_that_is_replaced_is_compiled_anew():
 def test_sizes_that_the_compiler_leaves_open_may_be_those_of_a_statistic():
     model = nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4))
     cfg = {"0": ["InputCovMaxEig", "OutputGradCovMaxEig"]}
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
-    run = torch.compile(compiled, fullgraph=True, backend="eager", dynamic=True)
     xs = [torch.randn(n, 4) for n in (6, 9)]
-    train(eager, eager, xs)
-    train(compiled, run, xs)
+    eager, compiled = trained_both_ways(model, cfg, xs, "eager", dynamic=True)
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
@@ -1019,12 +991,9 @@ class Checkpointed(nn.Module):
 @pytest.mark.parametrize("is_selective", [False, True])
 def test_a_checkpoint_counts_once_in_compiled_code_too(backend, is_selective):
     cfg = {nn.Linear: ["InputAbsMax", "InputSndNorm", "OutputGradSndNorm", "InputCovMaxEig"]}
-    model = Checkpointed(is_selective)
-    eager, compiled = (taiyi_fx.instrument(copy.deepcopy(model), cfg) for _ in range(2))
     xs = [torch.randn(3, 4) for _ in range(2)]
-    run = torch.compile(compiled, fullgraph=True, backend=backend)
-    for a, b in zip(train(eager, eager, xs), train(compiled, run, xs), strict=True):
-        assert torch.allclose(a, b, rtol=1e-5, atol=1e-7)
+    model = Checkpointed(is_selective)
+    eager, compiled = trained_both_ways(model, cfg, xs, backend, rtol=1e-5, atol=1e-7)
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
