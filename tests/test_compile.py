@@ -816,6 +816,39 @@ class Permuted(nn.Module):
         return self.last(self.dropout(self.tanh(x)).permute(0, 2, 1))
 
 
+class Dropped(nn.Module):
+    """Uses what it gives to a dropout elsewhere, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.dropout, self.last = nn.Linear(4, 4), nn.Dropout(0.0), nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.last(self.dropout(y)) + y
+
+
+@pytest.mark.parametrize(("rate", "drops"), [(0.0, True), (0.5, True), (0.5, False)])
+def test_a_dropout_of_zero_hands_its_very_input_on(rate, drops):
+    """The compiler makes a copy of it, which has later uses only."""
+    model = Dropped()
+    model.dropout.p = rate
+    cfg = {name: ["OutputGradNorm"] for name in ("first", "dropout")}
+    found = []
+    for is_compiled in (False, True):
+        subject = taiyi_fx.instrument(copy.deepcopy(model), cfg)
+        subject.dropout.train(drops)
+        if is_compiled:
+            subject.compile(fullgraph=True, backend="aot_eager")
+        torch.manual_seed(0)
+        subject(torch.ones(3, 4)).square().sum().backward()
+        subject.monitor.track(0)
+        found.append({r.module: r.value for r in subject.monitor.records})
+    assert found[1] == pytest.approx(found[0], rel=1e-6)
+    is_handed_on = found[0]["dropout"] == pytest.approx(found[0]["first"])
+    assert is_handed_on is (rate == 0.0 or not drops)
+
+
 class Gated(nn.Module):
     """Has, by its setting, no layer of the name that its forward spells."""
 

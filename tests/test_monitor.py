@@ -365,6 +365,18 @@ def test_start_at_prepares_the_next_forward_and_forgets_what_was_read():
     assert [(r.step, r.value) for r in probed.monitor.records] == [(7, 2.0)]
 
 
+def test_a_training_may_begin_at_another_step_where_the_same_is_due():
+    """A preset's first steps are all due, and a loop may count from 1."""
+    net = mlp()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    model = taiyi_fx.instrument(net, optimizer=optimizer)
+    for number in (1, 2, 3):
+        model.monitor.log("loss", 1.0)
+        step(model, torch.randn(3, 4), number)
+        optimizer.step()
+    assert {r.step for r in model.monitor.records if r.quantity == "OutputRMS"} == {1, 2, 3}
+
+
 @pytest.mark.parametrize("at", [1, 5])
 def test_start_at_another_step_forgets_what_spans_steps(at):
     probed = taiyi_fx.instrument(nn.Linear(2, 2), {nn.Linear: ["ParameterUpdateNorm"]})

@@ -63,6 +63,13 @@ def rare(forwards):
     return Steps(DueTable(given.subscriptions, given.modules), forwards, 11)
 
 
+def test_a_step_is_read_where_all_that_is_due_at_it_was_due_at_the_prepared_one(steps):
+    assert steps.is_read(4)  # both input and output are read for step 0
+    steps.prepare(1)
+    assert not steps.is_read(4)
+    assert steps.is_read(5)
+
+
 def test_steps_are_passed_over_up_to_the_one_before_a_due_one(rare, forwards):
     assert [rare.pass_over(step) for step in range(11, 20)] == [True] * 8 + [False]
     assert rare.next == 19
