@@ -54,6 +54,8 @@ class Evidence:
         evaluates: The class of a module that acts otherwise in training, if the whole model is in
             evaluation mode now; else empty.
         classes: The number of classes that a loss chooses between, by the loss's name.
+        frozen_adapters: The modules with parameters of adapters, if none of these are trained
+            though others of the model's are.
     """
 
     series: tuple[Watched, ...]
@@ -71,6 +73,7 @@ class Evidence:
     batch_axes: Mapping[str, int] = field(default_factory=dict)
     evaluates: str = ""
     classes: Mapping[str, int] = field(default_factory=dict)
+    frozen_adapters: Sequence[str] = ()
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from taiyi_fx.findings.adapters import frozen_adapters
 from taiyi_fx.findings.attention import attention_collapses, attention_logit_growths
 from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
@@ -14,6 +15,7 @@ from taiyi_fx.findings.causes import by_severity, causes_first
 from taiyi_fx.findings.copies import parted_copies
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
+from taiyi_fx.findings.ended import ended_rates
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.experts import dead_experts, router_collapses
 from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
@@ -63,6 +65,8 @@ RULES: tuple[Rule, ...] = (
     changed_gradients,
     changed_by_hooks,
     odd_rates,
+    ended_rates,
+    frozen_adapters,
     weight_jumps,
     drift,
     turned_masks,

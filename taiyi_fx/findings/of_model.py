@@ -71,6 +71,21 @@ def left_out_of(
     return frozenset(without), len(known - ids)
 
 
+def frozen_adapters_of(modules: Mapping[str, Any]) -> tuple[str, ...]:
+    """The modules with parameters of LoRA, if none of these are to be trained though others are."""
+    every = {
+        f"{name}.{own}": (name, parameter.requires_grad)
+        for name, module in modules.items()
+        for own, parameter in module._parameters.items()
+        if parameter is not None
+    }
+    adapters = {path: known for path, known in every.items() if "lora" in path.lower()}
+    trained = {path for path, (_, is_trained) in every.items() if is_trained}
+    if not trained or not trained.isdisjoint(adapters):
+        return ()
+    return tuple(dict.fromkeys(name for name, _ in adapters.values()))
+
+
 def batch_axes_of(modules: Mapping[str, Any]) -> dict[str, int]:
     """The axis that each layer with a ``batch_first`` takes for that of the batch."""
     own = {name: vars(module).get("batch_first") for name, module in modules.items()}

@@ -16,6 +16,7 @@ from taiyi_fx.findings import (
     decays_of,
     evaluates,
     find,
+    frozen_adapters_of,
     groups_of,
     hooks_of,
     left_out_of,
@@ -92,6 +93,7 @@ class Diagnosis:
             batch_axes=batch_axes_of(self._modules),
             evaluates=evaluates(self._modules),
             classes=self._classes,
+            frozen_adapters=frozen_adapters_of(self._modules),
             hooks=hooks_of(self._modules),
             repeated=repeated_in(self._modules),
         )
