@@ -579,6 +579,8 @@ class Copies(torch.overrides.TorchFunctionMode):
 def test_one_host_copy_at_a_due_step_and_none_at_others(monkeypatch):
     # What lies on the CPU is there already: here it counts as if it were on another device.
     monkeypatch.setattr("taiyi_fx.step.host._is_on_host", lambda x: False)
+    # And the mode that counts sees our operations, which modes are not shown otherwise.
+    monkeypatch.setattr("taiyi_fx.passes.probes.modes._len_torch_function_stack", lambda: 0)
     model = taiyi_fx.instrument(
         mlp(), {nn.Linear: [[q, "every(2)"] for q in (*NORMS, "WeightNorm", "OutputRMS")]}
     )

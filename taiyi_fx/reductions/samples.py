@@ -37,8 +37,8 @@ class SamplesReached:
         if not -x.ndim <= self.axis < x.ndim:
             raise IndexError(f"the axis is {self.axis}, but the tensor has {x.ndim} axes")
         x = accumulated(x).movedim(self.axis, 0)
-        is_reached = (x.reshape(len(x), -1) != 0).any(1) if x.numel() else x.new_zeros(len(x))
-        return count(len(x), x), is_reached.sum(dtype=torch.int64)
+        is_reached = x != 0 if x.ndim == 1 else (x != 0).flatten(1).any(1)
+        return count(x.shape[0], x), is_reached.sum(dtype=torch.int64)
 
     def merge(self, a: State, b: State) -> State:
         return a[0] + b[0], a[1] + b[1]
@@ -87,7 +87,7 @@ class SampleVariance:
         if x.ndim < 2:
             raise ValueError(f"a tensor of {x.ndim} axes has no samples and places")
         x = accumulated(x).double()
-        x = x.reshape(*x.shape[:2], -1)
+        x = x.unsqueeze(-1).flatten(2)
         within = (x - x.mean(self.axis, keepdim=True)).square().sum()
         total = (x - x.mean((0, 1), keepdim=True)).square().sum()
         is_empty = (x == 0).movedim(self.axis, 0).flatten(2).all(0).all(-1)

@@ -46,6 +46,7 @@ OWN = [
     and name != "Loss"
     and not name.endswith("Fingerprint")  # sums over ranks round otherwise
     and name not in ("ForwardTime", "BackwardTime", "SavedBytes")  # each rank's own, added up
+    and name != "OutputGradSampleSpread"  # of each call's own means, and each rank's
 ]
 
 

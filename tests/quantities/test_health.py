@@ -61,7 +61,7 @@ def test_ones_own_rule_is_kept_by_a_run_and_told_by_report_and_diagram(tmp_path)
     (stored,) = taiyi_fx.open_run(tmp_path / "run").source.series()
     assert stored.health == "share_of_trouble"
     assert state_of([0.7], stored.health).state == "alert"
-    assert [one.state for one in diagram._readings.values()] == ["alert"]
+    assert [one.state for one in diagram._latest.values()] == ["alert"]
 
 
 def test_ones_own_count_of_what_is_not_finite_names_its_sites():

@@ -108,7 +108,8 @@ def output_grad_sample_spread(variance: SampleVarianceValue) -> Tensor:
     Samples are the entries of ``axis``, 0 or 1, and places those of the other of these two axes.
     0 where all samples are given the same gradient, though one place is given another than the
     next: as where the loss is of a mean over what the layer takes for the batch. No record where a
-    place has no gradient, or all elements have the same. Means are those of each call.
+    place has no gradient, or all elements have the same. Means are those of each call, on each
+    rank.
 
     Formula: sum (g_y - mean over samples)^2 / sum (g_y - mean over samples and places)^2
     """

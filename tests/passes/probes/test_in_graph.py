@@ -27,7 +27,7 @@ def test_a_gradient_is_read_by_a_hook_and_the_graph_stays_as_it_is():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
     node = y.grad_fn
-    ticket = watch(y, None, carrier, index, trace.key, reader.key, False)
+    ticket = watch(y, None, carrier, index, trace.key, reader.key, False, False)
     assert y.grad_fn is node
     (y * torch.tensor([3.0, 4.0])).sum().backward()
     assert slot.state[0] == 5

@@ -122,7 +122,7 @@ def test_what_was_found_is_among_the_curves(show):
     ],
 )
 def test_shares_and_what_lies_close_together_have_linear_axes(show, quantity, unit, mean, title):
-    page = show(*fake.page_of(["a", "b"], mean, quantity, unit))
+    page = show(*fake.page_of(["a", "b"], mean, quantity=quantity, unit=unit))
     expected = f"log₁₀ |{quantity}|" if title else quantity
     assert page.inner_text("#heat-title") == expected
     assert ("log scale" in page.inner_text("#charts .caption")) == bool(title)
