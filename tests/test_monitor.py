@@ -375,6 +375,20 @@ def test_a_training_may_begin_at_another_step_where_the_same_is_due():
         step(model, torch.randn(3, 4), number)
         optimizer.step()
     assert {r.step for r in model.monitor.records if r.quantity == "OutputRMS"} == {1, 2, 3}
+    assert [r.step for r in model.monitor.records if r.quantity == "loss"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("first", [0, 1, 7])
+def test_a_number_logged_before_the_first_track_is_of_its_step(first):
+    model = taiyi_fx.instrument(mlp(), {"0": ["WeightNorm"], "": ["LossSpike"]})
+    for number in range(first, first + 40):
+        model.monitor.log("loss", 1.0 + number)
+        model.monitor.log("named", 2.0, step=number + 3)
+        step(model, torch.randn(3, 4), number)
+    found = model.monitor.get_output()[""]
+    assert found["loss"] == {n: 1.0 + n for n in range(first, first + 40)}
+    assert list(found["named"]) == [n + 3 for n in range(first, first + 40)]
+    assert list(found["LossSpike"]) == list(range(first + 32, first + 40))  # behind 32 others
 
 
 @pytest.mark.parametrize("at", [1, 5])

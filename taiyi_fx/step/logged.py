@@ -25,8 +25,17 @@ def check_name_and_mode(name: object, mode: object) -> None:
         raise ValueError(f"mode is 'train' or 'eval', not {mode!r}")
 
 
-def logged(name: str, value: float | Tensor, step: int, mode: Mode) -> Column:
+def logged(
+    name: str, value: float | Tensor, step: int, mode: Mode, *, is_of_next: bool = False
+) -> Column:
     """A number of the user's own at a step; a tensor is copied on its device.
+
+    Args:
+        name: The name of its series.
+        value: The number.
+        step: The step.
+        mode: The mode that it belongs to.
+        is_of_next: True if it belongs to the step that is tracked next.
 
     Raises:
         TypeError: The value is not a number.
@@ -34,13 +43,13 @@ def logged(name: str, value: float | Tensor, step: int, mode: Mode) -> Column:
     """
     series = (("", name),)
     if not isinstance(value, Tensor):
-        return Column(step, mode, series, series, _number(name, value))
+        return Column(step, mode, series, series, _number(name, value), is_of_next)
     if value.numel() != 1:
         raise ValueError(
             f"{name!r} has the shape {tuple(value.shape)}, but a series takes one number a "
             "step: reduce it first, as by .mean()"
         )
-    return Column(step, mode, series, series, value.detach().reshape(1).clone())
+    return Column(step, mode, series, series, value.detach().reshape(1).clone(), is_of_next)
 
 
 def _number(name: str, value: float) -> Tensor:

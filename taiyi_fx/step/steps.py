@@ -46,6 +46,11 @@ class Steps:
         """Steps at which every adaptive schedule is due."""
         return self._due.raised
 
+    @property
+    def are_new(self) -> bool:
+        """True if none was tracked: the number of the first is not known yet."""
+        return self._last is None
+
     def due_at(self, step: int) -> DueWork:
         """The work due at a step."""
         if self._work is not None and self._since <= step < self._until:

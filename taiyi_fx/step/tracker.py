@@ -173,7 +173,8 @@ class Tracker:
             return False
         if logged:
             try:
-                transfer = Transfer(Outcome(), [*logged], strict=self._strict)
+                own = self._logged_for(step, logged)
+                transfer = Transfer(Outcome(), own, strict=self._strict)
                 self._queue.put(TrackedStep(step, transfer), len(logged))
             except Exception as error:  # training goes on
                 if self._strict:
@@ -217,13 +218,12 @@ class Tracker:
         if name in self._names_of_model:
             raise ValueError(f"{name!r} is a quantity of the model itself: log under another name")
         mode = mode or ("train" if self._root.training else "eval")
+        is_of_next = step is None and mode == "train"
         if step is None:
-            step = self.steps.next if mode == "train" else max(self.steps.next - 1, 0)
+            step = self.steps.next if is_of_next else max(self.steps.next - 1, 0)
         elif type(step) is not int:
             step = whole("step", step)
-        column = logged(name, value, step, mode)
-        self._queue.log(column)
-        self._collector.whole.log(column)
+        self._queue.log(logged(name, value, step, mode, is_of_next=is_of_next))
 
     def explain(self, module: str, quantity: str) -> str:
         """The reason why a series has no value, and when it is next due: see `Monitor.explain`."""
@@ -263,7 +263,8 @@ class Tracker:
     @with_modes_off
     def finish(self) -> Records:
         """All records; waits for what is still being computed."""
-        if logged := [*self._queue.logged]:
+        if waiting := self._queue.logged:
+            logged = self._logged_for(self.steps.next, waiting)
             transfer = Transfer(Outcome(), self._recorded_here(logged))
             self._queue.put(TrackedStep(self.steps.next, transfer), len(logged))
         self._queue.take(all_of_it=True)
@@ -331,7 +332,7 @@ class Tracker:
         join = self._collector.join
         if join is not None and self._session.is_uneven:
             join.ranks.gate.ended = join.ranks.gate.ended or UNEVEN
-        logged = [*self._queue.logged]
+        logged = self._logged_for(step, waiting) if (waiting := self._queue.logged) else []
         here = self._recorded_here(logged) if logged else ()
         collected = self._collector.collect(due, step, scale, here, unread=unread)
         self._queue.put(collected, len(logged))
@@ -340,6 +341,15 @@ class Tracker:
         if join is not None and join.ranks.gate.ended is not None:
             self._warn_of_ranks(step, join.ranks.gate.ended)
         return collected.failures
+
+    def _logged_for(self, step: int, waiting: Sequence[Column]) -> list[Column]:
+        """The user's own numbers that wait for a step, which is tracked now."""
+        found = [*waiting]
+        if self.steps.are_new:
+            found = [c._replace(step=step) if c.is_of_next else c for c in found]
+        for column in found:
+            self._collector.whole.log(column)
+        return found
 
     def _recorded_here(self, logged: Sequence[Column]) -> Sequence[Column]:
         return logged if self.writer is None else ()

@@ -25,6 +25,7 @@ class Column(NamedTuple):
         of: The series that each value belongs to.
         series: The same with the part's name, as records have it.
         values: Along the first axis; a vector holds a number of each.
+        is_of_next: True if it belongs to the step that is tracked next, whose number was not named.
     """
 
     step: int
@@ -32,6 +33,7 @@ class Column(NamedTuple):
     of: tuple[Series, ...]
     series: tuple[Series, ...]
     values: Tensor
+    is_of_next: bool = False
 
 
 _values_of = operator.attrgetter("values")
@@ -129,7 +131,7 @@ class Transfer:
             return self._outcome
         blocks, records = [*self._outcome.blocks], [*self._outcome.records]
         for column, values in zip(self._columns, self._copies.tensors(), strict=True):
-            step, mode, of, series, _ = column
+            step, mode, of, series, *_ = column
             if values.ndim == 1 and not values.is_complex():
                 numbers = (values.long() if values.dtype is torch.bool else values).tolist()
                 blocks.append((of, Block(step, mode, series, numbers)))
