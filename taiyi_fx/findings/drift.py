@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +54,9 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
         yield _of_all(series, middle)
         return
     apart = _apart([s.role for s in series], moved)
-    sizes = {s.module: _elements(s, evidence) for s in series}
+    grow_up = _grow_up(np.array([_elements(s, evidence) for s in series]), moved)
     for i in np.argsort(-np.abs(moved)).tolist():
-        if _grows_up(series[i], float(moved[i]), sizes):
+        if grow_up[i]:
             continue
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
             yield _of_series(series[i], float(moved[i]), usual, "alert", evidence)
@@ -70,11 +70,11 @@ def _elements(s: Watched, evidence: Evidence) -> float:
     return float(s.values[0] / np.sqrt(count))
 
 
-def _grows_up(s: Watched, moved: float, sizes: Mapping[str, float]) -> bool:
-    """True for one that began far smaller than others, on purpose, and is not far larger now."""
-    usual = median([size for size in sizes.values() if np.isfinite(size)])
-    first = sizes[s.module]
-    return moved > 0 and first < _TINY * usual and first * np.power(10.0, moved) < usual / _TINY
+def _grow_up(first: Numbers, moved: Numbers) -> NDArray[np.bool_]:
+    """True for each that began far smaller than others, on purpose, and is not far larger now."""
+    usual = median(first[np.isfinite(first)])
+    now = first * np.power(10.0, moved)
+    return (moved > 0) & (first < _TINY * usual) & (now < usual / _TINY)
 
 
 def _of_all(series: list[Watched], middle: float) -> Finding:
