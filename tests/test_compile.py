@@ -824,10 +824,12 @@ class Dropped(nn.Module):
     def __init__(self):
         super().__init__()
         self.first, self.dropout, self.last = nn.Linear(4, 4), nn.Dropout(0.0), nn.Linear(4, 4)
+        self.again, self.same = nn.Dropout(0.0), nn.Identity()
 
     def forward(self, x):
         y = self.first(x)
-        return self.last(self.dropout(y)) + y
+        z = self.same(self.again(self.dropout(y)))
+        return self.last(z) + y + self.dropout(z.clone())  # its input is another tensor
 
 
 @pytest.mark.parametrize(("rate", "drops"), [(0.0, True), (0.5, True), (0.5, False)])
@@ -835,7 +837,7 @@ def test_a_dropout_of_zero_hands_its_very_input_on(rate, drops):
     """The compiler makes a copy of it, which has later uses only."""
     model = Dropped()
     model.dropout.p = rate
-    cfg = {name: ["OutputGradNorm"] for name in ("first", "dropout")}
+    cfg = {name: ["OutputGradNorm"] for name in ("first", "dropout", "again", "same")}
     found = []
     for is_compiled in (False, True):
         subject = taiyi_fx.instrument(copy.deepcopy(model), cfg)

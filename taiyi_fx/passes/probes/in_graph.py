@@ -49,6 +49,8 @@ _TWO_FORWARDS = (
     "have one state: compile the model itself, not the code around it"
 )
 
+_HANDED_ON = "taiyi_fx: a copy of what was handed on"
+
 PartOf = Callable[[Tensor, Any, tuple[Any, ...]], Tensor | None]
 """The part of a tensor to measure, for a reduction and its slots."""
 
@@ -282,9 +284,12 @@ def _box_of(carrier: Tensor, trace: Trace) -> _Box:
 
 def _hang(y: Tensor, hook: Callable[[Tensor], None], is_of_dropout: bool) -> None:
     # On the node of autograd's graph, which stays the same when the tensor is changed in place.
-    node, number = y.grad_fn, y.output_nr
+    node: Any = y.grad_fn  # torch declares its metadata as a method
+    number = y.output_nr
     if is_of_dropout and node is not None and node.name() == "CloneBackward0":
         # Where nothing is dropped, a dropout returns its very input, and the compiler a copy of it.
+        node.metadata[_HANDED_ON] = True
+    while node is not None and _HANDED_ON in node.metadata:
         node, number = node.next_functions[0]
     if node is None:
         y.register_hook(hook)
