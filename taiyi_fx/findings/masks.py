@@ -77,7 +77,9 @@ def _of_padding(evidence: Evidence) -> Iterator[Finding]:
     """Two attentions of which one sees exactly the keys that the other does not, in each batch."""
     every = [*evidence.of_quantity("AttentionAllowed")]
     varying = [s for s in every if len(s.values) >= STEPS and np.ptp(s.values) > _VARIES]
-    for first, second in combinations(varying, 2):
+    # The layers of an encoder all have one mask, and the same shares to the bit.
+    distinct = {(s.steps.tobytes(), s.values.tobytes()): s for s in varying}
+    for first, second in combinations(distinct.values(), 2):
         if _add_up(first, second):
             like_first = [s for s in varying if _is_same(s, first)]
             few = [s for s in varying if _is_same(s, second)]
