@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from taiyi_fx.findings import Finding
 from taiyi_fx.passes.runtime.session import Session, Witness
 from taiyi_fx.recorder.audit import Audit, RankAudit, audit_step
+from taiyi_fx.recorder.replay.alone import MeetsOthers, without_wrapper
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.function_rerun import Unread
@@ -169,8 +170,7 @@ class Replays:
         with self._boundary(f"the audit of step {step}"):
             kept = self._keeper.steps[-1] if self._keeper.steps else None
             if kept is not None and kept.step == step and kept.checkpoint is not None:
-                ways, optimizers = self._ways(None), self._training.optimizers()
-                made.append(audit_step(kept, self._model, ways, optimizers))
+                made += self._audited(kept)
             if self._ranks.is_possible:
                 made.append(self._ranks.audit(step))
         self.audits += made
@@ -178,6 +178,18 @@ class Replays:
         for one in other:
             warn(f"audit of step {step}: {one.text}")
         return other[0] if other else None
+
+    def _audited(self, kept: KeptStep) -> list[Audit]:
+        optimizers = self._training.optimizers()
+        try:
+            return [audit_step(kept, self._model, self._ways(None), optimizers)]
+        except MeetsOthers as meeting:
+            self._warn.of(
+                "audit",
+                f"no step is run twice, as the model waits for other ranks ({meeting}) and a rank "
+                "runs a step again alone; the parameters of ranks are compared all the same",
+            )
+            return []
 
     def after(self, findings: Sequence[Finding]) -> list[Replay]:
         """Runs steps that went wrong again, and those of alerts; returns what was found.
@@ -250,7 +262,8 @@ class Replays:
     def _unread_by(self, witness: Witness) -> Iterator[None]:
         self._is_running_function = True
         try:
-            with self._training.session.unread_by(witness):
+            session = self._training.session
+            with without_wrapper(self._keeper.wrapper, self._model), session.unread_by(witness):
                 yield
         finally:
             self._is_running_function = False

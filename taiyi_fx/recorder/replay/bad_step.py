@@ -232,6 +232,9 @@ def _call(plain: Plain, path: str, call: Call) -> dict[str, Any]:
         "random": _random(plain, f"{path}.random", call.random),
         "autocast": plain.value(path, dict(call.autocast)),
         "outputs": [as_numbers(one) for one in call.outputs],
+        "buffers": [
+            [name, plain.tensor(f"{path}.buffers.{name}", x)] for name, x in call.buffers.items()
+        ],
         "gradients": [
             [i, plain.tensor(f"{path}.gradients.{i}", x)] for i, x in call.gradients.items()
         ],
@@ -329,6 +332,7 @@ def _loaded_call(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Cal
         tuple(None if p is None else tuple(map(torch.tensor, p)) for p in found["outputs"]),
         {i: value_of(x, tensors).detach() for i, x in found["gradients"]},
         found["is_complete"],
+        buffers={name: value_of(x, tensors) for name, x in found.get("buffers", [])},
     )
 
 

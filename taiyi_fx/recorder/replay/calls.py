@@ -41,6 +41,7 @@ class Call:
         gradients: The gradients that reached them, by position.
         is_complete: True once it returned.
         marks: The largest elements of outputs, and of the gradients: NaN where one is.
+        buffers: The buffers that a wrapper for several ranks brought from another one, by name.
         has_arguments: False where they were dropped, as a reference to the batch is kept.
     """
 
@@ -55,6 +56,7 @@ class Call:
     gradients: dict[int, Tensor] = field(default_factory=dict)
     is_complete: bool = False
     marks: Marks = field(default_factory=lambda: ([], []))
+    buffers: Mapping[str, Tensor] = field(default_factory=dict)
     has_arguments: bool = True
 
     def __post_init__(self) -> None:
@@ -86,8 +88,8 @@ class Call:
             self.args, self.kwargs, self.has_arguments = args, kwargs, True
 
     def tensors(self) -> list[Tensor]:
-        """The tensors that it keeps: arguments and gradients."""
-        return [*self._tensors(), *self.gradients.values()]
+        """The tensors that it keeps: arguments, gradients and buffers."""
+        return [*self._tensors(), *self.gradients.values(), *self.buffers.values()]
 
     def _tensors(self) -> list[Tensor]:
         return [*tensors_in((self.args, self.kwargs))]

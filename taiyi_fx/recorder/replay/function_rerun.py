@@ -14,6 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from taiyi_fx.passes.runtime.session import Witness
 from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.alone import MeetsOthers
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.facts import has_nan
 from taiyi_fx.recorder.replay.kept_step import KeptStep
@@ -55,7 +56,7 @@ class FunctionRerun:
     ) -> None:
         self._model, self._own, self._unread = model, own, unread
         self._parameters = [x for x in tensors.values() if isinstance(x, nn.Parameter)]
-        self._buffers = [x for x in tensors.values() if not isinstance(x, nn.Parameter)]
+        self._buffers = {n: x for n, x in tensors.items() if not isinstance(x, nn.Parameter)}
 
     def run(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
         """Runs the functions of a step; its origin is the first of outputs, losses, gradients.
@@ -96,6 +97,16 @@ class FunctionRerun:
                 run_replayed(lambda call=call, a=args, k=kwargs: _run(call, a, k, watch, witness))
             except StepEnds:
                 continue
+            except MeetsOthers as meeting:
+                if not witness.has_differentiated:
+                    return (
+                        f"{doing} waits for other ranks ({meeting}) before its backward, and they "
+                        "do not run the step again"
+                    )
+                ran.notes.append(
+                    f"{doing} ran up to the {meeting} behind its backward, where it waits for "
+                    "other ranks"
+                )
             except Exception as error:  # noqa: BLE001 - the user's own, who is told of it
                 return f"{doing} raised {type(error).__name__}: {error}"
         return ""
@@ -105,11 +116,16 @@ class _Calls:
     """The calls of the model within the functions of a step: a witness, which compares them."""
 
     def __init__(
-        self, then: Sequence[Call], watch: OperationWatch, ran: Ran, buffers: Sequence[Tensor]
+        self,
+        then: Sequence[Call],
+        watch: OperationWatch,
+        ran: Ran,
+        buffers: Mapping[str, Tensor],
     ) -> None:
         self._then, self._watch, self._ran, self._buffers = then, watch, ran, buffers
         self._count = 0
         self.origins: list[Origin | None] = []
+        self.has_differentiated = False
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], is_compiled: bool) -> int:
         """Takes a call that begins; gives its number."""
@@ -120,6 +136,9 @@ class _Calls:
                     self._watch.blame(f"{name} of the model", x, "forward")
             if number < len(self._then):
                 self._then[number].restore_arguments(args, kwargs)
+                with torch.no_grad():
+                    for name, x in self._then[number].buffers.items():
+                        self._buffers[name].copy_(x)
         return number
 
     def end(self, token: int, value: Any) -> None:
@@ -127,7 +146,7 @@ class _Calls:
         with self._watch.paused(), torch.no_grad():
             if token < len(self._then):
                 self._ran.compare(self._then[token], value)
-            self.take([*tensors_in(value), *self._buffers])
+            self.take([*tensors_in(value), *self._buffers.values()])
 
     def end_step(self) -> None:
         """Notes a number of calls that is not that of then."""
@@ -159,6 +178,7 @@ def _run(
                 roots.found += (outputs[i] for i in reached)
                 torch.autograd.backward(roots.found, [g.clone() for g in reached.values()])
     finally:
+        witness.has_differentiated = bool(roots.found)
         witness.take(roots.found)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch import distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.modes import modes_off
+from taiyi_fx.recorder.replay.alone import are_several_ranks, sent_buffers, wrapper_under_way
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of, values_of
 from taiyi_fx.recorder.replay.flags import NonFiniteFlag
@@ -65,6 +66,7 @@ class StepKeeper:
         self._boundary = boundary
         self._every, self._also = every, also
         self._leaves_out = False
+        self._wrapper: Callable[[], DistributedDataParallel | None] = lambda: None
         self._memory = CheckpointMemory(folder)
         self._retention = Retention(self._memory, limit, reach)
         self.steps = self._retention.steps
@@ -87,6 +89,7 @@ class StepKeeper:
                 return None
             self._retention.make_room()
             call = Call(args, kwargs, is_compiled)
+            self._note_wrapper(call)
             if not kept.calls:
                 kept.had_gradients = any(p.grad is not None for p in self._model.parameters())
             kept.calls.append(call)
@@ -103,6 +106,18 @@ class StepKeeper:
                 return None
             kept.functions.append(StepCall.of(function, args, kwargs))
             return kept.functions[-1]
+
+    def _note_wrapper(self, call: Call) -> None:
+        wrapper = wrapper_under_way()
+        if wrapper is not None:
+            self._wrapper = weakref.ref(wrapper)
+            if self.is_in_function:  # the state of the step was kept before the wrapper's forward
+                call.buffers = sent_buffers(wrapper, self._model)
+
+    @property
+    def wrapper(self) -> DistributedDataParallel | None:
+        """The wrapper for several ranks that the model was last called by, if there is one."""
+        return self._wrapper()
 
     def end_call(self, call: Call, value: Any) -> None:
         """Notes the output of a call."""
@@ -230,11 +245,6 @@ def _settings(group: dict[str, Any]) -> dict[str, Any]:
     """The settings of a parameter group: schedules change them from step to step."""
     others = ((name, value) for name, value in group.items() if name != "params")
     return {n: v.detach().cpu().clone() if isinstance(v, Tensor) else v for n, v in others}
-
-
-def are_several_ranks() -> bool:
-    """True if gradients come from other ranks as well, of which a replay knows nothing."""
-    return dist.is_initialized() and dist.get_world_size() > 1
 
 
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
 from taiyi_fx.recorder.replay.band import Growth, first_growth
-from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.keeper import factor_between, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
@@ -58,14 +59,19 @@ def replay_step(
         chosen = [one for one in chosen if one.step <= step]
     if ways.unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay("the batch is known by reference alone, and its function did not run")
-    ran = run_again(
-        model,
-        ways,
-        optimizers,
-        chosen,
-        takes_sizes=is_of_size,
-        watched_from=first if is_of_size else 0,
-    )
+    try:
+        ran = run_again(
+            model,
+            ways,
+            optimizers,
+            chosen,
+            takes_sizes=is_of_size,
+            watched_from=first if is_of_size else 0,
+        )
+    except MeetsOthers as meeting:
+        raise CannotReplay(
+            f"the model waits for other ranks ({meeting}), and they do not run the step again"
+        ) from meeting
     last = ran[-1]
     if last.origin is None and step not in [one.step for one in ran]:
         raise CannotReplay(

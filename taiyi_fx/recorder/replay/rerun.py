@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.recorder.replay.alone import alone, are_several_ranks
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
-from taiyi_fx.recorder.replay.keeper import are_several_ranks, factor_between, norms_of
+from taiyi_fx.recorder.replay.keeper import factor_between, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
 from taiyi_fx.recorder.replay.stage import (
@@ -73,12 +74,13 @@ def run_again(
 
     Raises:
         StepFunctionFailed: A function of the user's raised an error, and brought no such numbers.
+        MeetsOthers: The model waits for other ranks.
     """
     own = [*model.parameters()]
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
-    with staged(model, checkpoint) as tensors:
+    with staged(model, checkpoint) as tensors, alone():
         names = {id(vars(m)): name for name, m in model.named_modules()}
 
         def watch(step: int) -> OperationWatch:
@@ -153,7 +155,7 @@ class _Rerun:
 
     def _run_watched(self, kept: KeptStep, watch: OperationWatch, ran: Ran) -> None:
         self._begin(kept, watch)
-        if self._functions is not None and kept.is_of_functions and not are_several_ranks():
+        if self._functions is not None and kept.is_of_functions:
             ran.is_one_by_one = watch.is_on and any(call.is_compiled for call in kept.calls)
             self._functions.run(kept, watch, ran)
         else:
@@ -194,6 +196,9 @@ class _Rerun:
 
     def _call(self, call: Call, watch: OperationWatch, ran: Ran) -> None:
         """Runs a call's forward and, if that goes well, its backward."""
+        with torch.no_grad():
+            for name, x in call.buffers.items():
+                self._tensors[name].copy_(x)
         args, kwargs = copied_arguments(call)
         for name, x in bad_arguments(args, kwargs):
             watch.blame(f"{name} of the model", x, "forward")
