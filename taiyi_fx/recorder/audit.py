@@ -140,11 +140,12 @@ def parted(rows: Rows) -> dict[str, Any]:
 
 
 def _told(ranks: tuple[int, ...], name: str, count: int) -> str:
-    who = f"{named(ranks)} parts from the others" if ranks else "the ranks part"
-    more = f" and {count - 1} more" if count > 1 else ""
+    who = f"{named(ranks)} parts from the others" if ranks else "the ranks part from each other"
+    more = f" and {count - 1} more have" if count > 1 else " has"
     return (
-        f"{who}: {name}{more} has other bits there, where all ranks should hold the same; "
-        "begin again from a checkpoint of before, and look at that rank's memory"
+        f"{who}: {name}{more} other bits there, where all ranks should hold the same: a bit was "
+        "flipped in the memory of one, or their code does not begin, or update, all of them alike; "
+        "go back to a checkpoint of before"
     )
 
 

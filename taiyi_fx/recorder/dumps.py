@@ -9,7 +9,7 @@ from torch import distributed as dist
 
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.runs.recording import Recording, file_of, files_in, step_of
-from taiyi_fx.warning import warn
+from taiyi_fx.warning import WarnOnce, warn
 from taiyi_fx.writers.folder import folder_of_rank
 
 
@@ -27,6 +27,7 @@ class Dumps:
     def __init__(self, ring: Ring, folder: Path | None) -> None:
         self.last: Recording | None = None
         self._ring, self._folder = ring, folder
+        self._warn = WarnOnce()
 
     def drop_from(self, step: int) -> None:
         """Deletes the run's recordings of this rank that end at a step or later."""
@@ -69,7 +70,8 @@ class Dumps:
             made = self.dump(reason)
         except Exception as error:  # noqa: BLE001 - training goes on, or ends in its own way
             why = f"{type(error).__name__}: {error}"
-            warn(f"the last steps could not be written; recorder.last is what there is: {why}")
+            text = "the last steps could not be written, and are in memory alone, as recorder.last"
+            self._warn.of("writing", f"{text}: {why}")
             return self.last
         if made.step is None or is_quiet:
             return made

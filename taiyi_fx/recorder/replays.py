@@ -21,12 +21,14 @@ from taiyi_fx.recorder.replay.alone import MeetsOthers, without_wrapper
 from taiyi_fx.recorder.replay.bad_step import save_bad_step
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.function_rerun import Unread
+from taiyi_fx.recorder.replay.iterators import CannotRepeat
 from taiyi_fx.recorder.replay.keeper import StepKeeper
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import CannotSave
 from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.rerun import Ways
 from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replay.retention import CannotKeep
 from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction, StepFunctionFailed
 from taiyi_fx.warning import WarnOnce, warn
 from taiyi_fx.writers.folder import folder_of_rank
@@ -107,6 +109,7 @@ class Replays:
         self._ranks = RankAudit(self._model)
         self._replayed: set[int] = set()
         self._was_bad = self._is_running_function = False
+        self._why_ended = ""
         self._warn = WarnOnce()
         training.session.witness = self
 
@@ -184,12 +187,14 @@ class Replays:
         try:
             return [audit_step(kept, self._model, self._ways(None), optimizers)]
         except MeetsOthers as meeting:
-            self._warn.of(
-                "audit",
-                f"no step is run twice, as the model waits for other ranks ({meeting}) and a rank "
-                "runs a step again alone; the parameters of ranks are compared all the same",
+            why = (
+                f"the model waits for other ranks ({meeting}), and a rank runs a step again alone; "
+                "the parameters of ranks are compared all the same"
             )
-            return []
+        except CannotRepeat as error:
+            why = str(error)
+        self._warn.of("audit", f"step {kept.step} is not run twice: {why}")
+        return []
 
     def after(self, findings: Sequence[Finding]) -> list[Replay]:
         """Runs steps that went wrong again, and those of alerts; returns what was found.
@@ -219,6 +224,8 @@ class Replays:
         Raises:
             CannotReplay: It is not kept, or no state before it is finite.
         """
+        if self._why_ended:
+            raise CannotReplay(f"no step is kept: {self._why_ended}")
         try:
             found, steps = self._run_again(step, self._unread_by, is_of_size=is_of_size)
         except StepFunctionFailed as error:
@@ -281,6 +288,7 @@ class Replays:
 
     def close(self) -> None:
         """Ends keeping; the replays stay."""
+        self._why_ended = self._why_ended or "the monitor was closed"
         self._keeper.close()
         self._training.session.witness = None
 
@@ -318,5 +326,8 @@ class Replays:
             if self._training.is_strict:
                 raise
             self.close()
-            text = f"{what} failed, so that no step will be run again: "
-            self._warn.of("keeping", f"{text}{type(error).__name__}: {error}")
+            why = f"{what} failed: {type(error).__name__}: {error}"
+            if isinstance(error, CannotKeep):
+                why = str(error)
+            self._why_ended = why
+            self._warn.of("keeping", f"no step will be run again, or audited: {why}")

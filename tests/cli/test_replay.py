@@ -50,7 +50,7 @@ def test_a_model_that_was_mended_goes_well_and_says_what_it_was(cli, file):
     code, out, _ = cli("replay", file, MODEL, "--call-args", "breaks=False")
     assert code == 0
     assert "no operation went wrong" in out
-    assert "not exact: an output has other bits than it had then" in out
+    assert "the step did not run as it had before: an output has other bits than it had then" in out
     assert "where it happened, it was\nstep 3, forward: log" in out
 
 

@@ -8,6 +8,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx import MonitorWarning
+from taiyi_fx.recorder.replay.replayer import CannotReplay
 from taiyi_fx.snapshot.bitwise import difference
 from tests.recorder.replay.given import Net
 from tests.recorder.replay.test_replayer import logs
@@ -93,16 +94,20 @@ def test_a_step_can_be_asked_for():
 
 def test_what_cannot_be_kept_is_warned_of_once_and_the_training_goes_on():
     recorder = taiyi_fx.Recorder(checkpoint_every=1, checkpoint_bytes=10)
-    with pytest.warns(MonitorWarning, match="no step will be run again: CannotKeep: it takes") as w:
+    with pytest.warns(
+        MonitorWarning, match="no step will be run again, or audited: two states"
+    ) as w:
         found = trained(made(), recorder)
     assert len(w) == 1
     assert not difference(found["loss 5"], trained(made(), None)["loss 5"])
     assert recorder.replays == []
+    with pytest.raises(CannotReplay, match="no step is kept: two states of the training"):
+        recorder.replay(5)
 
 
 def test_if_strict_it_is_raised():
     recorder = taiyi_fx.Recorder(checkpoint_every=1, checkpoint_bytes=10)
-    with pytest.raises(Exception, match="no more than 0.0 MiB were granted"):
+    with pytest.raises(Exception, match="checkpoint_bytes= allows 10 bytes"):
         trained(made(), recorder, strict=True)
 
 

@@ -165,6 +165,7 @@ def _step(plain: Plain, i: int, kept: KeptStep, initial: Values) -> dict[str, An
     state = kept.checkpoint
     return {
         "step": kept.step,
+        "ranks": kept.ranks,
         "had_gradients": kept.had_gradients,
         "has_other_calls": kept.has_other_calls,
         "values": plain.value("values", _changed(kept.values, initial)),
@@ -288,6 +289,7 @@ def _loaded_step(found: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Kep
         {int(of): groups for of, groups in value_of(found["settings"], tensors).items()},
         is_tracked=True,
         has_other_calls=found.get("has_other_calls", True),
+        ranks=found.get("ranks", 1),
     )
 
 
@@ -375,7 +377,7 @@ def _check_model(model: nn.Module, first: KeptStep) -> None:
     named = (*model.named_parameters(), *model.named_buffers())
     here = {name: tuple(x.shape) for name, x in named}
     wrong = [
-        f"{n} is {here.get(n, 'not there')}, then {kept.get(n, 'not')}"
+        f"{n} is {here.get(n, 'not there')} here, and was {kept.get(n, 'not there')} then"
         for n in {**kept, **here}
         if kept.get(n) != here.get(n)
     ]

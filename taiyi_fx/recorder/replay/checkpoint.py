@@ -103,6 +103,16 @@ def tensors_of(model: nn.Module, optimizers: Sequence[Optimizer]) -> Iterator[tu
                     yield f"optimizer.{i}.{names.get(parameter, '?')}.{key}", value
 
 
+def shown_name(name: str) -> str:
+    """The name of such a tensor, for a text."""
+    holder, _, rest = name.partition(".")
+    if holder == "model":
+        return rest
+    _, _, rest = rest.partition(".")
+    parameter, _, key = rest.rpartition(".")
+    return f"{key} of {parameter} in the optimizer's state"
+
+
 def capture(
     step: int,
     model: nn.Module,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -17,12 +19,14 @@ from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.alone import MeetsOthers
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.facts import has_nan
+from taiyi_fx.recorder.replay.iterators import CannotRepeat, is_iterator
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
 from taiyi_fx.recorder.replay.roots import Roots
 from taiyi_fx.recorder.replay.stage import surroundings
-from taiyi_fx.recorder.replay.step_function import StepCall, StepFunctionFailed
+from taiyi_fx.recorder.replay.step_function import StepCall, StepFunction, StepFunctionFailed
 from taiyi_fx.recorder.replay.watched import OperationWatch, Origin
+from taiyi_fx.snapshot.bitwise import difference
 from taiyi_fx.snapshot.state import State
 
 Unread = Callable[[Witness], AbstractContextManager[None]]
@@ -68,6 +72,7 @@ class FunctionRerun:
         witness = _Calls(kept.calls, watch, ran, self._buffers)
         with ExitStack() as stack:
             stack.enter_context(_ending_at_steps(self._own))
+            stack.enter_context(_ending_at_scalers())
             stack.enter_context(_gradients_put_aside(self._own))
             for module in _modules_beside(kept.functions, self._model):
                 stack.callback(State(module).restore)
@@ -88,6 +93,7 @@ class FunctionRerun:
         for call in kept.functions:
             doing = "making the batch anew"
             try:
+                _check_names(call.function)
                 args, kwargs = call.arguments()
                 if call.has_other_batch(args[0] if args else ()):
                     what = "the batch that was made anew has other bits than that of then"
@@ -107,6 +113,8 @@ class FunctionRerun:
                     f"{doing} ran up to the {meeting} behind its backward, where it waits for "
                     "other ranks"
                 )
+            except CannotRepeat as error:
+                return str(error)
             except Exception as error:  # noqa: BLE001 - the user's own, who is told of it
                 return f"{doing} raised {type(error).__name__}: {error}"
         return ""
@@ -131,6 +139,8 @@ class _Calls:
         """Takes a call that begins; gives its number."""
         number, self._count = self._count, self._count + 1
         with self._watch.paused():
+            if number < len(self._then):
+                self._compare_arguments(self._then[number], args, kwargs)
             for name, x in bad_arguments(args, kwargs):
                 if self._watch.origin_of([x]) is None:
                     self._watch.blame(f"{name} of the model", x, "forward")
@@ -140,6 +150,15 @@ class _Calls:
                     for name, x in self._then[number].buffers.items():
                         self._buffers[name].copy_(x)
         return number
+
+    def _compare_arguments(self, then: Call, args: Any, kwargs: Any) -> None:
+        if then.was_changed or not then.has_arguments:
+            return
+        pairs = itertools.zip_longest(
+            tensors_in((then.args, then.kwargs)), tensors_in((args, kwargs))
+        )
+        if any(a is None or b is None or difference(a, b) for a, b in pairs):
+            self._ran.differences.append("the model was given other arguments than then")
 
     def end(self, token: int, value: Any) -> None:
         """Takes the output of a call, and compares it."""
@@ -207,6 +226,33 @@ def _ending_at_steps(own: Sequence[nn.Parameter]) -> Iterator[None]:
 
 
 @contextmanager
+def _ending_at_scalers() -> Iterator[None]:
+    """In the body, a scaler that is to take the loss scale out ends the function.
+
+    It does so once in a step, of the training's own gradients, and notes that it did.
+    """
+    scaler: Any = torch.amp.GradScaler
+    held = {name: vars(scaler)[name] for name in ("unscale_", "step")}
+    thread = get_ident()
+
+    def ending(method: Callable[..., Any]) -> Callable[..., Any]:
+        def end(*args: Any, **kwargs: Any) -> Any:
+            if get_ident() == thread:
+                raise StepEnds
+            return method(*args, **kwargs)
+
+        return end
+
+    try:
+        for name, method in held.items():
+            setattr(scaler, name, ending(method))
+        yield
+    finally:
+        for name, method in held.items():
+            setattr(scaler, name, method)
+
+
+@contextmanager
 def _gradients_put_aside(own: Sequence[nn.Parameter]) -> Iterator[None]:
     """In the body, the training's parameters have no gradients that a function could clear."""
     held = [(p, p.grad) for p in own]
@@ -222,7 +268,7 @@ def _gradients_put_aside(own: Sequence[nn.Parameter]) -> Iterator[None]:
 def _modules_beside(calls: Sequence[StepCall], model: nn.Module) -> list[nn.Module]:
     """The modules that functions name, apart from the model: a loss, a teacher."""
     of_model = {id(vars(module)) for module in model.modules()}
-    named = (x for call in calls for x in (*_named_in(call.function.run), *call.args))
+    named = (x for call in calls for x in (*_named_in(call.function.run).values(), *call.args))
     modules = {id(vars(x)): x for x in named if isinstance(x, nn.Module)}
     return [
         module
@@ -231,11 +277,25 @@ def _modules_beside(calls: Sequence[StepCall], model: nn.Module) -> list[nn.Modu
     ]
 
 
-def _named_in(function: Any) -> Iterator[Any]:
+def _check_names(function: StepFunction) -> None:
+    """Refuses a function that takes from an iterator of the training.
+
+    Raises:
+        CannotRepeat: It names one.
+    """
+    for name, value in _named_in(function.run).items():
+        if is_iterator(value):
+            raise CannotRepeat(
+                f"{function.name} takes from the iterator {name!r}, of which the training would "
+                "miss what is taken again: give it the batch as an argument"
+            )
+
+
+def _named_in(function: Any) -> dict[str, Any]:
     """The values of names in a function's code, and the attributes of the object it belongs to."""
-    held = getattr(function, "__self__", None)
-    yield from getattr(held, "__dict__", {}).values()
+    found = dict(getattr(getattr(function, "__self__", None), "__dict__", {}))
     function = inspect.unwrap(getattr(function, "__func__", function))
     if inspect.isfunction(function):
-        found = inspect.getclosurevars(function)
-        yield from (*found.nonlocals.values(), *found.globals.values())
+        named = inspect.getclosurevars(function)
+        found |= {**named.nonlocals, **named.globals}
+    return found

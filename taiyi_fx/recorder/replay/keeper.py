@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
@@ -18,7 +19,13 @@ from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.recorder.replay.alone import are_several_ranks, sent_buffers, wrapper_under_way
 from taiyi_fx.recorder.replay.calls import Call
-from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture, tensors_of, values_of
+from taiyi_fx.recorder.replay.checkpoint import (
+    Checkpoint,
+    capture,
+    shown_name,
+    tensors_of,
+    values_of,
+)
 from taiyi_fx.recorder.replay.flags import NonFiniteFlag
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
@@ -189,7 +196,8 @@ class StepKeeper:
             self._leaves_out = True
             return
         kept = self._checkpoint(step, optimizers) if is_due else None
-        self.steps.append(KeptStep(step, kept, values=values_of(self._model)))
+        ranks = dist.get_world_size() if are_several_ranks() else 1
+        self.steps.append(KeptStep(step, kept, values=values_of(self._model), ranks=ranks))
 
     @property
     def _can_reach_back(self) -> bool:
@@ -202,8 +210,8 @@ class StepKeeper:
             sizes += x.nbytes
             if is_spread(x):
                 raise CannotKeep(
-                    f"{name.partition('.')[2]} is held by several ranks together, and a step of "
-                    "one of them cannot be run again"
+                    f"{shown_name(name)} is held by several ranks in parts (FSDP, tensor "
+                    "parallelism), and a rank runs a step again alone"
                 )
         self._retention.check(2 * sizes)
         self._retention.make_room(sizes)
@@ -254,16 +262,15 @@ def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
     return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
 
 
-def factor_between(
-    now: Sequence[Tensor | None], then: Sequence[Tensor | None]
-) -> tuple[float, str]:
-    """The factor between two lists of norms, 1 where there is none; and the difference in words."""
+def common_factor(now: Sequence[Tensor | None], then: Sequence[Tensor | None]) -> float | None:
+    """The factor from one list of norms to another: 1 if they are equal, None if there is none.
+
+    Norms that part by their last bits alone have none: they are of other gradients.
+    """
     both = zip(now, then, strict=False)
     pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
     if all(a == b for a, b in pairs):
-        return 1.0, ""
+        return 1.0
     ratios = [b / a for a, b in pairs if a]
-    what = "between backward and the optimizer's step"
-    if ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios)):
-        return ratios[0], f"gradients were multiplied by {ratios[0]:.4g} {what}"
-    return 1.0, f"gradients were changed {what}"
+    is_common = ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios))
+    return ratios[0] if is_common and abs(ratios[0] - 1) > 1e-6 else None

@@ -30,6 +30,7 @@ class KeptStep:
         flags: True if an output has a NaN, and if a gradient is not finite, once that is known.
         functions: The calls of the user's own function of a step.
         has_other_calls: True if the model was called outside of that, too.
+        ranks: The number of ranks that trained the model; each has its own step.
         batch_bytes: The memory of its batch and gradients, as it was last measured.
         device_bytes: The part of it that is not on the host.
     """
@@ -45,6 +46,7 @@ class KeptStep:
     flags: tuple[NonFiniteFlag, NonFiniteFlag] | None = None
     functions: list[StepCall] = field(default_factory=list)
     has_other_calls: bool = False
+    ranks: int = 1
     batch_bytes: int = 0
     device_bytes: int = 0
 

@@ -10,7 +10,9 @@ from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
 from taiyi_fx.recorder.replay.band import Growth, first_growth
-from taiyi_fx.recorder.replay.keeper import factor_between, norms_of
+from taiyi_fx.recorder.replay.checkpoint import shown_name
+from taiyi_fx.recorder.replay.iterators import CannotRepeat
+from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
@@ -58,7 +60,9 @@ def replay_step(
     if is_of_size:
         chosen = [one for one in chosen if one.step <= step]
     if ways.unread is None and not all(one.has_arguments for one in chosen):
-        raise CannotReplay("the batch is known by reference alone, and its function did not run")
+        raise CannotReplay(
+            "its batch is kept by reference alone, and the function of recorder.step did not run"
+        )
     try:
         ran = run_again(
             model,
@@ -72,12 +76,11 @@ def replay_step(
         raise CannotReplay(
             f"the model waits for other ranks ({meeting}), and they do not run the step again"
         ) from meeting
+    except CannotRepeat as error:
+        raise CannotReplay(str(error)) from error
     last = ran[-1]
     if last.origin is None and step not in [one.step for one in ran]:
-        raise CannotReplay(
-            f"step {step} cannot be reached from the state of step {chosen[0].step} without the "
-            "optimizer: give it to instrument as optimizer=, or keep a state at each step"
-        )
+        raise CannotReplay(_unreached(step, chosen))
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         compare_gradients(last, model)
@@ -87,12 +90,30 @@ def replay_step(
     return found, chosen
 
 
+def _unreached(step: int, chosen: Sequence[KeptStep]) -> str:
+    start = chosen[0].step
+    if chosen[0].ranks > 1:
+        return (
+            f"the last state before it is of step {start}, and the optimizer's steps since took "
+            "gradients of all ranks: on several ranks keep a state at each step, by "
+            "checkpoint_every=1"
+        )
+    return (
+        f"the last state before it is of step {start}, and the optimizer, which leads on from "
+        "there, is not known: give it to instrument as optimizer=, or keep a state at each step, "
+        "by checkpoint_every=1"
+    )
+
+
 def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
-    if not kept or step < kept[0].step:
-        first = f"from {kept[0].step} on" if kept else "none"
+    if not kept:
+        raise CannotReplay("no step is kept")
+    if step > kept[-1].step:
+        raise CannotReplay(f"it has not run: the last step that is kept is {kept[-1].step}")
+    if step < kept[0].step:
         raise CannotReplay(
-            f"step {step} is not kept any more ({first}): checkpoint_reach= is how far back steps "
-            "are kept, as far as checkpoint_bytes= allows"
+            f"it is kept no longer: the first step that is kept is {kept[0].step}; "
+            "checkpoint_reach= is how far back, as far as checkpoint_bytes= allows"
         )
     states = [i for i, one in enumerate(kept) if one.step <= step and one.checkpoint is not None]
     spoilt = ""
@@ -102,8 +123,8 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
         if spoilt is None:
             return [*kept[i:]]
     raise CannotReplay(
-        f"{str(spoilt).partition('.')[2]} was not finite at step {kept[0].step} already, the "
-        "first that is kept"
+        f"{shown_name(str(spoilt))} was not finite as step {kept[0].step} began, the first that is "
+        "kept: what made it so is further back"
     )
 
 
@@ -115,11 +136,14 @@ def compare_gradients(ran: Ran, model: nn.Module) -> None:
     if not other:
         return
     again = norms_of([a for _, a, _ in pairs])
-    factor, _ = factor_between(again, norms_of([b for _, _, b in pairs]))
+    factor = common_factor(again, norms_of([b for _, _, b in pairs]))
     if are_several_ranks():
         ran.notes.append("gradients are those of this rank, before ranks exchanged theirs")
-    elif factor != 1:
-        ran.notes.append(f"gradients had been multiplied by {factor:.4g} when the step was tracked")
+    elif factor not in (None, 1.0):
+        ran.notes.append(
+            f"gradients had been multiplied by {factor:.4g} when the step was tracked, as a loss "
+            "scale that is taken out does"
+        )
     else:
         ran.differences.append(f"the gradient of {other[0]} has other bits than it had then")
 

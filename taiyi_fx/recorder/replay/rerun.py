@@ -12,14 +12,15 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.structure import tensors_in
-from taiyi_fx.recorder.replay.alone import alone, are_several_ranks
+from taiyi_fx.recorder.replay.alone import alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
-from taiyi_fx.recorder.replay.keeper import factor_between, norms_of
+from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
+from taiyi_fx.recorder.replay.result import REACHED
 from taiyi_fx.recorder.replay.stage import (
     copied_arguments,
     eager,
@@ -119,9 +120,9 @@ class _Rerun:
         for kept in steps:
             if kept.checkpoint is not None:
                 if ran is not None:
-                    ran.differences += self._differences(kept.checkpoint)
+                    ran.differences += self._differences(kept, kept.checkpoint)
                 self._load(kept.checkpoint)
-            elif not self._optimizers or are_several_ranks():
+            elif not self._optimizers or kept.ranks > 1:
                 continue
             ran = Ran(kept.step)
             self._run(kept, ran)
@@ -138,9 +139,9 @@ class _Rerun:
             optimizer_on(o, state, checkpoint.tensors, self._parameters) for o, state in pairs
         ]
 
-    def _differences(self, after: Checkpoint) -> list[str]:
+    def _differences(self, kept: KeptStep, after: Checkpoint) -> list[str]:
         """The difference from the state that the training reached, if an optimizer was run."""
-        if not self._optimizers or are_several_ranks():
+        if not self._optimizers or kept.ranks > 1:
             return []
         for name, x in self._tensors.items():
             if difference(x.detach().cpu(), after.tensors[f"model.{name}"]):
@@ -167,7 +168,7 @@ class _Rerun:
         """Runs the calls of the model, and backward from the gradients that reached them."""
         for call in kept.calls:
             if not call.is_complete:
-                ran.notes.append("a call of the model did not return")
+                ran.notes.append("a call of the model raised an error then")
                 ran.is_complete = False
                 return
             run_replayed(lambda call=call: self._call(call, watch, ran))
@@ -178,8 +179,10 @@ class _Rerun:
         """Looks at the gradients, and runs the steps of optimizers."""
         ran.gradients = {name: p.grad for name, p in self._parameters.items()}
         ran.origin = watch.origin_of(ran.gradients.values())
-        if ran.origin is None and are_several_ranks():
-            ran.notes.append("this rank's own part of the step went well")
+        if ran.origin is None and kept.ranks > 1:
+            ran.notes.append(
+                "nothing went wrong in this rank's own part: look at the replays of the others"
+            )
         elif ran.origin is None and kept.norms:
             run_replayed(lambda: self._optimize(kept, watch, ran))
 
@@ -244,12 +247,20 @@ class _Rerun:
     def _scale(self, optimizer: Optimizer, then: Sequence[Tensor | None], ran: Ran) -> None:
         """Multiplies gradients as the training did between backward and an optimizer's step."""
         own = [p for group in optimizer.param_groups for p in group["params"]]
-        factor, difference = factor_between(norms_of([p.grad for p in own]), then)
-        if difference:
-            ran.differences.append(difference)
-        for p in own:
-            if p.grad is not None and factor != 1:
-                p.grad.mul_(factor)
+        factor = common_factor(norms_of([p.grad for p in own]), then)
+        if factor is None:
+            ran.differences.append(
+                "the optimizer was given other gradients then: a change of them after backward, "
+                "other than by one factor, is not made here"
+            )
+        elif factor != 1:
+            ran.notes.append(
+                f"gradients were multiplied by {factor:.4g} after backward, as clipping and "
+                "unscaling do, and are here, too"
+            )
+            for p in own:
+                if p.grad is not None:
+                    p.grad.mul_(factor)
 
 
 def _set(optimizer: Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
@@ -267,8 +278,11 @@ def _backward(outputs: Sequence[Tensor], call: Call, watch: OperationWatch, ran:
     for i, gradient in zip(reached, gradients, strict=True):
         if has_non_finite(gradient):
             if ran.differences:
-                ran.notes.append("gradients of then were not finite, and are of other outputs")
+                ran.notes.append(
+                    "the gradients that reached the outputs then are not finite, and those are "
+                    "other outputs: backward was not run"
+                )
                 return
-            watch.blame(f"the gradient that reached output {i} of the model", gradient, "backward")
+            watch.blame(f"{REACHED} {i} of the model", gradient, "backward")
     with watch.watching():
         torch.autograd.backward([outputs[i] for i in reached], gradients)

@@ -8,6 +8,9 @@ from typing import Any
 from taiyi_fx.recorder.replay.facts import TensorFacts
 from taiyi_fx.recorder.replay.places import Phase
 
+REACHED = "the gradient that reached output"
+"""Begins the operation of a replay whose model was given a gradient that was not finite."""
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -58,16 +61,26 @@ class Replay:
         return cls(**{**given, **facts, "stack": tuple(given["stack"])})
 
     def __str__(self) -> str:
-        lines = [f"step {self.step}, {self.phase}: {self._operation()}"]
+        phase = f", {self.phase}" if self.operation else ""
+        lines = [f"step {self.step}{phase}: {self._operation()}"]
         if self.file:
             lines.append(
                 f"  at {self.file}:{self.line}" + (f" in {self.function}" if self.function else "")
             )
         lines += [f"  took {x}" for x in self.inputs]
         lines += [f"  gave {x}" for x in self.outputs]
-        proof = "the step ran as it had before, bit for bit" if self.is_exact else "not exact"
-        lines.append(f"  {proof}" + (f": {self.note}" if self.note else ""))
+        if self.operation.startswith(REACHED):
+            lines.append(
+                "  the loss made it, or what else follows the model: recorder.step has that run "
+                "again, too"
+            )
+        lines.append(f"  {self._proof()}")
         return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))
+
+    def _proof(self) -> str:
+        if not self.is_exact:
+            return f"the step did not run as it had before: {self.note}"
+        return "; ".join(filter(None, ["the step ran as it had before, bit for bit", self.note]))
 
     def _operation(self) -> str:
         if not self.operation:

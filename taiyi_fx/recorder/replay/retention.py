@@ -87,8 +87,8 @@ class Retention:
         """
         if size > self._limit:
             raise CannotKeep(
-                f"it takes {_size(size)} to keep steps to be run again, two states of the training "
-                f"and the batches, and no more than {_size(self._limit)} were granted"
+                f"two states of the training and the batches since take {_size(size)}, and "
+                f"checkpoint_bytes= allows {_size(self._limit)}"
             )
 
     def _is_over(self, more: int, needed: KeptStep) -> bool:
@@ -115,4 +115,6 @@ class Retention:
 
 
 def _size(count: int) -> str:
+    if count < 2**20:
+        return f"{count:,} bytes"
     return f"{count / 2**30:.2f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"

@@ -18,6 +18,7 @@ from taiyi_fx.passes.runtime.random_state import random_state, restore_random_st
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.calls import Call
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, Key, OptimizerState
+from taiyi_fx.recorder.replay.iterators import CannotRepeat, check_repeatable
 from taiyi_fx.recorder.replay.step_function import StepCall
 from taiyi_fx.snapshot.state import State
 
@@ -60,12 +61,20 @@ def surroundings(call: Call | StepCall) -> Iterator[None]:
 
 
 def copied_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Copies of a call's arguments, apart from any graph; equal tensors are one again."""
+    """Copies of a call's arguments, apart from any graph; equal tensors are one again.
+
+    Raises:
+        CannotRepeat: One is an iterator, or of a class that has no copies.
+    """
+    check_repeatable(call.args, call.kwargs, "the model")
     copies: dict[int, Any] = {}
     for x in tensors_in((call.args, call.kwargs)):
         if id(x) not in copies:
             copies[id(x)] = x.detach().clone().requires_grad_(x.requires_grad)
-    return copy.deepcopy((call.args, dict(call.kwargs)), copies)
+    try:
+        return copy.deepcopy((call.args, dict(call.kwargs)), copies)
+    except Exception as error:
+        raise CannotRepeat(f"an argument of the model has no copy: {error}") from error
 
 
 def _put(model: nn.Module, checkpoint: Checkpoint) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from taiyi_fx.passes.runtime.random_state import random_state
 from taiyi_fx.passes.structure import replace_tensor, tensors_in
 from taiyi_fx.recorder.replay.calls import Print, as_numbers, autocast_states, fingerprint_of
+from taiyi_fx.recorder.replay.iterators import check_repeatable
 
 
 class StepFunctionFailed(Exception):
@@ -84,7 +85,13 @@ class StepCall:
                 x.register_hook(lambda gradient, i=i: self._take(i, gradient))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Copies of its arguments; the batch of a reference is made anew."""
+        """Copies of its arguments; the batch of a reference is made anew.
+
+        Raises:
+            CannotRepeat: One is an iterator.
+            Exception: Whatever goes wrong in making the batch.
+        """
+        check_repeatable(self.args, self.kwargs, self.function.name)
         args, kwargs = copied((self.args, dict(self.kwargs)))
         if self.function.batch is not None:
             args = (self.function.batch(args[0]), *args[1:])

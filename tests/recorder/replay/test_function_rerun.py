@@ -348,7 +348,7 @@ def test_a_batch_that_cannot_be_made_anew_is_told():
     refers = given.recorder.step(reference=lambda x: 0, batch=fails)
     assert given.run(refers(lambda x, now: given.loss(given.one(x), now).backward()), AT + 1) == []
     assert any("making the batch anew raised KeyError: 'lost'" in text for text in given.texts)
-    assert any("the batch is known by reference alone" in text for text in given.texts)
+    assert any("its batch is kept by reference alone" in text for text in given.texts)
 
 
 def test_a_function_that_asserts_a_finite_loss_still_names_the_operation():
@@ -415,3 +415,72 @@ def test_a_step_of_a_reference_can_be_audited():
     refers = given.recorder.step(reference=lambda x: given.now, batch=lambda row: ROWS[row])
     given.run(refers(lambda x, now: given.loss(given.one(x), now).backward()), 3)
     assert [(one.step, one.is_equal) for one in given.recorder.audits] == [(0, True), (2, True)]
+
+
+def test_an_iterator_of_the_training_is_not_taken_from():
+    given = Training(root_of_negative)
+    rows = iter([*ROWS])
+
+    @given.recorder.step
+    def step():
+        given.loss(given.one(next(rows)), given.now).backward()
+
+    found = given.run(lambda x, now: step(), AT + 2)[0]
+    assert found.operation == "the gradient that reached output 0 of the model"
+    assert "step takes from the iterator 'rows'" in found.note
+    assert torch.equal(next(rows), ROWS[AT + 2])
+
+
+def test_a_generator_that_the_step_used_up_is_not_taken_for_an_empty_batch():
+    given = Training()
+    given.model.between, given.model.at = lambda h: torch.log(h - 100), 2 * AT
+
+    @given.recorder.step
+    def step(batch, now):
+        for x in batch:
+            given.loss(given.one(x), now).backward()
+
+    found = given.run(lambda x, now: step((part for part in (x, x + 1)), now), AT + 1)[0]
+    assert (found.operation, found.is_exact) == ("log", True)
+    assert "argument 0 of step is or holds an iterator" in found.note
+
+
+@pytest.mark.parametrize("is_stepped", [True, False])
+def test_a_scaler_takes_its_scale_out_once(is_stepped):
+    given = Training(root_of_negative)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+
+    @given.recorder.step
+    def step(x, now):
+        scaler.scale(given.loss(given.one(x), now)).backward()
+        scaler.unscale_(given.optimizer)
+        given.count += 1
+        if is_stepped:
+            scaler.step(given.optimizer)
+            scaler.update()
+
+    def whole(x, now):
+        step(x, now)
+        if not is_stepped:
+            scaler.step(given.optimizer)
+            scaler.update()
+
+    found = given.run(whole)[0]
+    assert (found.step, found.operation, found.is_exact) == (AT, "sqrt", True)
+    assert given.count == 7
+
+
+def test_other_arguments_than_then_are_a_difference():
+    given = Training()
+    given.model.between, given.model.at = lambda h: torch.log(h - 100), AT
+    step = given.recorder.step(lambda now: given.one(ROWS[given.shown] + 0 * now).sum().backward())
+
+    def shown(x, now):
+        given.shown = now
+        step(now)
+        given.shown = 7  # as a counter that goes on
+
+    found = given.run(shown, AT + 1)[0]
+    assert found.operation == "log"
+    assert not found.is_exact
+    assert "the model was given other arguments than then" in found.note

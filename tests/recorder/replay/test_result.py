@@ -3,7 +3,7 @@
 import json
 
 from taiyi_fx.recorder.replay.facts import TensorFacts
-from taiyi_fx.recorder.replay.result import Replay
+from taiyi_fx.recorder.replay.result import REACHED, Replay
 
 TAKEN = TensorFacts((2, 3), "float32", "cpu", 0, 0, -1.0, 2.0, 0.5)
 GIVEN = TensorFacts((2, 3), "float32", "cpu", 6, 0, None, None, None)
@@ -29,10 +29,17 @@ def test_it_says_where_and_what():
 def test_it_says_why_it_is_not_exact_and_what_came_from_outside():
     text = str(replay(is_exact=False, note="compiled code ran then", module=""))
     assert "log of the model itself" in text
-    assert text.endswith("not exact: compiled code ran then")
+    assert text.endswith("the step did not run as it had before: compiled code ran then")
+    assert str(replay(note="its rank")).endswith("as it had before, bit for bit; its rank")
     given = replay(operation="argument 0 of the model", file="", inputs=())
     assert "argument 0 of the model was not finite as it came" in str(given)
-    assert "no operation went wrong" in str(replay(operation="", file="", inputs=()))
+    assert str(replay(operation="", file="", inputs=())).startswith(
+        "step 3: no operation went wrong"
+    )
+    reached = f"{REACHED} 0 of the model"
+    text = str(replay(operation=reached, phase="backward", file="", inputs=()))
+    assert text.startswith(f"step 3, backward: {reached} was not finite as it came\n")
+    assert "the loss made it, or what else follows the model" in text
 
 
 def test_it_is_the_same_from_plain_values():

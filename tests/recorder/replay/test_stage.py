@@ -2,6 +2,7 @@
 
 import copy
 import random
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from taiyi_fx.recorder.replay.calls import Call
+from taiyi_fx.recorder.replay.iterators import CannotRepeat
 from taiyi_fx.recorder.replay.stage import copied_arguments, optimizer_on, staged, surroundings
 from taiyi_fx.snapshot.bitwise import difference
 from tests.recorder.replay.given import Net
@@ -113,6 +115,13 @@ def test_arguments_are_copies_without_a_graph():
     assert (a.is_leaf, a.requires_grad, three) == (True, True, 3)
     assert kwargs["y"] is not call.kwargs["y"]
     assert torch.equal(a, x)
+
+
+def test_arguments_without_a_copy_are_refused():
+    with pytest.raises(CannotRepeat, match="an argument of the model has no copy: .*lock"):
+        copied_arguments(Call((threading.Lock(),), {}, is_compiled=False))
+    with pytest.raises(CannotRepeat, match="argument 0 of the model is or holds an iterator"):
+        copied_arguments(Call((iter([1]),), {}, is_compiled=False))
 
 
 def test_random_numbers_and_autocast_are_those_of_the_call():
