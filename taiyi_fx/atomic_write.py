@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_NUMBERS = itertools.count()
 
 
 @contextmanager
@@ -19,7 +22,8 @@ def atomic_write(file: Path) -> Iterator[Path]:
     """
     check_place(file)
     file = Path(os.path.realpath(file))
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    # A signal's handler, or a thread, may write the same file while this one is under way.
+    part = file.with_name(f".{file.name}.{os.getpid()}-{next(_NUMBERS)}.part")
     try:
         yield part
         part.replace(file)

@@ -40,4 +40,4 @@ class WarnOnce:
 
 def _is_ours(name: str) -> bool:
     package = __name__.partition(".")[0]
-    return name == package or name.startswith(f"{package}.")
+    return name in (package, "contextlib") or name.startswith(f"{package}.")

@@ -20,6 +20,19 @@ def test_a_file_is_replaced_when_it_is_complete(tmp_path):
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_one_that_begins_while_another_writes_does_it_no_harm(tmp_path):
+    file = tmp_path / "file"
+    with atomic_write(file) as part, part.open("w") as outer:
+        outer.write("ou")
+        outer.flush()
+        with atomic_write(file) as other:
+            other.write_text("inner")
+        assert file.read_text() == "inner"
+        outer.write("ter")
+    assert file.read_text() == "outer"
+    assert os.listdir(tmp_path) == ["file"]
+
+
 def test_a_link_stays(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     with atomic_write(tmp_path / "link") as part:

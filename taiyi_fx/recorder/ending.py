@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 import weakref
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
@@ -105,4 +106,5 @@ def _tell(why: str) -> None:
         try:
             one.ends(why)
         except BaseException:  # noqa: BLE001 - the process ends in its own way all the same
-            traceback.print_exc()
+            with suppress(RuntimeError):  # the signal may have come while standard error is written
+                traceback.print_exc()

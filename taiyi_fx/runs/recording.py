@@ -114,7 +114,8 @@ class Recording:
     @property
     def summary(self) -> str:
         """Its contents in a sentence: the first NaN or Inf, where there is one."""
-        text = f"the last {len(self.steps)} steps of {len(self.sites)} sites"
+        steps = "step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
+        text = f"the last {steps} of {len(self.sites)} sites"
         if self.first_non_finite is None:
             return f"{text}, all finite"
         step, site = self.first_non_finite

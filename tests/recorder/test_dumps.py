@@ -1,6 +1,8 @@
 """Dumps: written into the run at alerts and when asked for, whole or not at all; else in memory."""
 
+import signal
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,7 +94,9 @@ def test_a_dump_that_cannot_be_written_is_told_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("taiyi_fx.runs.recording.Recording.write", full)
     recorder = taiyi_fx.Recorder()
     texts = broken_at(3, recorder, run=tmp_path / "run")
-    assert any("are in memory alone, as recorder.last: OSError: no space left" in t for t in texts)
+    recorder._dumps.dump_of_itself("another alert")
+    (text,) = [text for text in texts if "no space left" in text]
+    assert text.startswith("the last steps could not be written, and are in memory alone, as recor")
     assert recorder.last.first_non_finite is not None
 
 
@@ -125,3 +129,35 @@ def test_a_stamp_changes_with_what_is_written(tmp_path):
     assert len(first) == 1
     recorder.last.write(file_of(run / "critic", 12))
     assert len({first, stamps_in(run)}) == 2
+
+
+def test_sigterm_in_the_middle_of_a_dump_leaves_whole_files(tmp_path, monkeypatch):
+    """A handler of the user's that lets the process go on, as those of schedulers' clients do."""
+    caught, sent, write = [], [], Path.write_text
+    before = signal.signal(signal.SIGTERM, lambda *_: caught.append("the user's"))
+
+    def halves(path, text, **options):
+        with path.open("w", **options) as file:
+            file.write(text[: len(text) // 2])
+            file.flush()
+            if not sent:
+                sent.append(signal.SIGTERM)
+                signal.raise_signal(signal.SIGTERM)
+            file.write(text[len(text) // 2 :])
+
+    try:
+        recorder = taiyi_fx.Recorder(steps=5)
+        one = taiyi_fx.instrument(nn.Linear(4, 2), {}, recorder=recorder, run=tmp_path / "run")
+        one(torch.randn(8, 4)).sum().backward()
+        one.monitor.track(0)
+        monkeypatch.setattr(Path, "write_text", halves)
+        with pytest.warns(taiyi_fx.MonitorWarning, match="recorded: the last step of 2 sites"):
+            recorder.dump()
+        monkeypatch.setattr(Path, "write_text", write)
+        one.monitor.close()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert caught == ["the user's"]
+    with taiyi_fx.open_run(tmp_path / "run") as run:
+        assert [each.steps for each in run.recordings] == [(0,)]
+    assert not [*(tmp_path / "run").glob("*.part")]

@@ -182,3 +182,20 @@ def test_one_that_fails_at_the_end_does_not_keep_the_others_from_it(capsys):
             ending.tell_no_more(one)
     assert [one.told for one in ones] == [["SIGTERM"]] * 2
     assert "MemoryError: no more" in capsys.readouterr().err
+
+
+def test_a_signal_that_comes_while_standard_error_is_written_still_ends_the_process(monkeypatch):
+    class Failing:
+        def ends(self, why):
+            raise RuntimeError("reentrant call inside <stderr>")
+
+    def reentrant():
+        raise RuntimeError("reentrant call inside <stderr>")
+
+    one, ended = Failing(), []
+    ending.tell_of_end(one)
+    monkeypatch.setattr(ending.traceback, "print_exc", reentrant)
+    monkeypatch.setattr(ending._HOOKS, "of_signal", lambda *_: ended.append("ended"))
+    ending.on_signal(signal.SIGTERM, None)
+    ending.tell_no_more(one)
+    assert ended == ["ended"]

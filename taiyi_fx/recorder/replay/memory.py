@@ -11,6 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+_PIECE = 2**20
+
 
 class CheckpointMemory:
     """Makes room for the tensors of one checkpoint after the other.
@@ -49,7 +51,13 @@ class CheckpointMemory:
 def _in_file(folder: Path, like: Tensor) -> Tensor:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=".checkpoint-", dir=folder)
-    os.close(descriptor)
+    try:
+        _reserve(descriptor, like.nbytes)
+    except OSError:
+        os.unlink(name)
+        raise
+    finally:
+        os.close(descriptor)
     found = torch.from_file(name, shared=True, size=like.numel(), dtype=like.dtype)
     # The mapping stays where the name is gone, and with it nothing is left behind by a crash.
     if os.name == "posix":
@@ -57,6 +65,20 @@ def _in_file(folder: Path, like: Tensor) -> Tensor:
     else:
         weakref.finalize(found.untyped_storage(), _remove, name)
     return found.reshape(like.shape)
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Takes the room of a file on the disk.
+
+    A mapped file without it ends the process by SIGBUS, as its first page is written and the disk
+    is full.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+        return
+    with open(descriptor, "wb", closefd=False) as file:
+        for at in range(0, size, _PIECE):
+            file.write(bytes(min(_PIECE, size - at)))
 
 
 def _remove(name: str) -> None:
