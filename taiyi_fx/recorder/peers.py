@@ -42,6 +42,7 @@ class Peers:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._looked = clock, -_EACH
         self._seen: int | None = None
+        self._awaited: list[int] = []
         self._is_cut_off = False
         self._warn = WarnOnce()
 
@@ -69,13 +70,15 @@ class Peers:
         return found
 
     def _read(self, store: Any) -> list[Told]:
-        # What was told before it began is of another training.
-        seen: int = store.add(f"{_KEY}count", 0) if self._seen is None else self._seen
-        found: list[Told] = []
-        while store.check([f"{_KEY}{seen + 1}"]):
-            seen += 1
-            found.append(Told(*json.loads(store.get(f"{_KEY}{seen}"))))
-        self._seen = seen
+        count: int = store.add(f"{_KEY}count", 0)
+        if self._seen is None:
+            self._seen = count  # what was told before it began is of another training
+        self._awaited += range(self._seen + 1, count + 1)
+        self._seen = count
+        # One that has a number and no text yet is asked for again; its rank may have ended.
+        there = [number for number in self._awaited if store.check([f"{_KEY}{number}"])]
+        self._awaited = [number for number in self._awaited if number not in there]
+        found = [Told(*json.loads(store.get(f"{_KEY}{number}"))) for number in there]
         return [one for one in found if one.rank != dist.get_rank()]
 
     def _with_store(self, use: Callable[[Any], None]) -> None:

@@ -59,6 +59,28 @@ def test_what_was_told_before_it_began_is_of_another_training(rank):
     assert Peers().told() == []
 
 
+def test_a_rank_that_ends_as_it_tells_hides_no_later_one(rank, monkeypatch):
+    rank(1)
+    other = Peers()
+    other.told()
+    rank(0)
+    first = Peers()
+    with monkeypatch.context() as ending:
+        ending.setattr("taiyi_fx.recorder.peers.json.dumps", lambda given: ended())
+        with pytest.raises(KeyboardInterrupt):
+            first.tell(3, "as it ends")
+    first.tell(4, "another")
+    rank(1)
+    assert other.told(at_once=True) == [Told(0, 4, "another")]
+    assert other.told(at_once=True) == []
+    dist.distributed_c10d._get_default_store().set("taiyi_fx/recorder/1", '[0, 3, "late"]')
+    assert other.told(at_once=True) == [Told(0, 3, "late")]
+
+
+def ended():
+    raise KeyboardInterrupt
+
+
 def test_a_store_that_is_gone_is_warned_of_once(rank, monkeypatch):
     def gone():
         raise RuntimeError("Broken pipe\nat somewhere")
