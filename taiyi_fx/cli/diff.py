@@ -9,6 +9,7 @@ from taiyi_fx.cli.command import Commands, command, tolerance, whole
 from taiyi_fx.cli.like import Matched, aligned_modules, place
 from taiyi_fx.cli.opening import add_selection, opened
 from taiyi_fx.cli.printing import as_json, many, more, say, table
+from taiyi_fx.cli.refused import Refused
 from taiyi_fx.records.json_number import json_number
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class _Found(NamedTuple):
         beyond: The series whose numbers part by more than rounding.
         only: The modules that one run alone has: 0 for the first, 1 for the second.
         aligned: The number of modules that have another name in the second.
+        apart: The number of modules that both have, and at no step both.
     """
 
     fingerprints: int
@@ -68,6 +70,7 @@ class _Found(NamedTuple):
     beyond: list[Parted]
     only: dict[str, int]
     aligned: int
+    apart: int = 0
 
 
 def _run(given: Namespace) -> int:
@@ -78,9 +81,18 @@ def _run(given: Namespace) -> int:
 
 
 def _diff(one: Run, other: Run, given: Namespace) -> _Found:
-    from taiyi_fx.cli.parting import fingerprint_of, parted_bits, parted_numbers
+    from taiyi_fx.cli.parting import (
+        fingerprint_of,
+        parted_bits,
+        parted_numbers,
+        without_shared_steps,
+    )
 
-    both, only = Matched.of(one, other, given)
+    matched, only = Matched.of(one, other, given)
+    apart = without_shared_steps(one, other, matched)
+    both = {name: like for name, like in matched.items() if name not in apart}
+    if not both and (apart or not only):
+        raise Refused(_incomparable(one, other, given))
     halves = {name: like for name, like in both.items() if fingerprint_of(name)}
     others = {name: like for name, like in both.items() if name not in halves}
     return _Found(
@@ -88,8 +100,9 @@ def _diff(one: Run, other: Run, given: Namespace) -> _Found:
         len(others),
         parted_bits(one, other, halves),
         parted_numbers(one, other, others, given.rtol),
-        _only(both, only),
+        _only(matched, only),
         aligned_modules(both),
+        len({name.module for name in apart} - {name.module for name in both}),
     )
 
 
@@ -99,6 +112,21 @@ def _only(both: Named, only: dict[SeriesName, int]) -> dict[str, int]:
     for name, side in only.items():
         sides.setdefault(name.module, set()).add(side)
     return {module: side for module, (side, *rest) in sides.items() if not rest}
+
+
+def _incomparable(one: Run, other: Run, given: Namespace) -> str:
+    """The reason why two runs have nothing that could be compared."""
+
+    def of(run: Run, path: str) -> str:
+        spans = run.spans().values()
+        if not spans:
+            return f"{path} has no numbers"
+        return f"{path} has steps {min(s.first for s in spans)} to {max(s.last for s in spans)}"
+
+    return (
+        "there is nothing to compare, no step that both runs recorded: "
+        f"{of(one, given.path)}, {of(other, given.other)}"
+    )
 
 
 def _text(found: _Found, given: Namespace) -> str:
@@ -140,6 +168,10 @@ def _summary(found: _Found) -> str:
         lines.append(f"numbers agree up to rounding: {many(found.numbers, 'series|series')}")
     if found.only:
         lines.append(f"{many(len(found.only), 'module')} in one run only")
+    if found.apart:
+        lines.append(
+            f"{many(found.apart, 'module')} not compared: recorded at no step in both runs"
+        )
     if found.aligned:
         lines.append(f"{many(found.aligned, 'module')} aligned by structure")
     return "\n".join(lines)
@@ -171,4 +203,5 @@ def _plain(found: _Found) -> dict[str, Any]:
         ],
         "only": [{"module": m, "run": ("one", "other")[run]} for m, run in found.only.items()],
         "aligned": found.aligned,
+        "apart": found.apart,
     }

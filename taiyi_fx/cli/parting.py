@@ -46,6 +46,19 @@ def fingerprint_of(name: SeriesName) -> SeriesName | None:
     return name._replace(quantity=found[1]) if found else None
 
 
+def without_shared_steps(one: Run, other: Run, names: Named) -> list[SeriesName]:
+    """The series of numbers that two runs have, and at no step both.
+
+    Args:
+        one: A run.
+        other: Another.
+        names: Series that both have.
+    """
+    ours, theirs = one.curves(names), other.curves(names.values())
+    pairs = [(name, ours[name], theirs[names[name]]) for name in names if name in ours]
+    return [name for name, a, b in pairs if not np.intersect1d(a.steps, b.steps).size]
+
+
 def parted_bits(one: Run, other: Run, names: Named) -> list[Parted]:
     """The fingerprints that part, by step, and at a step in the order of the computation.
 

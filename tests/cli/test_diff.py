@@ -32,6 +32,17 @@ class Net(nn.Module):
         return getattr(self, self.order[-1])(x)
 
 
+def recorded(run, steps, cfg=CFG):
+    torch.manual_seed(0)
+    probed = taiyi_fx.instrument(Net(), cfg, run=run)
+    for step in steps:
+        probed(torch.ones(5, 8)).square().sum().backward()
+        probed.monitor.track(step)
+        probed.zero_grad()
+    probed.monitor.close()
+    return run
+
+
 def train(run, model=None, *, before=lambda step, model: None, compiler=None):
     model = model or Net()
     torch.manual_seed(0)
@@ -143,3 +154,30 @@ def test_a_tolerance_is_a_number(cli, given, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         cli("diff", tmp_path, tmp_path, "--rtol", given)
     assert "is not a number of at least 0" in capsys.readouterr().err
+
+
+def test_runs_without_a_step_in_common_are_not_called_equal(cli, tmp_path):
+    one, other = recorded(tmp_path / "one", range(3)), recorded(tmp_path / "other", range(7, 9))
+    code, out, err = cli("diff", one, other)
+    assert (code, out) == (2, "")
+    assert "no step that both runs recorded" in err
+    assert "one has steps 0 to 2, " in err
+    assert "other has steps 7 to 8" in err
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_runs_without_numbers_are_not_called_equal(cli, tmp_path):
+    one, other = recorded(tmp_path / "one", ()), recorded(tmp_path / "other", ())
+    code, _, err = cli("diff", one, other)
+    assert code == 2
+    assert "one has no numbers" in err
+
+
+def test_modules_that_were_recorded_at_other_steps_are_counted(cli, tmp_path):
+    own = [["WeightNorm", "every(2)"]]
+    odd = [["WeightNorm", "linear(2, 1)"]]
+    one = recorded(tmp_path / "one", range(4), {"up": own, "down": own})
+    other = recorded(tmp_path / "other", range(4), {"up": own, "down": odd})
+    code, out, _ = cli("diff", one, other)
+    assert code == 0
+    assert "1 module not compared: recorded at no step in both runs" in out
