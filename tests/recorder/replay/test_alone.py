@@ -8,6 +8,13 @@ import pytest
 import torch
 from torch import distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 import taiyi_fx
@@ -167,6 +174,48 @@ def model_that_meets_others(rank, ranks):
     return training.recorder.replays, texts, training.recorder.audits
 
 
+def in_parts(shard):
+    def check(rank, ranks):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+        shard(model, init_device_mesh("cpu", (ranks,)))
+        recorder = taiyi_fx.Recorder(steps=5, checkpoint_every=1)
+        recorder.audit(every=2)
+        one = taiyi_fx.instrument(model, {nn.Module: ["NonFinite"]}, recorder=recorder)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", MonitorWarning)
+            for step in range(4):
+                if (rank, step) == (1, AT):
+                    with torch.no_grad():
+                        model[2].weight.to_local().fill_(torch.nan)
+                one(torch.randn(4, 8)).square().sum().backward()
+                one.monitor.track(step)
+                one.zero_grad()
+            dist.barrier()  # the rank that looks for findings has told the other by now
+            one.monitor.close()
+        texts = [str(each.message) for each in caught]
+        return recorder.last.steps, recorder.last.first_non_finite, texts, recorder.audits
+
+    return check
+
+
+def by_fsdp(model, mesh):
+    fully_shard(model, mesh=mesh)
+
+
+def by_tensor_parallelism(model, mesh):
+    ways = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    parallelize_module(model, mesh, ways)
+
+
+def fsdp(rank, ranks):
+    return in_parts(by_fsdp)(rank, ranks)
+
+
+def tensor_parallel(rank, ranks):
+    return in_parts(by_tensor_parallelism)(rank, ranks)
+
+
 @pytest.fixture(scope="module")
 def answers():
     checks = {
@@ -177,7 +226,10 @@ def answers():
         "files": kept_in_files,
         "loss of all": loss_of_all_ranks,
         "model": model_that_meets_others,
+        "tensor parallel": tensor_parallel,
     }
+    if torch.__version__ >= (2, 7):  # torch 2.6 cannot run fully_shard on a CPU
+        checks["fsdp"] = fsdp
     return run(checks, 2)
 
 
@@ -231,6 +283,18 @@ def test_a_model_that_waits_for_others_is_not_run_again(answers):
         assert "the model waits for other ranks (allreduce)" in why
         (why,) = [text for text in texts if "is not run twice" in text]
         assert [one.step for one in audits] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("way", ["fsdp", "tensor parallel"])
+def test_a_model_in_parts_is_recorded_and_that_no_step_is_run_again_is_said_at_once(answers, way):
+    if way == "fsdp" and torch.__version__ < (2, 7):
+        pytest.skip("torch 2.6 cannot run fully_shard on a CPU")
+    for steps, first, texts, audits in answers(way):
+        assert steps == (0, 1, 2, AT)
+        assert first[0] == AT
+        (why,) = [text for text in texts if text.startswith("no step will be run again")]
+        assert "0.weight is held by several ranks in parts (FSDP, tensor parallelism)" in why
+        assert all(one.is_equal for one in audits)
 
 
 def test_alone_is_for_several_ranks(monkeypatch):
