@@ -21,6 +21,7 @@ from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.recorder.recorder import Recorder
 from taiyi_fx.recorder.replay.function_rerun import StepEnds
 from taiyi_fx.recorder.replays import Training
+from taiyi_fx.recorder.training_recorder import TrainingRecorder
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Value
 from taiyi_fx.schedule import check_step, whole
@@ -77,6 +78,7 @@ class Monitor:
         self.non_finite = self._queue.non_finite
         self._writers.add(writers)
         self._recorder = recorder
+        self._recorded = None if recorder is None else recorder.begin(compiled.table, strict=strict)
         self._tracker = Tracker(
             config.subscriptions,
             compiled,
@@ -85,7 +87,7 @@ class Monitor:
             groups,
             first=start_step,
             strict=strict,
-            recorded=None if recorder is None else recorder.reads(compiled.table, strict=strict),
+            recorded=None if self._recorded is None else self._recorded.ring,
         )
         describe = describer(self._modules, config.subscriptions)
         self._responder = Responder(
@@ -98,8 +100,8 @@ class Monitor:
             strict=strict,
         )
         self._postponed = Postponed()
-        if recorder is not None:
-            recorder.attach(self._training(strict))
+        if self._recorded is not None:
+            self._recorded.attach(self._training(strict))
         weakref.finalize(self, self._writers.close).atexit = False  # the next line does it better
         close_at_exit(self)
         if writers:
@@ -257,9 +259,9 @@ class Monitor:
         scale = UNSCALED
         if grad_scale is not None or micro_batches != 1:
             scale = Scale.of(grad_scale).over(micro_batches)
-        if self._recorder is not None:
+        if self._recorded is not None:
             is_scaler = isinstance(grad_scale, torch.amp.GradScaler)
-            self._recorder.track(step, grad_scale if is_scaler else None)
+            self._recorded.track(step, grad_scale if is_scaler else None)
         if self._tracker.track(step, scale):
             self._record_soon(step, scale)
 
@@ -389,8 +391,8 @@ class Monitor:
         check_step("step", step)
         self._record()
         is_back = step < self.next_step
-        if self._recorder is not None:
-            self._recorder.clear()
+        if self._recorded is not None:
+            self._recorded.clear()
         self._start_step = step
         self._tracker.start_at(step)
         if is_back:
@@ -414,14 +416,14 @@ class Monitor:
         try:
             _ = self.records
             found = self._responder.at_end()
-            if self._recorder is not None:
-                self._recorder.found(found)
+            if self._recorded is not None:
+                self._recorded.found(found)
             self._queue.write_pending()
             self._responder.watch.close()
         finally:
             self._tracker.close()
-            if self._recorder is not None:
-                self._recorder.close()
+            if self._recorded is not None:
+                self._recorded.close()
             self._writers.close()
             warn_of(self._writers.pop_errors())
         # Not after an interrupt: the records that it delayed are written when the process ends.
@@ -471,10 +473,12 @@ class Monitor:
         for step, scale, left in self._postponed.taken():
             if self._tracker.record(step, but_last=left, waits=waits):
                 findings = self._responder.after(step, scale)
-                if self._recorder is not None:
-                    self._tell_recorder(self._recorder, step, findings)
+                if self._recorded is not None:
+                    self._tell_recorder(self._recorded, step, findings)
 
-    def _tell_recorder(self, recorder: Recorder, step: int, findings: Sequence[Finding]) -> None:
+    def _tell_recorder(
+        self, recorder: TrainingRecorder, step: int, findings: Sequence[Finding]
+    ) -> None:
         events = recorder.after(step, findings)
         self._queue.add_events(events)
         if events and self._queue.is_written:

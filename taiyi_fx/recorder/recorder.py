@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
-import torch
-
-from taiyi_fx.findings import Finding
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.recorder.audit import Audit
-from taiyi_fx.recorder.dumps import Dumps
-from taiyi_fx.recorder.ending import named, tell_no_more, tell_of_end
-from taiyi_fx.recorder.peers import Peers
+from taiyi_fx.recorder.ending import named
 from taiyi_fx.recorder.replay.result import Replay
-from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
+from taiyi_fx.recorder.replays import KeepingOptions, Replays
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.recorder.stepping import stepping
-from taiyi_fx.records.record import Event
+from taiyi_fx.recorder.training_recorder import TrainingRecorder
 from taiyi_fx.runs.recording import Recording
 from taiyi_fx.schedule import whole
 
@@ -76,22 +71,18 @@ class Recorder:
     ) -> None:
         self._steps, self._every = at_least_one("steps", steps), at_least_one("every", every)
         self.folder: Path | None = None
-        self._ring: Ring | None = None
-        self._dumps: Dumps | None = None
-        self._has_begun = False
-        self._peers = Peers()
+        self._training: TrainingRecorder | None = None
         if checkpoint_every is not None:
             checkpoint_every = at_least_one("checkpoint_every", checkpoint_every)
         limit = at_least_one("checkpoint_bytes", checkpoint_bytes)
         reach = at_least_one("checkpoint_reach", checkpoint_reach)
         self._keeping = KeepingOptions(checkpoint_every, limit, checkpoint_folder, reach)
-        self._replays: Replays | None = None
         self._audit_every: int | None = None
 
     @property
     def last(self) -> Recording | None:
         """The last recording that was made; None before the first."""
-        return None if self._dumps is None else self._dumps.last
+        return None if self._training is None else self._training.last
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> Recording:
         """Makes a recording of the last steps, now.
@@ -106,25 +97,23 @@ class Recorder:
             RuntimeError: No training is recorded.
             OSError: The file cannot be written.
         """
-        if self._dumps is None:
+        if self._training is None:
             raise RuntimeError(
                 "nothing is recorded: give this recorder to instrument, as recorder="
             )
-        reason = "dump() was called"
-        made = self._dumps.dump(reason, None if path is None else Path(path))
-        if path is None:
-            self._tell(made, reason)
-        return made
+        return self._training.dump("dump() was called", None if path is None else Path(path))
 
     @property
     def replays(self) -> list[Replay]:
         """The steps that were run again, in order."""
-        return [] if self._replays is None else self._replays.found
+        replays = self._kept
+        return [] if replays is None else replays.found
 
     @property
     def audits(self) -> list[Audit]:
         """The audits so far, in order."""
-        return [] if self._replays is None else self._replays.audits
+        replays = self._kept
+        return [] if replays is None else replays.audits
 
     def audit(self, *, every: int = 1000) -> None:
         """Has a step run twice and its bits compared, every so many steps.
@@ -140,8 +129,8 @@ class Recorder:
             ValueError: It is below 1.
         """
         self._audit_every = at_least_one("every", every)
-        if self._replays is not None:
-            self._replays.audit_every = self._audit_every
+        if self._training is not None:
+            self._training.audit(self._audit_every)
 
     @overload
     def step(self, function: Callable[P, R], /) -> Callable[P, R]: ...
@@ -187,12 +176,12 @@ class Recorder:
                 "recorder.step is for steps that are run again, and none are kept: give "
                 "Recorder a checkpoint_every=, such as 1"
             )
-        return stepping(lambda: self._replays, function, reference, batch)
+        return stepping(lambda: self._kept, function, reference, batch)
 
     @property
     def is_replaying(self) -> bool:
         """True while a function given to `step` runs again."""
-        return self._replays is not None and self._replays.is_running_function
+        return self._kept is not None and self._kept.is_running_function
 
     def replay(self, step: int) -> Replay:
         """Runs a step that is kept again, now.
@@ -201,86 +190,30 @@ class Recorder:
             RuntimeError: No training is recorded, or none of its steps.
             CannotReplay: The step is not kept, or no state before it is finite.
         """
-        if self._replays is None:
+        if self._kept is None:
             raise RuntimeError(
                 "no steps are kept: give instrument a Recorder(checkpoint_every=1) as recorder="
             )
-        found = self._replays.replay(step)
-        self._replays.found.append(found)
+        found = self._kept.replay(step)
+        self._kept.found.append(found)
         return found
 
-    def reads(self, table: SlotTable, *, strict: bool = False) -> Ring:
-        """The readings that it takes of a model, which it begins to record.
+    def begin(self, table: SlotTable, *, strict: bool = False) -> TrainingRecorder:
+        """Begins to record a model, as `instrument` has it.
 
         Raises:
             ValueError: It records another training already.
         """
-        if self._ring is not None:
+        if self._training is not None:
             raise ValueError("this recorder records another training: make one for each")
-        self._ring = Ring(table, self._steps, self._every, strict=strict)
-        return self._ring
+        ring = Ring(table, self._steps, self._every, strict=strict)
+        self._training = TrainingRecorder(ring, self._keeping, self.folder, self._audit_every)
+        return self._training
 
-    def attach(self, training: Training) -> None:
-        """Begins with a training, as `instrument` has it."""
-        assert self._ring is not None
-        self._dumps = Dumps(self._ring, self.folder)
-        tell_of_end(self)
-        if self._keeping.every is not None or self._audit_every is not None:
-            self._replays = Replays(training, self._keeping, self.folder)
-            self._replays.audit_every = self._audit_every
-
-    def track(self, step: int, scaler: torch.amp.GradScaler | None) -> None:
-        """Ends a step, before its statistics are taken and its numbers are looked at."""
-        if self._dumps is not None and not self._has_begun:
-            self._has_begun = True
-            self._dumps.drop_from(step)
-        self._follow_others()
-        if self._replays is not None:
-            self._replays.track(step, scaler)
-
-    def after(self, step: int, findings: Sequence[Finding]) -> list[Event]:
-        """Writes the last steps at alerts, runs theirs again, and audits; gives events of it."""
-        is_written = self.found(findings)
-        if self._replays is None:
-            return []
-        audit = self._replays.audit(step)
-        events = [] if audit is None else [Event(step, "finding", "", f"audit: {audit.text}")]
-        for one in self._replays.after(findings):
-            text = f"run again: {one}"
-            events.append(Event(step, "finding", one.module, text))
-            if not is_written:  # as on a rank that does not record, where nobody looks for findings
-                self._write(f"step {one.step} was run again, as it went wrong")
-                is_written = True
-        return events
-
-    def found(self, findings: Sequence[Finding]) -> bool:
-        """Writes the last steps, if an alert is among new findings; true if there is one."""
-        alerts = [one for one in findings if one.severity == "alert"]
-        if alerts:
-            self._write(str(alerts[0]))
-        return bool(alerts)
-
-    def ends(self, why: str) -> None:
-        """Writes the last steps, as the process ends, and asks nothing of other ranks."""
-        if self._dumps is not None:
-            self._dumps.dump_of_itself(why)
-
-    def _write(self, why: str) -> None:
-        """Writes the last steps, and has other ranks write theirs."""
-        if self._dumps is not None:
-            self._tell(self._dumps.dump_of_itself(why), why)
-
-    def _tell(self, made: Recording | None, why: str) -> None:
-        """Tells other ranks of a recording, so that they write theirs."""
-        if made is not None and made.step is not None:
-            self._peers.tell(made.step, why)
-
-    def _follow_others(self, *, at_once: bool = False) -> None:
-        """Writes the last steps where another rank has, and this one not since."""
-        for told in self._peers.told(at_once=at_once):
-            last = None if self.last is None else self.last.step
-            if self._dumps is not None and (last is None or last < told.step):
-                self._dumps.dump_of_itself(f"rank {told.rank}: {told.reason}", is_quiet=True)
+    @property
+    def _kept(self) -> Replays | None:
+        """The steps that are kept, if some are."""
+        return None if self._training is None else self._training.replays
 
     def __enter__(self) -> Recorder:
         return self
@@ -291,22 +224,8 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is not None:
-            self._write(named(error))
-
-    def clear(self) -> None:
-        """Drops the steps that are kept."""
-        if self._ring is not None:
-            self._ring.clear()
-        if self._replays is not None:
-            self._replays.clear()
-
-    def close(self) -> None:
-        """Ends recording; the last recording, replays and audits stay."""
-        self._follow_others(at_once=True)
-        tell_no_more(self)
-        if self._replays is not None:
-            self._replays.close()
+        if error is not None and self._training is not None:
+            self._training.write(named(error))
 
 
 def check_recorder(given: object) -> Recorder:

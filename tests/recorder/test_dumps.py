@@ -94,7 +94,7 @@ def test_a_dump_that_cannot_be_written_is_told_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr("taiyi_fx.runs.recording.Recording.write", full)
     recorder = taiyi_fx.Recorder()
     texts = broken_at(3, recorder, run=tmp_path / "run")
-    recorder._dumps.dump_of_itself("another alert")
+    recorder._training._dumps.dump_of_itself("another alert")
     (text,) = [text for text in texts if "no space left" in text]
     assert text.startswith("the last steps could not be written, and are in memory alone, as recor")
     assert recorder.last.first_non_finite is not None

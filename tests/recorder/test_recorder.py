@@ -122,7 +122,7 @@ def test_nothing_is_kept_while_monitoring_is_paused_or_after_its_end():
     instrumented.monitor.pause()
     for _ in range(3):
         instrumented(torch.randn(8, 4))
-    kept = recorder._replays._keeper
+    kept = recorder._kept._keeper
     assert [(one.step, len(one.calls)) for one in kept.steps] == [(0, 1)]
     instrumented.monitor.resume()
     instrumented.monitor.close()

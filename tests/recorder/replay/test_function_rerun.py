@@ -214,7 +214,7 @@ def test_with_a_reference_no_batch_is_held():
     )
     step(ROWS[0], 0)
     given.monitor.track(0)
-    (kept,) = given.recorder._replays._keeper.steps
+    (kept,) = given.recorder._kept._keeper.steps
     assert kept.calls[0].args == ()
     assert kept.functions[0].args == (0, 0)
 
@@ -406,7 +406,7 @@ def test_an_evaluation_is_not_a_step():
     step = given.recorder.step(lambda x, now: given.one(x).sum())
     with torch.no_grad():
         step(ROWS[0], 0)
-    assert not given.recorder._replays._keeper.steps
+    assert not given.recorder._kept._keeper.steps
 
 
 def test_a_step_of_a_reference_can_be_audited():
