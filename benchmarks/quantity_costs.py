@@ -28,7 +28,7 @@ from taiyi_fx.quantities.catalogue import QuantityInfo
 from taiyi_fx.quantities.declare import NoValue, Quantity, find_quantity
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import ATTENTION
-from taiyi_fx.quantities.places import NotApplicable
+from taiyi_fx.quantities.source import NotApplicable
 from taiyi_fx.step.optimizer_states import OptimizerStates
 from taiyi_fx.step.transfer import Column
 from taiyi_fx.step.whole_model import WholeModel

@@ -21,7 +21,7 @@ from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.ir import Change, FunctionGroup, Reading
 from taiyi_fx.quantities.declare import Quantity, Request
 from taiyi_fx.quantities.function_call import FunctionCall
-from taiyi_fx.quantities.places import NotApplicable, Unobservable
+from taiyi_fx.quantities.source import NotApplicable, Unobservable
 from taiyi_fx.schedule import Schedule
 
 

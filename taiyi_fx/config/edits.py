@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import Change, Port, Site
-from taiyi_fx.quantities.places import NotApplicable, Unobservable, input_pick
+from taiyi_fx.quantities.source import NotApplicable, Unobservable, input_pick
 
 TensorFunction = Callable[[Tensor], Tensor]
 

@@ -15,7 +15,8 @@ from torch import nn
 from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading, capabilities
 from taiyi_fx.quantities.health import RULES, Health, OwnRule, keep_own_rule
 from taiyi_fx.quantities.options import check_type
-from taiyi_fx.quantities.places import EACH, NotApplicable, Place, Source
+from taiyi_fx.quantities.places import EACH, Place
+from taiyi_fx.quantities.source import NotApplicable, Source
 from taiyi_fx.schedule import Schedule
 from taiyi_fx.suggestion import suggestion
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from taiyi_fx.config.subscriptions import Subscription
 from taiyi_fx.quantities.declare import find_quantity, quantity_names
-from taiyi_fx.quantities.places import NotApplicable
+from taiyi_fx.quantities.source import NotApplicable
 from taiyi_fx.records.record import Records, Series
 from taiyi_fx.schedule import NEVER, is_any_due
 from taiyi_fx.suggestion import suggestion

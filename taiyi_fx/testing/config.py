@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,9 +11,8 @@ from torch import nn
 import taiyi_fx.quantities.stock  # noqa: F401 - declares them
 from taiyi_fx.config.match import match
 from taiyi_fx.quantities.declare import Quantity, find_quantity, quantity_names
-from taiyi_fx.quantities.places import NotApplicable
+from taiyi_fx.quantities.source import NotApplicable
 
-Predicate = Callable[[str, nn.Module], bool]
 _SCHEDULES = (
     "linear(0, 0)",
     "every(1)",

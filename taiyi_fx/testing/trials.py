@@ -11,7 +11,7 @@ import torch
 from hypothesis import strategies as st
 
 from taiyi_fx.quantities.declare import Quantity
-from taiyi_fx.quantities.places import NotApplicable
+from taiyi_fx.quantities.source import NotApplicable
 from taiyi_fx.testing.module import ModuleRecipe, likes
 from taiyi_fx.testing.steps import one_step
 from taiyi_fx.testing.tensor import TensorRecipe
