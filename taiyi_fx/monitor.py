@@ -149,7 +149,6 @@ class Monitor:
     @property
     def records(self) -> Records:
         """Everything recorded so far; waits for what is still being computed."""
-        self._record()
         return self._tracker.finish()
 
     @property
@@ -415,6 +414,7 @@ class Monitor:
         self.pause()
         try:
             _ = self.records
+            self._record()
             found = self._responder.at_end()
             if self._recorded is not None:
                 self._recorded.found(found)
@@ -432,6 +432,7 @@ class Monitor:
     def clean_mem(self) -> None:
         """Drops all records, and all values kept for quantities that span steps."""
         _ = self.records  # values that are still being computed are dropped, too
+        self._record()
         self.epochs.clear()
         self._queue.clear()
         self._responder.watch.clear()

@@ -46,7 +46,6 @@ class Pool(NamedTuple):
         parameters: The rows of parameters that they are in; None if none of them are.
         single: The slots that hold a number themselves.
         order: The indices to take of all these, one after the other: group by group.
-        shares: The part of them that each group takes.
     """
 
     reading: Reading
@@ -55,12 +54,11 @@ class Pool(NamedTuple):
     parameters: Mapping[Key, int] | None
     single: tuple[Slot, ...]
     order: list[int]
-    shares: list[slice]
 
     def states(
         self, measured: Sequence[Measured], touched: Iterable[Slot], statistics: Statistics
-    ) -> list[States] | None:
-        """The statistics of each group; None if this step does not fit.
+    ) -> States | None:
+        """The statistics of all groups; None if this step does not fit.
 
         Args:
             measured: The statistics that were measured together.
@@ -73,8 +71,8 @@ class Pool(NamedTuple):
                 return None
         try:
             every: list[States] = []
-            for i in self.vectors:
-                every.append(measured[i].states)  # noqa: PERF401 - in this frame
+            for i in self.vectors:  # a comprehension would be one more function
+                every.append(measured[i].states)  # noqa: PERF401
             if self.parameters is not None:
                 states, rows = statistics.parameters.vectors[self.reading.reduction]
                 if rows is not self.parameters and rows != self.parameters:
@@ -85,11 +83,10 @@ class Pool(NamedTuple):
                 if None in found:
                     return None
                 every.append(tuple(zip(*found, strict=True)))
-            parts: list[Iterable[Any]] = []
+            joined: list[Any] = []
             for pieces in zip(*every, strict=True):
-                joined = _joined(pieces, self.order)
-                parts.append(map(joined.__getitem__, self.shares))
-            return [*zip(*parts, strict=True)]
+                joined.append(_joined(pieces, self.order))  # noqa: PERF401 - likewise
+            return tuple(joined)
         except Exception:  # noqa: BLE001 - computing each alone shows which one failed
             return None
 
@@ -122,18 +119,18 @@ class Group(NamedTuple):
     Attributes:
         works: The calls.
         series: Their names in records.
-        sources: For each parameter of the quantity's function its name, the reading, and the
-            indices of the pool and of the share in it.
+        sources: For each parameter of the quantity's function its name, the reading, the index of
+            the pool, and the part of it.
         is_its_reading: True if the finished numbers of its only reading are its values.
     """
 
     works: list[Work]
     series: tuple[Series, ...]
-    sources: list[tuple[str, Reading, int, int]]
+    sources: list[tuple[str, Reading, int, slice]]
     is_its_reading: bool
 
     def values(
-        self, step: int, pools: Sequence[Sequence[States] | None], scale: Scale
+        self, step: int, pools: Sequence[States | None], scale: Scale
     ) -> list[Column] | Block | None:
         """Its values; None if this step does not fit."""
         asked = self.works[0].asked
@@ -143,11 +140,11 @@ class Group(NamedTuple):
                 states = pools[pool]
                 if states is None:
                     return None
-                state = states[share]
                 factor = 1.0 if scale is UNSCALED else scale.factor(reading)
-                if self.is_its_reading and factor == 1.0 and isinstance(state[0], list):
-                    return Block(step, self.works[0].mode, self.series, state[0])
-                inputs[name] = finished(reading, tuple(map(_vector, state)), factor)
+                if self.is_its_reading and factor == 1.0 and type(states[0]) is list:
+                    return Block(step, self.works[0].mode, self.series, states[0][share])
+                state = tuple([_vector(part[share]) for part in states])
+                inputs[name] = finished(reading, state, factor)
             computed = asked.quantity.compute(**inputs, **asked.arguments)
             return columns_of_many(computed, step, self.works, self.series)
         except Exception:  # noqa: BLE001 - computing each alone shows which one failed
@@ -197,11 +194,13 @@ class Planner:
     ) -> tuple[list[Column], list[Block], list[Work]]:
         """The values from vectors and numbers, and the calls left, whose slots are then filled."""
         measured, scale = self._held.measured, statistics.scale
-        plan = self._plan(due, places, statistics)
+        alike, plan = [*map(_of, measured)], self._plans.get(due)
+        if plan is None or plan.groups is None or not plan.fits(alike, places):
+            plan = self._plans[due] = self._next(plan, alike, places, statistics)
         touched = self._table.board.touched.values()
-        pools: list[list[States] | None] = []
-        for pool in plan.pools:
-            pools.append(pool.states(measured, touched, statistics))  # noqa: PERF401 - in this frame
+        pools: list[States | None] = []
+        for pool in plan.pools:  # a comprehension would be one more function
+            pools.append(pool.states(measured, touched, statistics))  # noqa: PERF401
         columns: list[Column] = []
         blocks: list[Block] = []
         missed: list[Work] = []
@@ -222,15 +221,12 @@ class Planner:
         rest = self._in_order(places, [*plan.rest, *missed]) if missed else plan.rest
         return columns, blocks, rest
 
-    def _plan(self, due: DueWork, places: list[Work], statistics: Statistics) -> Plan:
-        alike, plan = [*map(_of, self._held.measured)], self._plans.get(due)
-        if plan is None or not plan.fits(alike, places):
-            plan = self._plans[due] = Plan(alike, places, [], None, places, needs_slots=True)
-        elif plan.groups is None:
-            plan = self._plans[due] = self._made(alike, places, statistics)
-        return plan
-
-    def _made(self, alike: list[Alike], places: list[Work], statistics: Statistics) -> Plan:
+    def _next(
+        self, last: Plan | None, alike: list[Alike], places: list[Work], statistics: Statistics
+    ) -> Plan:
+        """The plan for a step: one without groups until the same was seen twice."""
+        if last is None or not last.fits(alike, places):
+            return Plan(alike, places, [], None, places, needs_slots=True)
         sources = _Sources(self._table, self._held.measured, statistics)
         done, rest = in_batches(places, sources.kind, sources.group, fewest=1)
         rest = self._in_order(places, rest)
@@ -256,7 +252,8 @@ class _Sources:
             for row, slots in enumerate(some.of.slots):
                 for slot in slots:  # slots that occur twice have to be merged
                     self._at[slot] = None if slot in self._at else (i, row)
-        self._shares: dict[Any, list[list[tuple[Work, Reading]]]] = {}
+        # Of each reduction the calls whose numbers are taken, group by group.
+        self._taken: dict[Any, list[tuple[Work, Reading]]] = {}
 
     def kind(self, work: Work) -> Hashable:
         """The group of a call that can be computed from vectors; None for others."""
@@ -268,12 +265,12 @@ class _Sources:
 
     def group(self, works: list[Work]) -> Group:
         """The calls as a group."""
-        sources: list[tuple[str, Reading, int, int]] = []
+        sources: list[tuple[str, Reading, int, slice]] = []
         for name, reading in works[0].asked.readings.items():
-            shares = self._shares.setdefault(reading.reduction, [])
-            number = list(self._shares).index(reading.reduction)
-            sources.append((name, reading, number, len(shares)))
-            shares.append([(work, work.asked.readings[name]) for work in works])
+            taken = self._taken.setdefault(reading.reduction, [])
+            pool = list(self._taken).index(reading.reduction)
+            sources.append((name, reading, pool, slice(len(taken), len(taken) + len(works))))
+            taken += [(work, work.asked.readings[name]) for work in works]
         is_its_reading = works[0].asked.quantity.is_its_reading and all(
             finishes_as_is(reading.reduction) for _, reading, _, _ in sources
         )
@@ -281,10 +278,9 @@ class _Sources:
 
     def pools(self) -> list[Pool]:
         """The pools of all groups."""
-        return [self._pool(shares) for shares in self._shares.values()]
+        return [self._pool(every) for every in self._taken.values()]
 
-    def _pool(self, shares: list[list[tuple[Work, Reading]]]) -> Pool:
-        every = [pair for share in shares for pair in share]
+    def _pool(self, every: list[tuple[Work, Reading]]) -> Pool:
         of_calls = [(w, r) for w, r in every if r.site.port in CALL_PORTS]
         slots = dict.fromkeys(self._slot(work, reading) for work, reading in of_calls)
         within = tuple(slot for slot in slots if self._at.get(slot) is not None)
@@ -312,9 +308,7 @@ class _Sources:
             return first + (parameters or {})[work.asked.module, reading]
 
         order = [place(*pair) for pair in every]
-        ends = [*itertools.accumulate(map(len, shares))]
-        cuts = [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
-        return Pool(every[0][1], tuple(vectors), frozenset(within), parameters, single, order, cuts)
+        return Pool(every[0][1], tuple(vectors), frozenset(within), parameters, single, order)
 
     def are_in_vectors(self, work: Work) -> bool:
         """True if a statistic of a call is in a vector."""

@@ -16,7 +16,8 @@ class Postponed:
 
     Behind a step of training, a function of Python that runs once takes ten times as long as one
     that runs again: what it needs has left the processor's cache. Where steps are that short, some
-    of them are recorded, and looked at, one right after the other. Who asks for records gets all.
+    of them are recorded, and looked at, one right after the other. Who asks for records gets all of
+    them at once; they are looked at when their turn comes.
 
     Nothing waits among the first 64 steps that are recorded; later at most 16 do, and none where
     50 ms have passed.

@@ -61,7 +61,7 @@ class Held:
         versions: The version of each when it came.
         groups: The reductions and slots of each.
         measured: Statistics that are not folded into slots yet.
-        hooks: The hooks of this step whose gradients a builtin holds, with the gradients.
+        hooks: The hooks of this step whose gradients a builtin holds, with their gradients.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
         latest: The node of the last one registered, which backward reaches first.
@@ -121,13 +121,12 @@ class Held:
 
     def measure(self) -> None:
         """Measures all that is held."""
-        unseen(self._measure_held)
-
-    def _measure_held(self) -> None:
         self._ends_with = _NONE
         self.hung.clear()
-        if not (self.tensors or any(self.hooks.values()) or any(self.earlier.values())):
-            return
+        if self.tensors or any(self.hooks.values()) or any(self.earlier.values()):
+            unseen(self._measure_held)
+
+    def _measure_held(self) -> None:
         tensors, versions, groups = self._taken()
         try:
             if torch.is_grad_enabled():  # mostly not: backward runs without
@@ -178,11 +177,11 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         for hook, gradients in itertools.chain(self.hooks.items(), self.earlier.items()):
-            for g in gradients:
-                tensors.append(g)
-                versions.append(hook.version)
-                groups.append(hook.groups)
-            gradients.clear()
+            if gradients:  # those of a hook of both steps are one list
+                tensors += gradients
+                versions += [hook.version] * len(gradients)
+                groups += [hook.groups] * len(gradients)
+                gradients.clear()
         return tensors, versions, groups
 
     def _sound(
@@ -213,7 +212,7 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         self.measured.clear()
-        for gradients in self.hooks.values():
+        for gradients in filter(None, self.hooks.values()):
             gradients.clear()
         self.hung.clear()
         self.latest = None

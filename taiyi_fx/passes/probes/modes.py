@@ -61,6 +61,8 @@ def with_modes_off(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
+        if not are_modes_on():  # as nearly always: entering a context takes three functions more
+            return function(*args, **kwargs)
         with modes_off():
             return function(*args, **kwargs)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from taiyi_fx.passes.ir import CALL_PORTS, Mode, Numbers, Plan, Reading, State
 from taiyi_fx.passes.probes.board import Board
+from taiyi_fx.passes.probes.modes import unseen
 from taiyi_fx.passes.probes.slots import Slot
 
 
@@ -69,8 +70,11 @@ class SlotTable:
     def begin_forward(self) -> None:
         """Saves the states of the step before one more forward."""
         board, held = self.board, self.board.held
-        is_first = not (self._touched or held.tensors or held.measured or board.has_left())
-        self.before = [] if is_first else self.states()
+        is_first = not (self._touched or held.tensors or held.measured)
+        if is_first and not (board.traces and board.has_left()):
+            self.before = []
+        else:
+            self.before = unseen(self.states)
 
     def restore(self) -> None:
         """Restores the states that the step had before the forward."""

@@ -307,7 +307,7 @@ class Session:
         if mode == "train" and self.threads.begin():
             unseen(self.table.clear)
         if mode is not None:
-            unseen(self.table.begin_forward)
+            self.table.begin_forward()
         return limit
 
     def _end(self, limit: int) -> None:
