@@ -53,10 +53,9 @@ class Torn:
 
 def test_a_loss_that_cannot_be_looked_at_is_a_warning_and_once():
     known = diagnosis()
-    with pytest.warns(MonitorWarning, match=r"how 'loss' is made .*no such graph") as warned:
+    with pytest.warns(MonitorWarning, match=r"how 'loss' is made .*no such graph"):
         known.look_at_loss("loss", Torn())
-        known.look_at_loss("loss", Torn())
-    assert len(warned) == 1
+    known.look_at_loss("loss", Torn())  # a warning would be an error
 
 
 def test_strictly_it_is_an_error():
