@@ -4,6 +4,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.listed import Findings
+from taiyi_fx.findings.loss_graph import LossGraph, loss_graph_of
 from taiyi_fx.findings.of_model import (
     batch_axes_of,
     decays_of,
@@ -12,6 +13,7 @@ from taiyi_fx.findings.of_model import (
     groups_of,
     hooks_of,
     left_out_of,
+    owners_of,
     repeated_in,
 )
 from taiyi_fx.findings.squashed import classes_of, squashed_by
@@ -21,6 +23,7 @@ __all__ = [
     "Evidence",
     "Finding",
     "Findings",
+    "LossGraph",
     "Watched",
     "batch_axes_of",
     "classes_of",
@@ -31,6 +34,8 @@ __all__ = [
     "groups_of",
     "hooks_of",
     "left_out_of",
+    "loss_graph_of",
+    "owners_of",
     "repeated_in",
     "squashed_by",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taiyi_fx.findings.chain import InRole, passed_back
+from taiyi_fx.findings.loss_graph import LossGraph
 from taiyi_fx.findings.places import in_order
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Steps, Watched
@@ -54,6 +55,7 @@ class Evidence:
         evaluates: The class of a module that acts otherwise in training, if the whole model is in
             evaluation mode now; else empty.
         classes: The number of classes that a loss chooses between, by the loss's name.
+        loss_graphs: What is odd in how a loss is made, by the loss's name.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
     """
@@ -73,6 +75,7 @@ class Evidence:
     batch_axes: Mapping[str, int] = field(default_factory=dict)
     evaluates: str = ""
     classes: Mapping[str, int] = field(default_factory=dict)
+    loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
     frozen_adapters: Sequence[str] = ()
 
     @staticmethod

@@ -11,6 +11,7 @@ from taiyi_fx.findings.adapters import frozen_adapters
 from taiyi_fx.findings.attention import attention_collapses, attention_logit_growths
 from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
+from taiyi_fx.findings.broadcasts import broadcasts
 from taiyi_fx.findings.causes import by_severity, causes_first
 from taiyi_fx.findings.copies import parted_copies
 from taiyi_fx.findings.depth import chains, jumps
@@ -72,6 +73,7 @@ RULES: tuple[Rule, ...] = (
     turned_masks,
     missing_masks,
     softmax_axes,
+    broadcasts,
     batch_axes,
     evaluation_modes,
     rank_collapses,

@@ -16,6 +16,7 @@ JUDGED = frozenset(
         "OutputGradSampleSpread",
         "OutputGradSndNorm",
         "OutputRMS",
+        "PaddingRate",
         "ParameterGradNorm",
         "ParameterNorm",
         "ParameterRMS",

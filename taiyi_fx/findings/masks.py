@@ -38,7 +38,8 @@ MISSING_MASK = Kind(
 def turned_masks(evidence: Evidence) -> Iterator[Finding]:
     """Attentions that see the future alone, or what another attention of the model must not."""
     yield from _of_future(evidence)
-    yield from _of_padding(evidence)
+    sure = [*_of_padding_alone(evidence)]
+    yield from sure or _of_padding(evidence)
 
 
 def missing_masks(evidence: Evidence) -> Iterator[Finding]:
@@ -73,10 +74,29 @@ def _is_of_future(one: Watched) -> bool:
     return len(one.values) >= _FEW and bool((one.values >= _ALL).all())
 
 
+def _of_padding_alone(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions that see as many keys as an embedding's indices have padding, in each batch."""
+    padding = _varying(evidence, "PaddingRate")
+    for one in _varying(evidence, "AttentionAllowed"):
+        same = next((s for s in padding if _is_same(one, s, least=STEPS)), None)
+        if same is not None:
+            text = (
+                f"the queries of {one.module!r} may see as many keys as are padding among the "
+                f"indices of {same.module!r}, in each batch: its mask of padding is turned round"
+            )
+            value, expected = float(one.values[0]), "all keys but padding"
+            yield TURNED_MASK.at(one, 0, text, expected, value=value)
+
+
+def _varying(evidence: Evidence, quantity: str) -> list[Watched]:
+    """The series of a quantity that differ from batch to batch, with enough numbers."""
+    every = evidence.of_quantity(quantity)
+    return [s for s in every if len(s.values) >= STEPS and np.ptp(s.values) > _VARIES]
+
+
 def _of_padding(evidence: Evidence) -> Iterator[Finding]:
     """Two attentions of which one sees exactly the keys that the other does not, in each batch."""
-    every = [*evidence.of_quantity("AttentionAllowed")]
-    varying = [s for s in every if len(s.values) >= STEPS and np.ptp(s.values) > _VARIES]
+    varying = _varying(evidence, "AttentionAllowed")
     # The layers of an encoder all have one mask, and the same shares to the bit.
     distinct = {(s.steps.tobytes(), s.values.tobytes()): s for s in varying}
     for first, second in combinations(distinct.values(), 2):
@@ -97,6 +117,6 @@ def _add_up(first: Watched, second: Watched) -> bool:
     return len(a.steps) >= STEPS and bool((np.abs(a.values + b.values - 1) < _SUM).all())
 
 
-def _is_same(one: Watched, other: Watched) -> bool:
+def _is_same(one: Watched, other: Watched, *, least: int = 1) -> bool:
     a, b = at_common_steps([one, other])
-    return len(a.steps) > 0 and bool((np.abs(a.values - b.values) < _SUM).all())
+    return len(a.steps) >= least and bool((np.abs(a.values - b.values) < _SUM).all())

@@ -71,6 +71,15 @@ def left_out_of(
     return frozenset(without), len(known - ids)
 
 
+def owners_of(modules: Mapping[str, Any]) -> dict[int, str]:
+    """The first module that has each parameter for its own, by the parameter's id."""
+    found: dict[int, str] = {}
+    for name, module in modules.items():
+        for parameter in _own_parameters(module):
+            found.setdefault(id(parameter), name)
+    return found
+
+
 def frozen_adapters_of(modules: Mapping[str, Any]) -> tuple[str, ...]:
     """The modules with parameters of LoRA, if none of these are to be trained though others are."""
     every = {

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
 from typing import Any
+
+from taiyi_fx.findings.autograd import axis_of, maker_of, makers_of, name_of, nodes_near, shape_of
 
 _LOSSES = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
 _SQUASHES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
-_OF_LOGARITHMS = ("NllLoss", "NllLoss2D", "NllLossNd")
+OF_LOGARITHMS = ("NllLoss", "NllLoss2D", "NllLossNd")
+"""Losses of logarithms of probabilities."""
 _RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")
 """Functions that return no logarithms of probabilities."""
 RAW = "raw"
 OTHER_AXIS = "log_softmax over another axis"
-_REARRANGES = (
-    "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
-    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat",
-)  # fmt: skip
 _FAR = 8
 """Functions between a loss and what it squashes: means, sums and weights."""
 
@@ -30,13 +28,15 @@ def squashed_by(loss: Any) -> str:
         loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
     """
     start = getattr(loss, "grad_fn", None)
-    for node in _nodes(start, _LOSSES):
+    for node in nodes_near(start, _LOSSES, _FAR):
         given = _given(node)
         if given in _SQUASHES:
             return _SQUASHES[given]
-    if any(_is_over_other_axis(node) for node in _nodes(start, _OF_LOGARITHMS)):
+    if any(_is_over_other_axis(node) for node in nodes_near(start, OF_LOGARITHMS, _FAR)):
         return OTHER_AXIS
-    return RAW if any(_given(node) in _RAW for node in _nodes(start, _OF_LOGARITHMS)) else ""
+    return (
+        RAW if any(_given(node) in _RAW for node in nodes_near(start, OF_LOGARITHMS, _FAR)) else ""
+    )
 
 
 def classes_of(loss: Any) -> int:
@@ -45,47 +45,24 @@ def classes_of(loss: Any) -> int:
     Args:
         loss: The loss, a tensor.
     """
-    node = next(_nodes(getattr(loss, "grad_fn", None), _LOSSES[:1]), None)
+    node = next(nodes_near(getattr(loss, "grad_fn", None), _LOSSES[:1], _FAR), None)
     if node is None:
         return 0
-    shape = _shape(node)
-    return shape[node._saved_dim] if shape else 0
+    shape = shape_of(node)
+    return shape[axis_of(node._saved_dim, len(shape))] if shape else 0
 
 
 def _is_over_other_axis(node: Any) -> bool:
     """True for a loss of rows of classes that is given what a softmax over another axis makes."""
-    given = _next(node)[:1]
-    if not given or _name(given[0]) != _LOSSES[0]:
+    given = makers_of(node)[:1]
+    if not given or name_of(given[0]) != _LOSSES[0]:
         return False
-    shape = _shape(given[0])
+    shape = shape_of(given[0])
     axis = 1 if len(shape) > 1 else 0
-    return bool(shape) and given[0]._saved_dim % len(shape) != axis
-
-
-def _shape(node: Any) -> tuple[int, ...]:
-    """The shape of what a function of autograd made."""
-    known = getattr(node, "_input_metadata", ())  # as torch has no other word for it
-    return tuple(int(n) for n in known[0].shape) if len(known) == 1 else ()
+    return bool(shape) and axis_of(given[0]._saved_dim, len(shape)) != axis
 
 
 def _given(node: Any) -> str:
     """The name of the function that made what a loss takes."""
-    given = _next(node)[:1]
-    while given and _name(given[0]) in _REARRANGES:
-        given = _next(given[0])[:1]
-    return _name(given[0]) if given else ""
-
-
-def _nodes(start: Any, names: Collection[str]) -> Iterator[Any]:
-    level = [start] if start is not None else []
-    for _ in range(_FAR):
-        yield from (x for x in level if _name(x) in names)
-        level = [y for x in level if _name(x) not in names for y in _next(x)]
-
-
-def _next(node: Any) -> list[Any]:
-    return [other for other, _ in node.next_functions if other is not None]
-
-
-def _name(node: Any) -> str:
-    return node.name().partition("Backward")[0]
+    maker = maker_of(node)
+    return "" if maker is None else name_of(maker)

@@ -40,6 +40,7 @@ from taiyi_fx.reductions.magnitudes import (
 from taiyi_fx.reductions.maps import Maps
 from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
 from taiyi_fx.reductions.number_formats import NumberFormat
+from taiyi_fx.reductions.padding import Padding, PaddingValue
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
 from taiyi_fx.reductions.quantization import NoiseOfFormat, NoiseOfFormatValue
 from taiyi_fx.reductions.raw import Raw, Sign
@@ -104,6 +105,8 @@ __all__ = [
     "NumberFormat",
     "OutOfRange",
     "OutOfRangeValue",
+    "Padding",
+    "PaddingValue",
     "PerSample",
     "PerSampleValue",
     "Quantiles",

@@ -11,6 +11,7 @@ from torch import nn
 from taiyi_fx.findings import (
     Evidence,
     Findings,
+    LossGraph,
     batch_axes_of,
     classes_of,
     decays_of,
@@ -20,6 +21,8 @@ from taiyi_fx.findings import (
     groups_of,
     hooks_of,
     left_out_of,
+    loss_graph_of,
+    owners_of,
     repeated_in,
     squashed_by,
 )
@@ -59,8 +62,10 @@ class Diagnosis:
         self._outline = outline
         self._modules, self._whole = modules, whole
         self._strict = strict
+        self._seen: set[str] = set()
         self._squashed: dict[str, str] = {}
         self._classes: dict[str, int] = {}
+        self._loss_graphs: dict[str, LossGraph] = {}
         self._warn = WarnOnce()
 
     def facts(self, series: Series) -> Facts:
@@ -70,9 +75,17 @@ class Diagnosis:
 
     def look_at_loss(self, name: str, value: Any) -> None:
         """Notes how a number is made, if it is called a loss, the first time it is logged."""
-        if "loss" in name.lower() and name not in self._squashed:
+        if "loss" not in name.lower() or name in self._seen:
+            return
+        self._seen.add(name)
+        try:
             self._squashed[name] = squashed_by(value)
             self._classes[name] = classes_of(value)
+            self._loss_graphs[name] = loss_graph_of(value, owners_of(self._modules))
+        except Exception as error:  # monitoring never ends a run: reported by name
+            if self._strict:
+                raise
+            self._warn.of(name, f"how {name!r} is made is not known: {error!r}")
 
     def of_records(self, records: Records) -> Findings:
         """All findings in what was recorded."""
@@ -93,6 +106,7 @@ class Diagnosis:
             batch_axes=batch_axes_of(self._modules),
             evaluates=evaluates(self._modules),
             classes=self._classes,
+            loss_graphs=self._loss_graphs,
             frozen_adapters=frozen_adapters_of(self._modules),
             hooks=hooks_of(self._modules),
             repeated=repeated_in(self._modules),

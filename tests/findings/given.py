@@ -32,6 +32,7 @@ FACTS = {
     "AttentionEntropy": ("forward", "lasting", "nats"),
     "AttentionAhead": ("forward", "", "share"),
     "AttentionAllowed": ("forward", "", "share"),
+    "PaddingRate": ("forward", "", "share"),
     "OutputGradSampleRate": ("backward", "", "share"),
     "OutputGradSampleSpread": ("backward", "", "share"),
     "InputSQNR.typical": ("forward", "", ""),

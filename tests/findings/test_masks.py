@@ -89,3 +89,59 @@ def test_a_model_with_masks_as_multihead_attention_takes_them_is_told_by_the_pre
         watched.monitor.track(step)
     kinds = {one.kind: one.module for one in watched.monitor.findings}
     assert kinds["turned_mask" if diagonal else "missing_mask"] == "2.attention()"
+
+
+def padded(rates, shares):
+    return evidence(
+        {("embed", "PaddingRate"): rates}
+        | {(name, "AttentionAllowed"): share for name, share in shares.items()}
+    )
+
+
+def test_a_mask_that_allows_padding_alone_is_named():
+    (found,) = turned_masks(padded(LENGTHS, {"a": 1 - LENGTHS, "b": LENGTHS}))
+    assert (found.module, found.severity) == ("b", "alert")
+    assert "as are padding among the indices of 'embed'" in found.text
+
+
+@pytest.mark.parametrize(
+    ("rates", "shares"),
+    [
+        (LENGTHS, {"a": 1 - LENGTHS}),
+        (LENGTHS, {"a": 1.0}),
+        (0.5, {"a": 0.5}),  # which does not tell the two apart
+        (LENGTHS[:4], {"a": LENGTHS[:4]}),
+        (LENGTHS, {"a": LENGTHS[::-1]}),
+    ],
+)
+def test_masks_that_allow_others_than_padding_are_none(rates, shares):
+    assert [*turned_masks(padded(rates, shares))] == []
+
+
+class Reader(nn.Module):
+    """A recurrent encoder whose last state looks back at all places but padding."""
+
+    def __init__(self, *, is_turned):
+        super().__init__()
+        self.embed = nn.Embedding(9, 8, padding_idx=0)
+        self.rnn, self.head = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 4)
+        self.is_turned = is_turned
+
+    def forward(self, x):
+        hidden = self.rnn(self.embed(x))[0]
+        scores = hidden[:, -1:] @ hidden.transpose(1, 2) / 8**0.5
+        weights = scores.masked_fill((x == 0).unsqueeze(1) != self.is_turned, -1e9).softmax(-1)
+        return self.head((weights @ hidden).squeeze(1))
+
+
+@pytest.mark.parametrize(("is_turned", "kinds"), [(True, ["turned_mask"]), (False, [])])
+def test_a_mask_that_allows_padding_alone_is_told_by_the_preset(is_turned, kinds):
+    watched = taiyi_fx.instrument(Reader(is_turned=is_turned))
+    for step in range(10):
+        x = torch.randint(1, 9, (8, 6))
+        lengths = torch.randint(2, 7, (8,))
+        x[torch.arange(6) >= lengths[:, None]] = 0
+        F.cross_entropy(watched(x), torch.randint(4, (8,))).backward()
+        watched.monitor.track(step)
+    found = watched.monitor.findings
+    assert [one.kind for one in found if one.severity != "note"] == kinds

@@ -34,3 +34,40 @@ def test_an_axis_that_siblings_do_not_take_is_a_warning(axes, told):
     found = [one for one in watched.monitor.findings if one.kind == "softmax_axis"]
     assert [(one.module, one.severity) for one in found] == told
     assert all("scores of shape (4, 2, 6, 6)" in one.text for one in found)
+
+
+class Mixture(nn.Module):
+    """Experts whose outputs are added by the weights of a router."""
+
+    def __init__(self, axis, experts):
+        super().__init__()
+        self.router, self.experts, self.axis = nn.Linear(6, experts), nn.Linear(6, experts), axis
+
+    def forward(self, x):
+        return (self.router(x).softmax(self.axis) * self.experts(x)).sum(-1)
+
+
+@pytest.mark.parametrize(("axis", "experts", "says"), [(0, 4, "samples"), (-1, 1, "one element")])
+def test_a_softmax_over_samples_or_one_element_is_a_warning(axis, experts, says):
+    watched = taiyi_fx.instrument(Mixture(axis, experts), "mlp")
+    for step in range(3):
+        loss = nn.functional.mse_loss(watched(torch.randn(16, 6)), torch.randn(16))
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    (found,) = (one for one in watched.monitor.findings if one.kind == "softmax_axis")
+    assert (found.module, found.severity, found.step) == ("router", "warning", 0)
+    assert says in found.text
+
+
+def test_a_softmax_over_an_axis_that_is_not_that_of_the_samples_is_no_finding():
+    model = Mixture(0, 4)
+    watched = taiyi_fx.instrument(model, "mlp")
+    for step in range(3):
+        choices = nn.functional.pad(watched.router(torch.randn(12, 6)), (0, 0, 0, 4)).softmax(0)
+        loss = watched(torch.randn(7, 6)).square().mean() + choices.square().mean()
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "softmax_axis"]
+    assert [one.text for one in found if "(16, 4)" in one.text] == []

@@ -29,6 +29,8 @@ Y = torch.tensor([0, 1, 2, 3])
         (lambda: F.nll_loss(X.log_softmax(0), Y), OTHER_AXIS),
         (lambda: F.nll_loss(X[0].log_softmax(0), Y[0]), ""),
         (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(1).transpose(1, 2)[0], Y), ""),
+        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(-2), Y[None]), ""),
+        (lambda: F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y), ""),
         (lambda: X, ""),
         (lambda: 3.0, ""),
     ],
@@ -46,6 +48,8 @@ Y = torch.tensor([0, 1, 2, 3])
         "the axis of samples",
         "one sample",
         "rearranged axes",
+        "an axis from the last on",
+        "the last axis of three",
         "leaf",
         "number",
     ],
@@ -98,3 +102,8 @@ def test_logarithms_over_the_axis_of_samples_are_a_finding():
     model.monitor.track(0)
     (found,) = model.monitor.findings
     assert (found.kind, found.severity) == ("class_axis", "alert")
+
+
+def test_the_classes_of_logarithms_over_the_last_axis_are_known():
+    assert classes_of(F.nll_loss(X.log_softmax(-1), Y)) == 5
+    assert classes_of(F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y)) == 5

@@ -90,7 +90,7 @@ from tests.quantities.references.parameters import (
     weight_grad_norm,
     weight_norm,
 )
-from tests.quantities.references.samples import sample_rate, sample_spread
+from tests.quantities.references.samples import padding_rate, sample_rate, sample_spread
 from tests.quantities.references.spectra import (
     condition,
     condition_floor,
@@ -216,6 +216,7 @@ PROOFS = {
     "OutputGradRMS": Proof(lambda s: rms(s.g_y)),
     "OutputGradAbsMax": Proof(lambda s: largest(s.g_y)),
     "OutputGradCorrelation": Proof(correlation, floor=correlation_floor, any_order=False, not_compiled=RAW_GRADIENT),
+    "PaddingRate": Proof(padding_rate, tensors=ORDINARY),
     "OutputGradSampleRate": Proof(sample_rate, tensors=ORDINARY),
     "OutputGradSampleSpread": Proof(sample_spread, tensors=ONE_CALL, is_split=False, options=some(axis=[0, 1]), floor=lambda s: 1e-6),
     "InputCovMaxEig": Proof(max_eigenvalue("x"), options=CENTERED),

@@ -1,10 +1,12 @@
 """The diagnosis applies the rules to what was recorded, with what else is known of the model."""
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from taiyi_fx.step.whole_model import WholeModel
+from taiyi_fx.warning import MonitorWarning
 from taiyi_fx.watch.diagnosis import Diagnosis
 from taiyi_fx.writers.protocol import SeriesInfo
 from tests.findings.given import FACTS
@@ -39,3 +41,24 @@ def test_a_loss_of_what_was_squashed_already_is_known_from_its_first_value():
     known.look_at_loss("my loss", F.cross_entropy(logits, y))
     known.look_at_loss("accuracy", F.cross_entropy(logits.softmax(1), y))
     assert known._squashed == {"my loss": "softmax"}
+
+
+class Torn:
+    """A loss whose graph cannot be read."""
+
+    @property
+    def grad_fn(self):
+        raise RuntimeError("no such graph")
+
+
+def test_a_loss_that_cannot_be_looked_at_is_a_warning_and_once():
+    known = diagnosis()
+    with pytest.warns(MonitorWarning, match=r"how 'loss' is made .*no such graph"):
+        known.look_at_loss("loss", Torn())
+    known.look_at_loss("loss", Torn())  # a warning would be an error
+
+
+def test_strictly_it_is_an_error():
+    strict = Diagnosis(described, {}, lambda: None, {}, WholeModel(nn.Identity()), strict=True)
+    with pytest.raises(RuntimeError, match="no such graph"):
+        strict.look_at_loss("loss", Torn())

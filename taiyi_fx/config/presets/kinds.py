@@ -111,6 +111,16 @@ def samples_of(name: str, modules: Mapping[str, nn.Module]) -> Mapping[str, Any]
     return {"axis": 0 if getattr(modules[name], "batch_first", False) else 1}
 
 
+def pads(name: str, module: nn.Module) -> bool:
+    """True for an embedding that says which of its indices is padding."""
+    return isinstance(module, nn.Embedding) and module.padding_idx is not None
+
+
+def padding_of(name: str, modules: Mapping[str, nn.Module]) -> Mapping[str, Any]:
+    """The index that is padding, of such an embedding."""
+    return {"index": getattr(modules[name], "padding_idx", None)}
+
+
 def is_any(name: str, module: nn.Module) -> bool:
     """True: where something is asked of the functions that a forward calls, for all modules."""
     return True

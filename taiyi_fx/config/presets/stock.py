@@ -91,6 +91,12 @@ _ATTENTION = Part(
         )
     ),
 )
+_PADDING = Part(
+    "embeddings with a padding_idx",
+    kinds.pads,
+    (["PaddingRate", SCHEDULE],),
+    kinds.padding_of,
+)
 _OF_ROUTERS = (
     ["RouterEntropy", SCHEDULE, {"normalized": True}],
     ["DeadExperts", SCHEDULE, {"window": "due"}],
@@ -123,11 +129,13 @@ PRESETS = {
         Preset(
             "transformer",
             "models with attention, or of linear and norm layers",
-            (*_COMMON, _ATTENTION),
+            (*_COMMON, _ATTENTION, _PADDING),
         ),
         Preset("convolutional", "models of convolutions", (*_COMMON, _BATCH_NORMS)),
-        Preset("recurrent", "models with LSTM, GRU and the like", _COMMON),
-        Preset("experts", "mixtures of experts", (*_COMMON, _ATTENTION, _ROUTERS, _GATES)),
+        Preset("recurrent", "models with LSTM, GRU and the like", (*_COMMON, _ATTENTION, _PADDING)),
+        Preset(
+            "experts", "mixtures of experts", (*_COMMON, _ATTENTION, _PADDING, _ROUTERS, _GATES)
+        ),
         Preset("adapters", "large models trained by adapters, such as LoRA", _OF_ADAPTERS),
         Preset("gan", "a generator and a discriminator", (*_COMMON, _BATCH_NORMS)),
         Preset("mlp", "all other models", (*_COMMON, _BATCH_NORMS)),

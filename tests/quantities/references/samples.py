@@ -18,3 +18,10 @@ def sample_spread(s):
         return None
     total = ((g - g.mean((0, 1))) ** 2).sum()
     return ((g - g.mean(0)) ** 2).sum() / total if total else None
+
+
+def padding_rate(s):
+    """The mean share of zeros in the samples that have any."""
+    shares = [float(np.mean(x == 0)) for x in s.x.double().numpy()]
+    padded = [share for share in shares if share > 0]
+    return sum(padded) / len(padded) if padded else 0.0

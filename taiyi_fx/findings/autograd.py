@@ -1,0 +1,92 @@
+"""Autograd's notes of how a number was made, read without torch: functions, their shapes and axes.
+
+The nodes are torch's, which have no type of their own, hence `Any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_MOST = 20_000
+"""Functions of one graph that are looked at: a deep model has some thousands."""
+_REARRANGES = (
+    "View", "Reshape", "UnsafeView", "Transpose", "T", "Permute", "Slice", "Select", "Squeeze",
+    "Unsqueeze", "ToCopy", "Clone", "Index", "Expand", "Alias", "SWhere", "Cat",
+)  # fmt: skip
+
+
+def name_of(node: Any) -> str:
+    """The name of a function: ``"Addmm"``; of a leaf ``"torch::autograd::AccumulateGrad"``."""
+    return node.name().partition("Backward")[0]
+
+
+def shape_of(node: Any) -> tuple[int, ...]:
+    """The shape of what a function made; empty of a number, and if it is not known."""
+    known = getattr(node, "_input_metadata", ())  # as torch has no other word for it
+    return tuple(int(n) for n in known[0].shape) if len(known) == 1 else ()
+
+
+def axis_of(saved: int, ndim: int) -> int:
+    """An axis that autograd saved, counted from the front: it keeps -1 as 2**64 - 1."""
+    return (saved - 2**64 if saved >= 2**63 else saved) % ndim
+
+
+def operands_of(node: Any) -> list[Any]:
+    """The functions that made a function's operands; None of those that want no gradient."""
+    return [other for other, _ in node.next_functions]
+
+
+def makers_of(node: Any) -> list[Any]:
+    """The functions that made those of a function's operands that want a gradient."""
+    return [other for other in operands_of(node) if other is not None]
+
+
+def maker_of(node: Any) -> Any:
+    """The function that made a function's first operand, behind what rearranges it; or None."""
+    given = makers_of(node)[:1]
+    while given and name_of(given[0]) in _REARRANGES:
+        given = makers_of(given[0])[:1]
+    return given[0] if given else None
+
+
+def nodes_near(start: Any, names: Collection[str], most: int) -> Iterator[Any]:
+    """The functions of some names that a number was made by, within so many from its end."""
+    level = [start] if start is not None else []
+    for _ in range(most):
+        yield from (x for x in level if name_of(x) in names)
+        level = [y for x in level if name_of(x) not in names for y in makers_of(x)]
+
+
+@dataclass(frozen=True)
+class Uses:
+    """The functions that made a number, each with those that take what it returns.
+
+    Holds the graph: to be dropped once it was looked at.
+
+    Attributes:
+        nodes: The functions, the last one first.
+        users: The functions that take what each made, by its id, with the place of the operand.
+    """
+
+    nodes: list[Any]
+    users: dict[int, list[tuple[Any, int]]]
+
+    @staticmethod
+    def of(number: Any) -> Uses:
+        """Of a tensor; of what has no graph, and of a graph of too many functions, nothing."""
+        start = getattr(number, "grad_fn", None)
+        nodes = [] if start is None else [start]
+        users: dict[int, list[tuple[Any, int]]] = {id(start): []}
+        for node in nodes:  # which grows on the way
+            for place, (other, _) in enumerate(node.next_functions):
+                if other is None:
+                    continue
+                if id(other) not in users:
+                    users[id(other)] = []
+                    nodes.append(other)
+                users[id(other)].append((node, place))
+            if len(nodes) > _MOST:
+                return Uses([], {})
+        return Uses(nodes, users)

@@ -1,0 +1,36 @@
+"""Operands of a loss that broadcast."""
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+
+
+@pytest.mark.parametrize(
+    ("shape", "target", "found"),
+    [
+        ((16, 1), (16,), [("head", "(16, 1)")]),
+        ((16,), (16, 1), [("head", "(16,)")]),
+        ((16, 1), (16, 1), []),
+        ((16,), (16,), []),
+    ],
+)
+def test_a_loss_of_all_pairs_of_samples_is_a_warning(shape, target, found):
+    model = nn.Sequential()
+    model.add_module("body", nn.Linear(6, 8))
+    model.add_module("act", nn.Tanh())
+    model.add_module("head", nn.Linear(8, 1))
+    watched = taiyi_fx.instrument(model, "mlp")
+    for step in range(3):
+        made = watched(torch.randn(16, 6))
+        made = made.squeeze(1) if shape == (16,) else made
+        loss = ((made - torch.randn(target)) ** 2).mean()
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    every = [one for one in watched.monitor.findings if one.kind == "broadcast"]
+    assert [(one.module, one.severity) for one in every] == [(name, "warning") for name, _ in found]
+    assert all(
+        f"of shape {given}" in one.text for one, (_, given) in zip(every, found, strict=True)
+    )

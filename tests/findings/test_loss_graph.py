@@ -1,0 +1,173 @@
+"""Softmaxes over samples and operands that broadcast, in autograd's graph of a loss."""
+
+import gc
+import weakref
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from taiyi_fx.findings import LossGraph, loss_graph_of, owners_of
+
+N, T, K = 12, 5, 7
+LINEAR = nn.ModuleDict(
+    {
+        "one": nn.Linear(6, 1),
+        "many": nn.Linear(6, K),
+        "conv": nn.Conv2d(3, 1, 3, padding=1),
+        "other": nn.Linear(6, N),
+    }
+)
+X, Y, LABELS = torch.randn(N, 6), torch.randn(N), torch.randint(K, (N,))
+SEQUENCES, IMAGES = torch.randn(N, T, 6), torch.randn(N, 3, 8, 8)
+VALUES, TIME_FIRST = torch.randn(N, T, 4), torch.randn(T, N, 6)
+ADJACENCY = (torch.rand(N, N) < 0.3).float()
+one, many, conv, other = LINEAR["one"], LINEAR["many"], LINEAR["conv"], LINEAR["other"]
+ALPHA = nn.Parameter(torch.randn(N, K))
+
+
+def routed(axis):
+    """The two best of some experts, as a mixture of experts takes them."""
+    weight, index = F.softmax(many(X), axis).topk(2, -1)
+    row, slot = (index == index[0, 0]).nonzero(as_tuple=True)
+    return torch.zeros(N, 4).index_add(0, row, weight[row, slot].unsqueeze(1) * torch.ones(4))
+
+
+def pooled(axis, over):
+    """The mean over time, by weights."""
+    return (one(SEQUENCES).softmax(axis) * VALUES).sum(over)
+
+
+SOFTMAX_OVER_SAMPLES = {
+    "router": lambda: F.mse_loss(routed(0), torch.zeros(N, 4)),
+    "router with a balance": lambda: (
+        F.mse_loss(routed(0), torch.zeros(N, 4)) + (many(X).softmax(0).mean(0) ** 2).sum()
+    ),
+    "mixture": lambda: (many(X).softmax(0) @ torch.randn(K, 3)).square().mean(),
+    "probabilities": lambda: F.nll_loss(many(X).softmax(0).clamp(min=1e-9).log(), LABELS),
+    "logarithms": lambda: -(many(X).log_softmax(0) * F.one_hot(LABELS, K)).sum(1).mean(),
+    "pooling": lambda: pooled(0, 1).square().mean(),
+    "pooling by a product": lambda: (
+        (one(SEQUENCES).squeeze(-1).softmax(0).unsqueeze(1) @ VALUES).squeeze(1).square().mean()
+    ),
+    "tokens": lambda: (many(SEQUENCES.flatten(0, 1)).softmax(0) ** 2).view(N, T, K).mean(),
+}
+SOFTMAX_OF_ONE = {
+    "one logit": lambda: F.nll_loss(one(X).softmax(1).log(), torch.zeros(N).long()),
+    "one class": lambda: F.cross_entropy(one(X), torch.zeros(N).long()),
+    "pooling": lambda: pooled(-1, 1).square().mean(),
+    "one channel": lambda: F.mse_loss(conv(IMAGES).softmax(1), IMAGES[:, :1]),
+}
+SOUND = {
+    "classes": lambda: F.cross_entropy(many(X), LABELS),
+    "probabilities": lambda: F.nll_loss(many(X).softmax(-1).log(), LABELS),
+    "router": lambda: F.mse_loss(routed(-1), torch.zeros(N, 4)),
+    "pooling": lambda: pooled(1, 1).square().mean(),
+    "pooling, time first": lambda: (
+        (one(TIME_FIRST).softmax(0) * VALUES.transpose(0, 1)).sum(0).square().mean()
+    ),
+    "pooling, time first, by a product": lambda: (
+        (one(TIME_FIRST).softmax(0).permute(1, 2, 0) @ VALUES).square().mean()
+    ),
+    "bag of instances": lambda: (one(X).softmax(0).t() @ X).square().mean(),
+    "linear attention": lambda: (X @ (many(X).softmax(0).t() @ X).mT[:, :2]).square().mean(),
+    "similarities both ways": lambda: (
+        F.cross_entropy(other(X) @ X @ X.t(), torch.arange(N))
+        - (other(X) @ X @ X.t()).log_softmax(0).diagonal().mean()
+    ),
+    "similarities of two sets": lambda: (
+        -(many(X) @ torch.randn(9, K).t()).log_softmax(0)[:, 0].mean()
+    ),
+    "matches": lambda: -(many(X) @ torch.randn(9, K).t()).softmax(0).log().mean(),
+    "mixing weights": lambda: (ALPHA.softmax(0) * many(X)).mean(),
+    "weights of samples": lambda: (one(X).softmax(0) * torch.rand(N, 1)).sum(),
+    "balance": lambda: (many(X).softmax(0).mean(0) ** 2).sum(),
+    "one of one": lambda: many(X).topk(1).values.softmax(-1).mean(),
+    "regression": lambda: F.mse_loss(one(X).squeeze(1), Y),
+    "regression by hand": lambda: ((one(X) - Y.unsqueeze(1)) ** 2).mean(),
+    "pairs": lambda: (one(X).squeeze(1)[:, None] - one(X).squeeze(1)[None]).abs().mean(),
+    "pairs, with a view": lambda: (one(X).view(-1, 1) - Y).abs().mean(),
+    "pairs of pairs": lambda: (
+        (one(X) - Y.unsqueeze(0)).abs().mean() - 0.5 * (one(X) - one(X).t()).abs().mean()
+    ),
+    "quantiles": lambda: (many(X).unsqueeze(2) - torch.randn(N, 1, 7)).abs().mean(),
+    "gates of nodes": lambda: ((ADJACENCY * one(X)) @ X).square().mean(),
+    "sources and targets": lambda: ((one(X) + one(X).squeeze(1)).softmax(-1) @ X).square().mean(),
+    "weighted samples": lambda: (
+        torch.rand(N) * F.cross_entropy(many(X), LABELS, reduction="none")
+    ).mean(),
+    "centred rows": lambda: (other(X) - other(X).mean(1, keepdim=True)).square().mean(),
+    "bias": lambda: (other(X) - Y).square().mean(),
+    "number": lambda: 3.0,
+    "leaf": lambda: torch.zeros((), requires_grad=True),
+}
+BROADCAST = {
+    "column and row": lambda: ((one(X) - Y) ** 2).mean(),
+    "row and column": lambda: ((one(X).squeeze(1) - Y.unsqueeze(1)) ** 2).mean(),
+    "reversed": lambda: (Y - one(X)).abs().sum(),
+    "mse_loss": lambda: F.mse_loss(one(X), Y),
+    "huber_loss": lambda: F.huber_loss(one(X).squeeze(1), Y.unsqueeze(1)),
+    "weights": lambda: (F.cross_entropy(many(X), LABELS, reduction="none") * Y.unsqueeze(1)).mean(),
+    "values of actions": lambda: (
+        -many(X).log_softmax(-1).gather(1, LABELS.unsqueeze(1)).squeeze(1)
+        * (Y.unsqueeze(1) - one(X).detach())
+    ).mean(),
+    "both trained": lambda: (many(X)[:, 0] * one(X)).mean(),
+    "maps": lambda: (conv(IMAGES).sigmoid() * (IMAGES[:, 0] > 0)).mean(),
+}
+
+
+def looked_at(made, *, after_backward):
+    loss = made()
+    if after_backward and isinstance(loss, torch.Tensor) and loss.grad_fn is not None:
+        loss.backward()
+    return loss_graph_of(loss, owners_of(LINEAR))
+
+
+@pytest.mark.parametrize("after_backward", [False, True])
+@pytest.mark.parametrize("made", SOFTMAX_OVER_SAMPLES.values(), ids=SOFTMAX_OVER_SAMPLES)
+def test_a_softmax_over_samples_is_seen(made, after_backward):
+    found = looked_at(made, after_backward=after_backward).softmaxes
+    assert [(x.axis, x.is_of_one, x.shape[0] % N) for x in found[:1]] == [(0, False, 0)]
+    assert found[0].module in ("one", "many")
+
+
+@pytest.mark.parametrize("made", SOFTMAX_OF_ONE.values(), ids=SOFTMAX_OF_ONE)
+def test_a_softmax_of_one_element_is_seen(made):
+    (found,) = looked_at(made, after_backward=True).softmaxes
+    assert found.is_of_one
+    assert found.module in ("one", "conv")
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("after_backward", [False, True])
+@pytest.mark.parametrize("made", BROADCAST.values(), ids=BROADCAST)
+def test_operands_that_broadcast_are_seen(made, after_backward):
+    found = looked_at(made, after_backward=after_backward)
+    assert not found.softmaxes
+    assert [x.made[:2] for x in found.broadcasts] == [(N, N)]
+    assert found.broadcasts[0].module in ("one", "many", "conv")
+
+
+@pytest.mark.parametrize("made", SOUND.values(), ids=SOUND)
+def test_what_is_sound_is_not(made):
+    assert looked_at(made, after_backward=True) == LossGraph()
+
+
+def test_nothing_of_the_graph_is_kept():
+    activation = many(X)
+    gone, loss = weakref.ref(activation), (activation.softmax(0) ** 2).mean()
+    del activation
+    kept = loss_graph_of(loss, owners_of(LINEAR))
+    del loss
+    gc.collect()
+    assert kept.softmaxes
+    assert gone() is None
+
+
+def test_a_graph_of_very_many_functions_is_left_alone():
+    x = many(X).softmax(0)
+    for _ in range(21_000):
+        x = x * 1
+    assert loss_graph_of(x.mean(), {}) == LossGraph()
