@@ -164,11 +164,16 @@ class InstrumentedModule(fx.GraphModule):
         return self._instrumentation.compiled.shown.written().to_folder
 
 
+_UNUSED = "__jit_unused_properties__"
+"""The attribute of a class that names properties which TorchScript leaves alone."""
+
+
 def _of_graph_module(name: str) -> _Ours:
     return _Ours(lambda face: getattr(super(InstrumentedModule, face), name))
 
 
-for _name in vars(fx.GraphModule).keys() - {*dir(nn.Module), *vars(InstrumentedModule)}:
+_OTHERS = {*dir(nn.Module), *vars(InstrumentedModule), _UNUSED}
+for _name in vars(fx.GraphModule).keys() - _OTHERS:
     setattr(InstrumentedModule, _name, _of_graph_module(_name))
     vars(InstrumentedModule)[_name].__set_name__(InstrumentedModule, _name)
 
@@ -188,6 +193,8 @@ class _Forward:
         compiled = type(face)._instrumentation.compiled
         installation, session = compiled.installation, compiled.session
         held = forward_of_class(installation.root)
+        if not torch.jit._script._TOPLEVEL:  # TorchScript compiles the source of what it is given
+            return held
 
         def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # If it is still the model's present forward, the call is read like one of the model.
@@ -282,6 +289,9 @@ def _class_of_face(made: Instrumentation) -> type[Any]:
     def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if type(model) is not kind and not torch.compiler.is_compiling():
             _follow_class(self)
+        if torch._C._get_tracing_state() is not None and type(model).__call__ is _CALL:
+            # torch.jit.trace names what it records by the module that it was given: this one.
+            return session(functools.partial(nn.Module._call_impl, self), args, kwargs)
         return session(model.__call__, args, kwargs)
 
     call = with_own_code(call, kind)
@@ -293,6 +303,7 @@ def _class_of_face(made: Instrumentation) -> type[Any]:
         "__class__": property(lambda self: type(model), _set_class),
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
+        _UNUSED: [*getattr(kind, _UNUSED, ()), "_compiled_call_impl"],
     }
     own = () if issubclass(InstrumentedModule, kind) else (kind,)
     try:
@@ -308,6 +319,7 @@ def _class_of_face(made: Instrumentation) -> type[Any]:
         return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
 
 
+_CALL = nn.Module.__call__
 _CLASS = vars(object)["__class__"]
 
 

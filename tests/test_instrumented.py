@@ -19,6 +19,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.fx.passes.split_module import split_module
 
 import taiyi_fx
+from tests.hard_models import quietly
 
 CFG = {nn.Linear: ["InputAbsMax", "OutputGradAbsMax"]}
 NOW_AND_THEN = {nn.Linear: [["InputAbsMax", "linear(2, 0)"]]}
@@ -147,6 +148,54 @@ def test_passes_of_torchs_own_take_it():
 
 
 @pytest.mark.skipif(torch.__version__ < "2.7", reason="torch.export takes no graph module there")
+class Scripted(Net):
+    def forward(self, x, times: int = 2):
+        return self.scaled(self.head(self.fc(x))) * times * self.width
+
+    def scaled(self, x):
+        return F.relu(x)
+
+    @property
+    def width(self) -> int:
+        return 3
+
+    @property
+    def words(self) -> str:
+        return f"{self.__dict__}"
+
+    @torch.jit.export
+    def other(self, x):
+        return self.fc(x)
+
+    __jit_unused_properties__ = ("words",)
+
+
+class Around(nn.Module):
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def forward(self, x):
+        return self.part(x)
+
+
+def test_torchscript_compiles_and_traces_it_as_the_model():
+    model, probed = built(Scripted)
+    one, other = (quietly(torch.jit.script, m) for m in (model, probed))
+    assert (other.code, other.other.code) == (one.code, one.other.code)
+    around = Around(probed)
+    assert torch.equal(quietly(torch.jit.script, around)(X), model(X))
+    assert around.part is probed
+    one, other = (quietly(torch.jit.trace, m, (X,)) for m in (model, probed))
+    assert other.code == one.code
+    assert [n.scopeName() for n in other.inlined_graph.nodes()] == [
+        n.scopeName() for n in one.inlined_graph.nodes()
+    ]
+    probed(X).sum().backward()
+    probed.monitor.track(0)
+    assert len(probed.monitor.records) == 4
+
+
 def test_it_is_exported():
     model, probed = built()
     assert torch.equal(torch.export.export(probed, (X,)).module()(X), model(X))

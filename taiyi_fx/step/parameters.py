@@ -178,9 +178,12 @@ class ParameterStatistics:
             raise ReadingUnavailable(f"{name} is None")
         if reading.site.port != "parameter_grad":
             return named
-        gradients = [dense(p.grad) for p in named if p.grad is not None]
+        own = [p for p in named if p.is_leaf or p.retains_grad]  # torch warns of others' `grad`
+        gradients = [dense(p.grad) for p in own if p.grad is not None]
         if gradients:
             return gradients
+        if not own:
+            raise ReadingUnavailable(f"{name} is computed of other parameters: ask for theirs")
         if all(not p.requires_grad for p in named):
             raise ReadingUnavailable(f"{name} is frozen (requires_grad is False)")
         cleared = "" if self._has_gradients else "; was track called after zero_grad()?"

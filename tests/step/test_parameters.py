@@ -4,7 +4,9 @@ import dataclasses
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
+from torch.nn.utils import prune
 
 from taiyi_fx import reductions
 from taiyi_fx.passes.ir import Reading, Site
@@ -120,6 +122,20 @@ def test_a_frozen_parameter_has_no_gradient():
     model[0].weight.requires_grad_(False)
     with pytest.raises(ReadingUnavailable, match=r"weight is frozen \(requires_grad is False\)"):
         measured(model, [("0", GRADIENT)]).of(("0", GRADIENT))
+
+
+def test_a_computed_weight_has_no_gradient_unless_it_is_retained():
+    model = layers()
+    for layer, keeps in zip(model, (False, True), strict=False):
+        prune.l1_unstructured(layer, "weight", 0.5)
+        layer.weight.retain_grad() if keeps else None
+    loss = F.linear(torch.randn(2, 4), model[0].weight @ model[1].weight).sum()
+    loss.backward()
+    statistics = measured(model, [(name, GRADIENT) for name in "01"])  # torch warns of others
+    expected = model[1].weight.grad.double().norm().item()
+    assert value(statistics, ("1", GRADIENT)) == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(ReadingUnavailable, match="weight is computed of other parameters"):
+        statistics.of(("0", GRADIENT))
 
 
 def test_all_parameters_of_a_module_are_read_as_one():
