@@ -92,6 +92,7 @@ class FunctionRerun:
         """Runs the functions; returns what one of them failed at, in words, or nothing."""
         for call in kept.functions:
             doing = "making the batch anew"
+            witness.has_differentiated = False
             try:
                 _check_names(call.function)
                 args, kwargs = call.arguments()
@@ -103,21 +104,20 @@ class FunctionRerun:
                 run_replayed(lambda call=call, a=args, k=kwargs: _run(call, a, k, watch, witness))
             except StepEnds:
                 continue
-            except MeetsOthers as meeting:
-                if not witness.has_differentiated:
-                    return (
-                        f"{doing} waits for other ranks ({meeting}) before its backward, and they "
-                        "do not run the step again"
-                    )
-                ran.notes.append(
-                    f"{doing} ran up to the {meeting} behind its backward, where it waits for "
-                    "other ranks"
-                )
             except CannotRepeat as error:
                 return str(error)
-            except Exception as error:  # noqa: BLE001 - the user's own, who is told of it
-                return f"{doing} raised {type(error).__name__}: {error}"
+            except (MeetsOthers, Exception) as error:  # noqa: BLE001 - the user's own, who is told
+                what = f"{doing} {_told(error)}"
+                if not witness.has_differentiated:
+                    return what
+                ran.notes.append(f"{what}; by then backward had run")
         return ""
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, MeetsOthers):
+        return f"waits for other ranks ({error}), and they do not run the step again"
+    return f"raised {type(error).__name__}: {error}"
 
 
 class _Calls:
@@ -197,7 +197,7 @@ def _run(
                 roots.found += (outputs[i] for i in reached)
                 torch.autograd.backward(roots.found, [g.clone() for g in reached.values()])
     finally:
-        witness.has_differentiated = bool(roots.found)
+        witness.has_differentiated = roots.has_ended
         witness.take(roots.found)
 
 
