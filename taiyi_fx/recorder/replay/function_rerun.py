@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from taiyi_fx.passes.runtime.session import Witness
 from taiyi_fx.passes.structure import tensors_in
-from taiyi_fx.recorder.replay.alone import MeetsOthers
+from taiyi_fx.recorder.replay.alone import MeetsOthers, alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.facts import has_nan
 from taiyi_fx.recorder.replay.iterators import CannotRepeat, is_iterator
@@ -190,7 +190,7 @@ def _run(
     """Runs a function, and backward of what it returned, where it left that to its caller."""
     roots = Roots()
     try:
-        with surroundings(call), roots, watch.watching():
+        with surroundings(call), roots, alone(), watch.watching():
             outputs = [*tensors_in(call.function.run(*args, **kwargs))]
             reached = {i: g for i, g in call.gradients.items() if i < len(outputs)}
             if reached and not roots.found:
