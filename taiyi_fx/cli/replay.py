@@ -56,7 +56,9 @@ def _run(given: Namespace) -> int:
         found = bad.run_on(model, step)
         if given.pdb and found.file:
             _debug(bad, model, step, found)
-    except (ValueError, CannotReplay, StepFunctionFailed) as error:
+    except StepFunctionFailed as error:
+        raise Refused(f"{error}; without --step the calls of the model are run again") from error
+    except (ValueError, CannotReplay) as error:
         raise Refused(str(error)) from error
     except Exception as error:  # the user's own code
         raise Refused(failure_text(f"running {given.model}", error)) from error

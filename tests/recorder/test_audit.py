@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 import taiyi_fx
 from taiyi_fx import MonitorWarning
 from taiyi_fx.recorder.audit import audit_step, parted
+from taiyi_fx.recorder.replay.alone import _Alone
 from tests.distributed.processes import run
 from tests.recorder.replay.given import Kept, Net, line_of
 
@@ -57,7 +58,12 @@ def test_an_operation_that_is_not_deterministic_is_told_apart():
 
 
 @pytest.mark.filterwarnings("error::taiyi_fx.MonitorWarning")
-def test_compiled_code_runs_again_as_compiled_code_with_the_same_bits():
+@pytest.mark.parametrize("on_several_ranks", [False, True])
+def test_compiled_code_runs_again_as_compiled_code_with_the_same_bits(
+    monkeypatch, on_several_ranks
+):
+    if on_several_ranks:
+        monkeypatch.setattr("taiyi_fx.recorder.replay.rerun.alone", _Alone)
     torch.manual_seed(0)
     layers = nn.Linear(16, 32), nn.LayerNorm(32), nn.GELU(), nn.Dropout(0.5), nn.Linear(32, 16)
     model, recorder = nn.Sequential(*layers), taiyi_fx.Recorder(checkpoint_every=1)

@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from taiyi_fx.passes.runtime.session import Witness
 from taiyi_fx.passes.structure import tensors_in
-from taiyi_fx.recorder.replay.alone import MeetsOthers
+from taiyi_fx.recorder.replay.alone import MeetsOthers, alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.facts import has_nan
 from taiyi_fx.recorder.replay.iterators import CannotRepeat, is_iterator
@@ -92,6 +92,7 @@ class FunctionRerun:
         """Runs the functions; returns what one of them failed at, in words, or nothing."""
         for call in kept.functions:
             doing = "making the batch anew"
+            witness.has_differentiated = False
             try:
                 _check_names(call.function)
                 args, kwargs = call.arguments()
@@ -103,21 +104,20 @@ class FunctionRerun:
                 run_replayed(lambda call=call, a=args, k=kwargs: _run(call, a, k, watch, witness))
             except StepEnds:
                 continue
-            except MeetsOthers as meeting:
-                if not witness.has_differentiated:
-                    return (
-                        f"{doing} waits for other ranks ({meeting}) before its backward, and they "
-                        "do not run the step again"
-                    )
-                ran.notes.append(
-                    f"{doing} ran up to the {meeting} behind its backward, where it waits for "
-                    "other ranks"
-                )
             except CannotRepeat as error:
                 return str(error)
-            except Exception as error:  # noqa: BLE001 - the user's own, who is told of it
-                return f"{doing} raised {type(error).__name__}: {error}"
+            except (MeetsOthers, Exception) as error:  # noqa: BLE001 - the user's own, who is told
+                what = f"{doing} {_told(error)}"
+                if not witness.has_differentiated:
+                    return what
+                ran.notes.append(f"{what}; by then backward had run")
         return ""
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, MeetsOthers):
+        return f"waits for other ranks ({error}), and they do not run the step again"
+    return f"raised {type(error).__name__}: {error}"
 
 
 class _Calls:
@@ -190,14 +190,14 @@ def _run(
     """Runs a function, and backward of what it returned, where it left that to its caller."""
     roots = Roots()
     try:
-        with surroundings(call), roots, watch.watching():
+        with surroundings(call), roots, alone(), watch.watching():
             outputs = [*tensors_in(call.function.run(*args, **kwargs))]
             reached = {i: g for i, g in call.gradients.items() if i < len(outputs)}
             if reached and not roots.found:
                 roots.found += (outputs[i] for i in reached)
                 torch.autograd.backward(roots.found, [g.clone() for g in reached.values()])
     finally:
-        witness.has_differentiated = bool(roots.found)
+        witness.has_differentiated = roots.has_ended
         witness.take(roots.found)
 
 

@@ -81,7 +81,7 @@ def run_again(
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
-    with staged(model, checkpoint) as tensors, alone():
+    with staged(model, checkpoint) as tensors:
         names = {id(vars(m)): name for name, m in model.named_modules()}
 
         def watch(step: int) -> OperationWatch:
@@ -208,7 +208,9 @@ class _Rerun:
         compiled = self._ways.compiled if call.is_compiled and not watch.is_on else None
         ran.is_one_by_one |= call.is_compiled and compiled is None
         forward = compiled or self._ways.eager
-        with surroundings(call):
+        # Where such a mode is on, torch leaves compiled code aside; it runs in audits alone, which all
+        # ranks make at one time.
+        with surroundings(call), nullcontext() if compiled else alone():
             with watch.watching():
                 value = forward(args, kwargs)
             outputs = [*tensors_in(value)]

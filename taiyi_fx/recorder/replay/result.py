@@ -69,13 +69,27 @@ class Replay:
             )
         lines += [f"  took {x}" for x in self.inputs]
         lines += [f"  gave {x}" for x in self.outputs]
-        if self.operation.startswith(REACHED):
-            lines.append(
-                "  the loss made it, or what else follows the model: recorder.step has that run "
-                "again, too"
-            )
+        lines += [f"  {line}" for line in self._lead()]
         lines.append(f"  {self._proof()}")
         return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))
+
+    def _lead(self) -> list[str]:
+        """Where to look for what came from outside."""
+        if self.operation.startswith(REACHED):
+            return [
+                "the loss made it, or what else follows the model: recorder.step has that run "
+                "again, too"
+            ]
+        if self._is_from_outside and " " not in self.operation:  # a parameter, or a buffer
+            return [
+                "what ran since the step before made it: the optimizer, of gradients of all ranks "
+                "where there are several, or code that sets it"
+            ]
+        return []
+
+    @property
+    def _is_from_outside(self) -> bool:
+        return bool(self.operation) and not self.file and not self.inputs
 
     def _proof(self) -> str:
         if not self.is_exact:
@@ -85,7 +99,7 @@ class Replay:
     def _operation(self) -> str:
         if not self.operation:
             return "no operation went wrong"
-        if not self.file and not self.inputs:
+        if self._is_from_outside:
             return f"{self.operation} was not finite as it came"
         if self.is_outside:
             return f"{self.operation}, outside of the model"

@@ -19,11 +19,13 @@ class Roots(TorchFunctionMode):
 
     Attributes:
         found: The roots so far.
+        has_ended: True once a backward has run to its end, and none has begun since that did not.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Tensor] = []
+        self.has_ended = False
 
     def __torch_function__(
         self,
@@ -34,7 +36,11 @@ class Roots(TorchFunctionMode):
     ) -> Any:
         """Runs a function of torch, and notes the roots of a backward."""
         kwargs = kwargs or {}
-        if func in _BACKWARDS:
-            first = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
-            self.found += tensors_in(first)
-        return func(*args, **kwargs)
+        if func not in _BACKWARDS:
+            return func(*args, **kwargs)
+        first = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+        self.found += tensors_in(first)
+        self.has_ended = False
+        value = func(*args, **kwargs)
+        self.has_ended = True
+        return value

@@ -248,7 +248,9 @@ def test_a_nan_of_one_ranks_loss_is_named_with_its_line(answers, way):
 
 def test_an_exchange_behind_backward_ends_it(answers):
     for replays, _, _ in answers("logs"):
-        assert "step ran up to the allreduce behind its backward" in replays[0].note
+        note = replays[0].note
+        assert "step waits for other ranks (allreduce), and they do not run the step again" in note
+        assert "by then backward had run" in note
 
 
 def test_a_training_of_ranks_is_the_same_to_the_bit(answers):
@@ -270,7 +272,7 @@ def test_an_exchange_before_backward_leaves_the_calls_of_the_model(answers):
     for rank, (replays, texts, _) in enumerate(answers("loss of all")):
         found = replays[0]
         assert found.is_exact, found.note
-        assert "step_of_all waits for other ranks (allgather) before its backward" in found.note
+        assert "step_of_all waits for other ranks (allgather)" in found.note
         assert any("is run again without its function" in text for text in texts)
         if rank == 1:
             assert found.operation == "the gradient that reached output 0 of the model"

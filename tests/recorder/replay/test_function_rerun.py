@@ -484,3 +484,21 @@ def test_other_arguments_than_then_are_a_difference():
     assert found.operation == "log"
     assert not found.is_exact
     assert "the model was given other arguments than then" in found.note
+
+
+def test_what_fails_behind_backward_is_a_note():
+    given = Training(root_of_negative)
+
+    @given.recorder.step
+    def step(x, now):
+        given.loss(given.one(x), now).backward()
+        given.count += 1
+        if given.count > AT + 1:
+            raise KeyError("no such column in the log")
+
+    found = given.run(step, AT + 1)[0]
+    assert (found.operation, found.is_exact) == ("sqrt", True)
+    assert found.note == (
+        "step raised KeyError: 'no such column in the log'; by then backward had run"
+    )
+    assert not any("without its function" in text for text in given.texts)

@@ -40,6 +40,9 @@ def test_it_says_why_it_is_not_exact_and_what_came_from_outside():
     text = str(replay(operation=reached, phase="backward", file="", inputs=()))
     assert text.startswith(f"step 3, backward: {reached} was not finite as it came\n")
     assert "the loss made it, or what else follows the model" in text
+    text = str(replay(operation="head.weight", file="", inputs=()))
+    assert "head.weight was not finite as it came\n" in text
+    assert "\n  what ran since the step before made it" in text
 
 
 def test_it_is_the_same_from_plain_values():

@@ -28,3 +28,23 @@ def test_forwards_have_none():
     with Roots() as roots:
         torch.ones(2, requires_grad=True).sum()
     assert roots.found == []
+
+
+def test_a_backward_that_fails_has_not_ended():
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise KeyError("within")
+
+    x = torch.ones(2, requires_grad=True)
+    with Roots() as roots:
+        x.sum().backward()
+        assert roots.has_ended
+        with pytest.raises(KeyError):
+            Fails.apply(x).sum().backward()
+    assert len(roots.found) == 2
+    assert not roots.has_ended
