@@ -1,4 +1,11 @@
-"""Monitoring compiled into a PyTorch model: no module hooks, no change, numbers that hold."""
+"""Monitoring compiled into a PyTorch model: no module hooks, no change, numbers that hold.
+
+To read the code, begin with ``instrument.py``, and follow a number on its way: ``config`` (what is
+asked for), ``passes`` (the compiler, which puts probes into the model's graphs), ``reductions``
+(what a probe keeps of a tensor), ``step`` (what is due at a step, collected and computed),
+``quantities`` (what it is computed by), ``records``, and from there to ``findings``, ``writers``,
+``runs`` and ``pictures``. ``docs/explanation/architecture.md`` has all folders, with pictures.
+"""
 
 from __future__ import annotations
 

@@ -408,7 +408,7 @@ class Monitor:
     def close(self) -> None:
         """Ends monitoring and closes the writers: the model runs its own forward. Records stay.
 
-        Findings that were not told yet are told now.
+        Findings that were not reported yet are reported now.
         """
         self._tracker.warn_if_never_tracked()
         self.pause()

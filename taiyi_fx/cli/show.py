@@ -25,7 +25,7 @@ taiyi-fx show runs/exp1 --json
 _KINDS = {
     "non_finite": "first NaN or Inf",
     "overflow": "overflow under the scaler",
-    "finding": "finding told in training",
+    "finding": "finding reported in training",
 }
 
 _HEAD = ("module", "quantity", "mode", "steps", "first", "last", "min", "max", "NaN", "Inf")

@@ -64,17 +64,13 @@ def describe_optimizer(
     if not isinstance(kind, type):
         raise TypeError(f"describe_optimizer takes the optimizer's class, not {kind!r}")
     given = {"first_moment": first_moment, "second_moment": second_moment, "step": step}
-    for name, told in given.items():
-        if (
-            told is not None
-            and not callable(told)
-            and (name == "step" or not isinstance(told, str))
-        ):
+    for name, way in given.items():
+        if way is not None and not callable(way) and (name == "step" or not isinstance(way, str)):
             also = "" if name == "step" else ", or a key of the state"
-            raise TypeError(f"{name} is a function of a TrainedParameter{also}, not {told!r}")
-    if all(told is None for told in given.values()):
+            raise TypeError(f"{name} is a function of a TrainedParameter{also}, not {way!r}")
+    if all(way is None for way in given.values()):
         raise TypeError(f"nothing is said of {kind.__name__}: give {', '.join(given)}")
-    tells = [_checked(kind, name, _told(told)) for name, told in given.items()]
+    tells = [_checked(kind, name, _function_of(way)) for name, way in given.items()]
     _KNOWN[kind] = Description(*tells, is_elementwise=elementwise)
 
 
@@ -97,7 +93,7 @@ def _checked(kind: type, name: str, tells: Tells | None) -> Tells | None:
         found = tells(of)
         if not isinstance(found, Tensor):
             raise TypeError(
-                f"{name} of {kind.__name__}, as describe_optimizer was told it, is a tensor for "
+                f"{name} of {kind.__name__}, as describe_optimizer got it, is a tensor for "
                 f"each parameter, not {found!r}: return one, and raise a KeyError where the "
                 "state has none"
             )
@@ -106,8 +102,8 @@ def _checked(kind: type, name: str, tells: Tells | None) -> Tells | None:
     return tell
 
 
-def _told(told: str | Tells | None) -> Tells | None:
-    return functools.partial(_at_key, told) if isinstance(told, str) else told
+def _function_of(way: str | Tells | None) -> Tells | None:
+    return functools.partial(_at_key, way) if isinstance(way, str) else way
 
 
 def _at_key(key: str, of: TrainedParameter) -> Tensor:

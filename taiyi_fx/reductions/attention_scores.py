@@ -151,7 +151,7 @@ def scores_of(call: CallArguments, heads: int | None) -> Scores:
         heads: The number of heads, as far as the module says.
 
     Raises:
-        ValueError: It is a softmax of something else, or its heads cannot be told.
+        ValueError: It is a softmax of something else, or its heads are not known.
         TypeError: Its tensors are nested, or spread over several ranks.
     """
     for x in (*call.args, *call.kwargs.values()):
@@ -202,7 +202,7 @@ def logits_of(call: CallArguments, heads: int | None) -> Tensor:
     """The argument of a softmax, of shape samples (any number of axes), heads, queries and keys.
 
     Raises:
-        ValueError: It is a softmax of something else, or its heads cannot be told.
+        ValueError: It is a softmax of something else, or its heads are not known.
     """
     return _logits(heads, *call.args, **call.kwargs)
 
@@ -227,7 +227,7 @@ def _logits(
         return logits.unsqueeze(-3)
     if shape[0] % heads:
         raise ValueError(
-            f"the heads of an attention with logits of shape {shape} cannot be told: the module "
+            f"the heads of an attention with logits of shape {shape} are not known: the module "
             f"says that it has {heads}"
         )
     return logits.unflatten(0, (-1, heads))

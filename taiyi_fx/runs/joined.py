@@ -37,7 +37,7 @@ class NamedSource(NamedTuple):
     """A part of a run.
 
     Attributes:
-        label: The name that its modules are told apart by.
+        label: The name that its modules are distinguished by.
         is_named: True if they always are.
         source: Its own numbers.
     """

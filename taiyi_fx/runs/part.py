@@ -39,7 +39,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """The name that its modules are told apart by."""
+        """The name that its modules are distinguished by."""
         return self.name or f"rank{self.rank}"
 
 

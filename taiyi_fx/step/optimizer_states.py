@@ -96,10 +96,10 @@ class OptimizerStates:
         except KeyError as key:
             raise _not_kept(optimizer, state, key) from None
 
-    def _measured(self, tensor: Tensor, told: Tensor, reading: Reading) -> State:
+    def _measured(self, tensor: Tensor, kept: Tensor, reading: Reading) -> State:
         """The statistic of a parameter, or a piece of one, whose moment or step is known."""
         is_step, reduction = reading.site.port == "step", reading.reduction
-        tensors = [tensor, told] if is_step else [told]
+        tensors = [tensor, kept] if is_step else [kept]
         held = [x for x in each_of_parameters(tensors, reduction, self._members) if x is not None]
         if not held:
             raise ReadingUnavailable("other ranks hold the tensor")

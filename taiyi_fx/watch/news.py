@@ -1,4 +1,4 @@
-"""The findings that are new: each is told once, when it is certain."""
+"""The findings that are new: each is reported once, when it is certain."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from taiyi_fx.findings import Finding
 from taiyi_fx.findings.finding import Severity
 
 QUIET = 100
-"""Steps in which of one kind no second finding is told."""
+"""Steps in which of one kind no second finding is reported."""
 
 _Key = tuple[str, str, Severity]
 
 
 class News:
-    """The findings that were told already.
+    """The findings that were reported already.
 
     Args:
         is_of_gradients: Takes a finding's module and quantity to true if they are of gradients.
 
     Attributes:
-        has_candidates: True if the last look saw a finding for the first time that was not told.
+        has_candidates: True if the last look saw a finding for the first time, unreported.
     """
 
     def __init__(self, is_of_gradients: Callable[[tuple[str, str]], bool]) -> None:
@@ -30,15 +30,15 @@ class News:
     def clear(self) -> None:
         """Forgets all, as for another training."""
         self._seen: set[_Key] = set()
-        self._told: set[_Key] = set()
+        self._reported: set[_Key] = set()
         self._last: dict[tuple[str, Severity], int] = {}
         self.has_candidates = False
 
     def of(self, found: Sequence[Finding], step: int, *, is_last: bool = False) -> list[Finding]:
         """The new ones of all that were found at a step.
 
-        A finding is told when it is seen a second time, as few numbers may look like a fault; a NaN
-        or an Inf at once.
+        A finding is reported when it is seen a second time, as few numbers may look like a fault;
+        a NaN or an Inf at once.
 
         Args:
             found: All findings.
@@ -48,10 +48,10 @@ class News:
         found = [one for one in found if one.severity != "note"]
         new = [one for one in found if self._is_new(one, step, is_last)]
         for one in new:
-            self._told.update(map(_key, _with_consequences(one)))
+            self._reported.update(map(_key, _with_consequences(one)))
             self._last[one.kind, one.severity] = step
         seen = {_key(one) for one in found}
-        self.has_candidates = not seen <= self._seen | self._told
+        self.has_candidates = not seen <= self._seen | self._reported
         self._seen = seen
         return new
 
@@ -60,7 +60,7 @@ class News:
         last = self._last.get((one.kind, one.severity))
         is_quiet = last is not None and step - last < QUIET
         return (
-            key not in self._told
+            key not in self._reported
             and not is_quiet
             and (key in self._seen or self._is_certain(one, step, is_last))
         )

@@ -27,7 +27,7 @@ class Responder:
         describe: Gives the facts about a series.
         outline: Makes the model's outline.
         modules: The modules by name.
-        tracker: Is told to read more densely, or to end.
+        tracker: Reads more densely, or ends, where the response asks for it.
         queue: Has the records, and takes events for writers.
         strict: Raise what goes wrong.
 

@@ -67,7 +67,7 @@ class Watch:
         self._strict = strict
         self._last: Block | Record | None = None
         self._step: int | None = None
-        self._reported: set[str] = set()
+        self._warned: set[str] = set()
         self.pace = Pace()
         self.should_skip = False
         self.on_finding = options.on_finding
@@ -127,9 +127,9 @@ class Watch:
         if not (is_odd or is_bad or new or self._actions.webhooks):
             self.should_skip = False
             return _NOTHING
-        told = self._tell_all(new, warned_of())
-        self.should_skip = self.skips and (is_bad or bool(told))
-        stops = "stop" in self._actions.words and bool(told)
+        severe = self._report_findings(new, warned_of())
+        self.should_skip = self.skips and (is_bad or bool(severe))
+        stops = "stop" in self._actions.words and bool(severe)
         return Reaction(_events(new, step), is_odd or bool(new), stops, tuple(new))
 
     def at_end(
@@ -137,8 +137,8 @@ class Watch:
     ) -> Reaction:
         """Looks a last time, if numbers came after the look before; gives what is new.
 
-        No finding will be seen a second time, so that all are told: to the user's functions and
-        addresses too, while there is nothing left to stop.
+        No finding will be seen a second time, so that all are reported: to the user's functions
+        and addresses too, while there is nothing left to stop.
 
         Args:
             records: All records.
@@ -149,14 +149,14 @@ class Watch:
             Exception: Any that a rule or a user's function raises, if strict.
         """
         _, _, new = self._watched(None, records, find, may_overflow=False)
-        self._tell_all(new, warned_of())
+        self._report_findings(new, warned_of())
         return Reaction(_events(new, self._step or 0), findings=tuple(new))
 
     def close(self) -> None:
         """Waits for findings that are being sent, but not for long."""
         for webhook in self._actions.webhooks:
             webhook.close()
-            self._report_all(webhook.pop_errors())
+            self._warn_once(webhook.pop_errors())
 
     def _watched(
         self, step: int | None, records: Records, find: Find, may_overflow: bool
@@ -176,7 +176,7 @@ class Watch:
         except Exception as error:  # monitoring never ends a run: reported by name
             if self._strict:
                 raise
-            self._report(f"looking for findings: {_raised_in(error.__traceback__)}", error)
+            self._warn_of_error(f"looking for findings: {_raised_in(error.__traceback__)}", error)
             return is_odd, is_bad, []
 
     def _take(self, step: int | None, records: Records, may_overflow: bool) -> tuple[bool, bool]:
@@ -208,21 +208,21 @@ class Watch:
         finally:
             self.pace.end(is_waiting=self._news.has_candidates)
 
-    def _tell_all(self, new: Sequence[Finding], warned_of: Collection[str]) -> list[Finding]:
-        """Warns of those that are severe enough, and tells them; returns them."""
-        told = [one for one in new if self._is_told(one)]
-        for one in told:
+    def _report_findings(self, new: Sequence[Finding], warned_of: Collection[str]) -> list[Finding]:
+        """Warns of those that are severe enough, and sends them on; returns them."""
+        severe = [one for one in new if self._is_severe(one)]
+        for one in severe:
             if one.kind not in warned_of:
                 warn(str(one))
-            self._tell(one)
+            self._send(one)
         for webhook in self._actions.webhooks:
-            self._report_all(webhook.pop_errors())
-        return told
+            self._warn_once(webhook.pop_errors())
+        return severe
 
-    def _is_told(self, one: Finding) -> bool:
+    def _is_severe(self, one: Finding) -> bool:
         return SEVERITIES.index(one.severity) <= SEVERITIES.index(self._severity)
 
-    def _tell(self, one: Finding) -> None:
+    def _send(self, one: Finding) -> None:
         """Gives a finding to the user's functions and addresses."""
         for call in self._actions.calls:
             try:
@@ -230,17 +230,19 @@ class Watch:
             except Exception as error:
                 if self._strict:
                     raise
-                self._report(f"on_finding: {getattr(call, '__qualname__', repr(call))}", error)
+                self._warn_of_error(
+                    f"on_finding: {getattr(call, '__qualname__', repr(call))}", error
+                )
         for webhook in self._actions.webhooks:
             webhook.send(one)
 
-    def _report(self, name: str, error: Exception) -> None:
-        self._report_all([f"{name} failed: {type(error).__name__}: {error}"])
+    def _warn_of_error(self, name: str, error: Exception) -> None:
+        self._warn_once([f"{name} failed: {type(error).__name__}: {error}"])
 
-    def _report_all(self, texts: Sequence[str]) -> None:
+    def _warn_once(self, texts: Sequence[str]) -> None:
         """Warns of each text once."""
-        new = [text for text in dict.fromkeys(texts) if text not in self._reported]
-        self._reported.update(new)
+        new = [text for text in dict.fromkeys(texts) if text not in self._warned]
+        self._warned.update(new)
         warn_of(new)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import types
 import weakref
 from collections import UserList, defaultdict, deque
@@ -305,20 +304,6 @@ class ClosureOverParts(TwoNoisyLayers):
 
     def forward(self, x):
         return self.run(x)
-
-
-_REGISTRY: dict[int, nn.Module] = {}
-_NUMBERS = itertools.count()
-
-
-class InRegistry(TwoNoisyLayers):
-    def __init__(self):
-        super().__init__()
-        self.number = next(_NUMBERS)
-        _REGISTRY[self.number] = self.first
-
-    def forward(self, x):
-        return self.last(_REGISTRY[self.number](x))
 
 
 class ChildOfWeakParent(nn.Module):

@@ -72,6 +72,8 @@ def test_a_step_that_is_none_is_a_warning_and_training_goes_on():
     optimizer = Silent(model.parameters(), lr=0.1)
     model.monitor.watch_optimizer(optimizer)
     model(torch.ones(1, 2)).sum().backward()
-    with pytest.warns(taiyi_fx.MonitorWarning, match="step of Silent, as describe_optimizer was"):
+    with pytest.warns(
+        taiyi_fx.MonitorWarning, match="step of Silent, as describe_optimizer got it"
+    ):
         model.monitor.track(0)
     optimizer.step()

@@ -48,7 +48,7 @@ def test_logits_of_a_softmax(function, is_folded):
     [
         ((4, 5), -1, 2, "over axis -1 of a tensor of shape .4, 5. is no attention"),
         ((2, 2, 5, 5), 1, 2, "over axis 1"),
-        ((5, 4, 4), -1, 2, "heads .* cannot be told: the module says that it has 2"),
+        ((5, 4, 4), -1, 2, "heads .* are not known: the module says that it has 2"),
     ],
 )
 def test_a_softmax_of_something_else_is_refused(shape, dim, heads, why):

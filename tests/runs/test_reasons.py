@@ -8,9 +8,9 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import Watched
+from taiyi_fx.pictures.report.finding_entries import findings_in
 from taiyi_fx.pictures.report.gathered import Gathered
 from taiyi_fx.pictures.report.readout import MonitorReadout, RunReadout
-from taiyi_fx.pictures.report.told import findings_in
 from taiyi_fx.records.record import Event
 from taiyi_fx.runs.reasons import reasons
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from benchmarks.zoo_models.case import Batch, Case
 
@@ -110,12 +110,3 @@ def always(value: Any) -> Maker:
 def images(size: int, channels: int = 3) -> Maker:
     """Square images, ``(samples, channels, size, size)``."""
     return normal(channels, size, size)
-
-
-def first_axes(maker: Maker) -> Maker:
-    """What a maker makes with its first two axes exchanged: time before samples."""
-    return lambda n: _exchanged(maker(n))
-
-
-def _exchanged(x: Tensor) -> Tensor:
-    return x.transpose(0, 1).contiguous()

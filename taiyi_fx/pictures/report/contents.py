@@ -14,11 +14,11 @@ from taiyi_fx.pictures.report.chunks import (
     tensors_chunk,
     width_for,
 )
+from taiyi_fx.pictures.report.finding_entries import findings_in
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.header import numbers_entries, run_entry, tensors_entry
 from taiyi_fx.pictures.report.readout import Described, Readout
 from taiyi_fx.pictures.report.thin import Thinning
-from taiyi_fx.pictures.report.told import findings_in
 
 NUMBERS_BUDGET = 6_000_000
 """Bytes of all numbers of a report before compression: at most some 8 MB of its text."""

@@ -13,9 +13,9 @@ from taiyi_fx.findings import Finding
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.view import opened
 from taiyi_fx.pictures.report.downsample import Numbers
+from taiyi_fx.pictures.report.finding_entries import finding_entry, flagged
 from taiyi_fx.pictures.report.readout import About, Described
 from taiyi_fx.pictures.report.states import state_of
-from taiyi_fx.pictures.report.told import finding_entry, flagged
 from taiyi_fx.records.json_number import json_number
 
 VERSION = 1

@@ -22,6 +22,7 @@ from taiyi_fx.pictures.report.contents import (
     kept_steps,
     named,
 )
+from taiyi_fx.pictures.report.finding_entries import findings_in
 from taiyi_fx.pictures.report.gathered import Gathered, Group
 from taiyi_fx.pictures.report.header import (
     at_first,
@@ -33,7 +34,6 @@ from taiyi_fx.pictures.report.header import (
 from taiyi_fx.pictures.report.readout import About, RunReadout
 from taiyi_fx.pictures.report.recorded import RecordedSeries
 from taiyi_fx.pictures.report.thin import Thinning
-from taiyi_fx.pictures.report.told import findings_in
 from taiyi_fx.runs.opening import open_run
 from taiyi_fx.runs.recording import stamps_in
 from taiyi_fx.runs.run import Run

@@ -89,7 +89,7 @@ class RecordedSeries:
 class WithRecordings:
     """A readout with the statistics that recordings have, as further series.
 
-    Recordings of other ranks than the first are told among the events alone.
+    Recordings of other ranks than the first are listed among the events alone.
 
     Args:
         readout: The readout.

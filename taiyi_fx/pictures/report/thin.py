@@ -54,9 +54,9 @@ class Thinning:
         known = self._known(read, series, steps)
         places = _places(np.array([known[step] for step in steps]))
         ranked = dict.fromkeys(steps[place] for place in places if 0 <= place < len(steps))
-        told = set([*ranked][:many])
-        others = [step for step in steps if step not in told]
-        return sorted({*told, *evenly(others, many - len(told))})
+        telling = set([*ranked][:many])
+        others = [step for step in steps if step not in telling]
+        return sorted({*telling, *evenly(others, many - len(telling))})
 
     def _known(self, read: Vectors, series: int, steps: Sequence[int]) -> dict[int, Extent]:
         known = self._extents.setdefault(series, {})

@@ -9,7 +9,6 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.graph_writer import GraphWriter
-from taiyi_fx.passes.capture.guards import Guards
 from taiyi_fx.passes.capture.trace import trace
 
 Point = namedtuple("Point", "x y")
@@ -90,13 +89,6 @@ def graph_writer_of(model, targets=(), functions=(), *, training=True):
 
 def no_calls(*_):
     raise AssertionError("nothing is called here")
-
-
-def required(guards: Guards):
-    """The guards as owner's type or name, name and value."""
-    return {
-        (g.owner if isinstance(g.owner, str) else type(g.owner).__name__, g.name) for g in guards
-    }
 
 
 # Here, as pytest compiles the assertions of its own files to something else.

@@ -1,7 +1,6 @@
 """What becomes a graph, what stays Python and why, and that tracing leaves no trace."""
 
 import gc
-import math
 import random
 import time
 from collections import OrderedDict
@@ -329,11 +328,6 @@ def loops_over_children(self, x):
     for name, child in self.named_children():
         x = child(x) if name == "fc" else x
     return [x, (x, {"x": x})]
-
-
-def uses_math(self, x):
-    b, c = x.shape
-    return self.fc(x).view(b, c) / math.sqrt(c)
 
 
 def takes_keywords(self, x, *, factor=2.0):

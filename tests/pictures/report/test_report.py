@@ -16,7 +16,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.pictures.report import contents, state_of
-from taiyi_fx.pictures.report.told import flagged
+from taiyi_fx.pictures.report.finding_entries import flagged
 from taiyi_fx.records.record import Block, Event
 from taiyi_fx.writers import Batch, EpochEnd, Store
 from tests.pictures.report.decoded import Elements, decoded

@@ -50,10 +50,10 @@ def _watched(group: Group, gathered: Gathered) -> Iterator[tuple[int, Watched]]:
 
 def finding_entry(found: Finding) -> dict[str, Any]:
     """A finding for the header, with the first of its consequences, and the number of all."""
-    told = {f.name: getattr(found, f.name) for f in fields(found)}
+    entry = {f.name: getattr(found, f.name) for f in fields(found)}
     rest = [finding_entry(one) for one in found.consequences[:MOST_CONSEQUENCES]]
     more = {"consequences": rest, "follow": len(found.consequences)}
-    return {**told, "value": json_number(found.value), **more}
+    return {**entry, "value": json_number(found.value), **more}
 
 
 def flagged(series: Sequence[dict[str, Any]], findings: Sequence[Finding]) -> list[dict[str, Any]]:

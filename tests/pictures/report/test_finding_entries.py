@@ -7,10 +7,10 @@ import pytest
 import taiyi_fx
 from taiyi_fx.findings import Finding
 from taiyi_fx.pictures.report.contents import contents
+from taiyi_fx.pictures.report.finding_entries import MOST_CONSEQUENCES, finding_entry, flagged
 from taiyi_fx.pictures.report.header import as_json
 from taiyi_fx.pictures.report.live import LiveRun
 from taiyi_fx.pictures.report.readout import MonitorReadout, RunReadout
-from taiyi_fx.pictures.report.told import MOST_CONSEQUENCES, finding_entry, flagged
 from tests.pictures.report.models import wild
 
 
