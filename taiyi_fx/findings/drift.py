@@ -22,6 +22,8 @@ _TIMES = 6.0
 """So many times more than the median of all weights."""
 _TINY = 0.1
 """Of the size of others: so small are the elements of a last layer that is to begin as a guess."""
+_MEANT = (2.0, 20.0)
+"""Times the learning rate of most, by which a head that is new is trained faster on purpose."""
 _HALF = 0.3
 """Powers of ten by which a weight shrinks that fades, though its siblings do not."""
 _APART = 0.4
@@ -59,9 +61,18 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
         if grow_up[i]:
             continue
         if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
-            yield _of_series(series[i], float(moved[i]), usual, "alert", evidence)
+            is_meant = 0 < moved[i] < _GROWN and _has_larger_rate(series[i].module, evidence)
+            severity = "note" if is_meant else "alert"
+            yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
         elif apart[i] and moved[i] <= -_HALF:
             yield _of_series(series[i], float(moved[i]), usual, "warning", evidence)
+
+
+def _has_larger_rate(module: str, evidence: Evidence) -> bool:
+    """True for a group of its own whose rate is several times that of most, as of a new head."""
+    rates = sorted(rate for _, rate in evidence.groups.values())
+    own = evidence.groups.get(module)
+    return own is not None and _MEANT[0] <= own[1] / max(median(rates), 1e-30) <= _MEANT[1]
 
 
 def _elements(s: Watched, evidence: Evidence) -> float:

@@ -56,6 +56,7 @@ class Evidence:
             evaluation mode now; else empty.
         classes: The number of classes that a loss chooses between, by the loss's name.
         loss_graphs: What is odd in how a loss is made, by the loss's name.
+        frozen: The modules with parameters of which none is to be trained now.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
     """
@@ -76,6 +77,7 @@ class Evidence:
     evaluates: str = ""
     classes: Mapping[str, int] = field(default_factory=dict)
     loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
     frozen_adapters: Sequence[str] = ()
 
     @staticmethod

@@ -24,6 +24,7 @@ from taiyi_fx.findings.first_guesses import wild_starts
 from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
+from taiyi_fx.findings.growing_values import growing_values
 from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.idle import without_steps_of_idle
 from taiyi_fx.findings.inputs import drifting_inputs, wild_inputs
@@ -93,6 +94,7 @@ RULES: tuple[Rule, ...] = (
     zero_gradients,
     missing_gradients,
     squashed_twice,
+    growing_values,
     wild_between,
     wild_starts,
     wild_outputs,

@@ -9,6 +9,7 @@ from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.lasting import STEPS
 from taiyi_fx.findings.robust import median
+from taiyi_fx.findings.watched import Watched
 
 _LOSS = 12.0
 """More than the cross entropy of a guess among 160,000 classes."""
@@ -36,8 +37,8 @@ def wild_starts(evidence: Evidence) -> Iterator[Finding]:
     if first < max(_SIZE, _TIMES * before):
         return
     for loss in evidence.losses:
-        start = float(loss.values[0])
-        if start >= _LOSS and len(loss.values) >= STEPS and median(loss.last_half) < _FALLS * start:
+        if begins_wild(loss):
+            start = float(loss.values[0])
             text = (
                 f"the output of {last.module!r} begins at {first:.3g} in size, and "
                 f"{loss.quantity!r} at {start:.3g}, where a guess among all words of a language "
@@ -45,3 +46,9 @@ def wild_starts(evidence: Evidence) -> Iterator[Finding]:
             )
             yield WILD_START.at(last, 0, text, "below 1")
             return
+
+
+def begins_wild(loss: Watched) -> bool:
+    """True for a loss that begins above that of any guess, and falls to half."""
+    start = float(loss.values[0])
+    return start >= _LOSS and len(loss.values) >= STEPS and median(loss.last_half) < _FALLS * start

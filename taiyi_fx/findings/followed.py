@@ -50,6 +50,11 @@ def _is_rounded_away(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.value <= _ROUNDED and effect.module != ""
 
 
+def _is_of_one(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    """True for a softmax over one element, which passes no gradient back."""
+    return cause.value == 1 and cause.quantity != "AttentionEntropy"
+
+
 def _is_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     """True for the module itself and what lies in it: what no optimizer has, none clears."""
     return cause.module != "" and f"{effect.module}.".startswith(f"{cause.module}.")
@@ -93,6 +98,7 @@ _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
 )
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
+    ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
     ("growth", _OF_GROWTH),

@@ -80,7 +80,9 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
 def no_update(evidence: Evidence) -> Iterator[Finding]:
     """Modules that have a gradient and never change, while others do."""
     gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
-    weights = (s for s in evidence.weights.values() if s.module not in rounded)
+    # Frozen after a training, a weight still has the last gradient of that.
+    out = rounded | evidence.frozen
+    weights = (s for s in evidence.weights.values() if s.module not in out)
     # What no optimizer has will not move later either.
     known = [s for s in weights if len(s.values) >= _SOON]
     every = [s for s in known if len(s.values) >= _MANY or s.module in evidence.left_out]

@@ -30,6 +30,8 @@ _HIGH = 1.5
 
 _HUGE, _TIMES = 20.0, 5.0
 """Deviations, and times the median, of a spike that is no usual batch's."""
+_PART = 0.2
+"""Of where the loss began: jumps that are smaller undo little."""
 _LASTS = 5
 """Numbers after it that are as high: then it is no single batch."""
 
@@ -48,8 +50,8 @@ SPIKE = Kind(
 SQUASHED = Kind(
     "squashed_loss",
     "warning",
-    "Give the loss what comes before the softmax or sigmoid: cross_entropy and "
-    "binary_cross_entropy_with_logits apply one themselves",
+    "Give the loss what comes before the softmax, sigmoid or activation: cross_entropy and "
+    "binary_cross_entropy_with_logits apply one themselves, to numbers of any size and sign",
 )
 UNSQUASHED = Kind(
     "unsquashed_loss",
@@ -108,7 +110,10 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         after = loss.values[i : i + _LASTS]
         lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
         is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
-        severity = "warning" if lasts or is_huge else "note"
+        # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
+        first = median(loss.values[:3]) if evidence.is_from_the_start else 0.0
+        is_seen = loss.values[i] >= _PART * first
+        severity = "warning" if (lasts or is_huge) and is_seen else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 

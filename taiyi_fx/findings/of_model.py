@@ -71,6 +71,12 @@ def left_out_of(
     return frozenset(without), len(known - ids)
 
 
+def frozen_of(modules: Mapping[str, Any]) -> frozenset[str]:
+    """The modules with parameters of their own of which none requires a gradient."""
+    own = {name: _own_parameters(module) for name, module in modules.items()}
+    return frozenset(n for n, ps in own.items() if ps and not any(p.requires_grad for p in ps))
+
+
 def owners_of(modules: Mapping[str, Any]) -> dict[int, str]:
     """The first module that has each parameter for its own, by the parameter's id."""
     found: dict[int, str] = {}

@@ -65,6 +65,7 @@ def _of_others(loss: Watched, one: OddSoftmax) -> Finding:
         else "axis 0, that of the samples"
     )
     found = SOFTMAX_AXIS.at(loss, 0, text, "another axis", module=one.module, severity="warning")
+    found = replace(found, value=float(one.shape[one.axis]))
     return replace(found, advice=_OF_ONE if one.is_of_one else _OF_SAMPLES)
 
 

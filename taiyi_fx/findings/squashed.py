@@ -7,7 +7,7 @@ from typing import Any
 from taiyi_fx.findings.autograd import axis_of, maker_of, makers_of, name_of, nodes_near, shape_of
 
 _LOSSES = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
-_SQUASHES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
+_SQUASHES = {"Softmax": "softmax", "Sigmoid": "sigmoid", "Relu": "relu", "Tanh": "tanh"}
 OF_LOGARITHMS = ("NllLoss", "NllLoss2D", "NllLossNd")
 """Losses of logarithms of probabilities."""
 _RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")

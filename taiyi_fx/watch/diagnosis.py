@@ -18,6 +18,7 @@ from taiyi_fx.findings import (
     evaluates,
     find,
     frozen_adapters_of,
+    frozen_of,
     groups_of,
     hooks_of,
     left_out_of,
@@ -108,6 +109,7 @@ class Diagnosis:
             classes=self._classes,
             loss_graphs=self._loss_graphs,
             frozen_adapters=frozen_adapters_of(self._modules),
+            frozen=frozen_of(self._modules),
             hooks=hooks_of(self._modules),
             repeated=repeated_in(self._modules),
         )

@@ -1,5 +1,7 @@
 """Weights that leave the size that they began with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,3 +57,18 @@ def test_where_all_shrink_it_is_the_decay_of_the_model():
     numbers = {(f"h.{i}", "WeightNorm"): 0.9 ** np.arange(40.0) for i in range(6)}
     (found,) = drift(evidence(numbers))
     assert (found.kind, found.module, found.severity) == ("drift", "", "alert")
+
+
+@pytest.mark.parametrize(
+    ("rate", "severity"), [(1e-3, "alert"), (1e-2, "note"), (1e-1, "alert"), (1e-4, "alert")]
+)
+def test_a_head_that_is_trained_faster_on_purpose_is_a_note(rate, severity):
+    groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, rate)}
+    (found,) = drift(replace(weights(np.linspace(1, 5, 40)), groups=groups))
+    assert (found.module, found.severity) == ("h.2", severity)
+
+
+def test_one_that_shrinks_is_none_of_these():
+    groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, 1e-2)}
+    (found,) = drift(replace(weights(np.linspace(1, 0.2, 40)), groups=groups))
+    assert found.severity == "alert"

@@ -58,3 +58,11 @@ def test_causes_of_causes_hold_all_of_it_flat():
 def test_others_stay_as_they_are():
     every = [of("outlier", "alert", "a.x"), of("plateau", "note", "")]
     assert follow_ups_beneath(every, MODEL) == every
+
+
+def test_gradients_that_are_all_zero_follow_from_a_softmax_of_one_element():
+    silent = of("zero_gradient", "alert", "")
+    assert beneath(of("softmax_axis", "warning", "head"), silent) == [
+        ("softmax_axis", "head", [""])
+    ]
+    assert len(beneath(of("softmax_axis", "warning", "gate", value=32.0), silent)) == 2

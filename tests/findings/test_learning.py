@@ -99,3 +99,9 @@ def test_what_no_optimizer_has_is_told_soon_and_for_sure():
     assert found.text.endswith("it is in no group of the optimizer")
     # One that moves all the same is that of another optimizer.
     assert [*no_update(replace(known, left_out=frozenset({"h.3"})))] == []
+
+
+def test_a_weight_that_is_frozen_with_the_last_gradient_of_a_training_before_is_none():
+    known = model(still=["h.2"])
+    assert [one.module for one in no_update(known)] == ["h.2"]
+    assert [*no_update(replace(known, frozen=frozenset({"h.2"})))] == []

@@ -139,3 +139,11 @@ def test_a_plateau_names_the_layer_that_takes_its_first_axis_for_time():
     assert "; 'rnn', without batch_first, takes the first axis" in found.text
     (found,) = plateau(replace(known, shape_before=lambda module: ""))
     assert "batch_first" not in found.text
+
+
+def test_a_jump_of_a_loss_that_has_fallen_to_nearly_nothing_is_a_note():
+    values = np.where(np.arange(100) == 90, 0.1, np.exp(-np.arange(100) / 3) + 0.01 + NOISE / 1e3)
+    (found,) = spikes(of(values))
+    assert (found.severity, found.step) == ("note", 90)
+    (found,) = spikes(of(np.where(np.arange(100) == 90, 0.8, values)))
+    assert found.severity == "warning"

@@ -7,9 +7,11 @@ from taiyi_fx.findings import (
     batch_axes_of,
     decays_of,
     evaluates,
+    frozen_of,
     groups_of,
     hooks_of,
     left_out_of,
+    owners_of,
     repeated_in,
 )
 
@@ -88,3 +90,18 @@ def test_a_model_without_anything_in_training_mode_says_what_acts_otherwise():
     model[0].train()
     assert evaluates(modules) == ""
     assert evaluates({"": nn.BatchNorm1d(2, track_running_stats=False).eval()}) == ""
+
+
+def test_modules_that_are_frozen_are_those_without_a_parameter_that_is_trained():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
+    model[0].requires_grad_(False)
+    model[1].weight.requires_grad_(False)
+    assert frozen_of(dict(model.named_modules())) == {"0"}
+
+
+def test_the_owner_of_a_parameter_is_the_first_module_that_has_it():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].weight = model[0].weight
+    owners = owners_of(dict(model.named_modules()))
+    assert owners[id(model[1].weight)] == "0"
+    assert owners[id(model[1].bias)] == "1"
