@@ -9,6 +9,7 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -21,7 +22,7 @@ from taiyi_fx.passes.override import forward_of_class, with_own_code
 from taiyi_fx.passes.probes.compiling import stays_python
 from taiyi_fx.passes.rewrite.own_passes import Pass
 from taiyi_fx.passes.runtime.build import Instrumented
-from taiyi_fx.passes.structure import slots_of
+from taiyi_fx.passes.structure import slots_of_class
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -276,8 +277,6 @@ def face_of(made: Instrumentation) -> InstrumentedModule:
     face = object.__new__(_class_of_face(made))
     # One namespace for both: an attribute set on one is set on the other.
     face.__dict__ = model.__dict__
-    for name, value in slots_of(model):
-        object.__setattr__(face, name, value)
     weakref.finalize(face, made.compiled.installation.close).atexit = False
     return face
 
@@ -296,14 +295,16 @@ def _class_of_face(made: Instrumentation) -> type[Any]:
 
     call = with_own_code(call, kind)
     stays_python(call)
-    body = {
+    slots = {name: _slot(model, of_class) for name, of_class in slots_of_class(kind).items()}
+    body: dict[str, Any] = {
         "_call_impl": call,
         "forward": _Forward(kind.forward),
         "_instrumentation": made,
         "__class__": property(lambda self: type(model), _set_class),
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
-        _UNUSED: [*getattr(kind, _UNUSED, ()), "_compiled_call_impl"],
+        _UNUSED: [*getattr(kind, _UNUSED, ()), "_compiled_call_impl", *slots],
+        **slots,
     }
     own = () if issubclass(InstrumentedModule, kind) else (kind,)
     try:
@@ -317,6 +318,15 @@ def _class_of_face(made: Instrumentation) -> type[Any]:
         body = {**body, "__getattr__": answer}
         bases = (_Face, InstrumentedModule)
         return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+
+
+def _slot(model: nn.Module, slot: MemberDescriptorType) -> property:
+    """An attribute of the instrumented object that is kept in a slot of its model."""
+    return property(
+        lambda face: slot.__get__(model),
+        lambda face, value: slot.__set__(model, value),
+        lambda face: slot.__delete__(model),
+    )
 
 
 _CALL = nn.Module.__call__

@@ -14,6 +14,9 @@ import torch
 from torch import fx, nn
 
 import taiyi_fx
+from tests.hard_models import cases
+
+BY_NAME = {case.name: case for case in cases()}
 
 
 class Named(nn.Module):
@@ -58,6 +61,68 @@ def test_attributes_set_later_take_effect():
     model.factor = 4.0
     assert torch.equal(model(x), 2 * before)
     assert step(model, x)["InputSndNorm"] > 0
+
+
+class Slotted(Named):
+    __slots__ = ("__count", "scale")
+
+    def __init__(self):
+        super().__init__()
+        self.scale = self.__count = 1
+
+    def forward(self, x):
+        self.scale += 1
+        self.__count += 1
+        return super().forward(x)
+
+    def count(self):
+        return self.__count
+
+
+def test_what_a_model_keeps_in_slots_is_kept_once():
+    model = Slotted()
+    probed = taiyi_fx.instrument(model, CFG)
+    step(probed, torch.randn(2, 3))
+    assert (probed.scale, probed.count()) == (model.scale, model.count()) == (2, 2)
+    probed.scale = 9
+    assert model.scale == 9
+    del probed.scale
+    assert not hasattr(model, "scale")
+
+
+def weight_read(cfg, kind):
+    """The random state, and the calls of the model's code, after steps with and without reading."""
+    torch.manual_seed(0)
+    model = BY_NAME[f"hard/{kind}"].build()
+    torch.manual_seed(0)
+    probed = taiyi_fx.instrument(model, cfg) if cfg != "plain" else model
+    for number in range(3):
+        probed(torch.ones(2, 4)).sum().backward()
+        if cfg != "plain":
+            probed.monitor.track(number)
+    draws = sum(getattr(module, "draws", 0) for module in model.modules())
+    return torch.get_rng_state().tolist(), draws
+
+
+@pytest.mark.parametrize("cfg", [None, {"*": ["WeightNorm", "UpdateRatio", "WeightGradNorm"]}])
+@pytest.mark.parametrize(
+    "kind", ["a parametrization that draws random numbers", "a property that draws random numbers"]
+)
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_weight_that_the_models_code_computes_is_not_computed_to_be_read(kind, cfg):
+    assert weight_read(cfg, kind) == weight_read("plain", kind)
+
+
+def test_a_weight_that_the_models_code_computes_says_what_to_ask_for():
+    model = BY_NAME["hard/a parametrization that draws random numbers"].build()
+    with pytest.raises(taiyi_fx.ConfigError, match=r"Shaken computes.*parametrizations\.weight"):
+        taiyi_fx.instrument(model, {"first": ["WeightNorm"]})
+    key = "first.parametrizations.weight"
+    cfg = {key: [["WeightNorm", "every(1)", {"param": "original"}]]}
+    probed = taiyi_fx.instrument(model, cfg)
+    probed(torch.ones(2, 4)).sum().backward()
+    probed.monitor.track(0)
+    assert probed.monitor.get_output()[key]["WeightNorm"][0] > 0
 
 
 def traced(factor=2.0):

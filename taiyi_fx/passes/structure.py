@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, cast
+from types import MemberDescriptorType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
+from torch.nn.utils.parametrize import ParametrizationList
 
 from taiyi_fx.passes.ir import Pick
 
@@ -197,31 +200,94 @@ def _is_object(value: Any) -> bool:
 
 def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
     """Names and values that a module keeps in ``__slots__`` of its class."""
-    for kind in type(module).__mro__:
-        names = vars(kind).get("__slots__", ())
-        for name in (names,) if isinstance(names, str) else names:
-            if name not in ("__dict__", "__weakref__") and hasattr(module, name):
-                yield name, getattr(module, name)
+    for name, slot in slots_of_class(type(module)).items():
+        with contextlib.suppress(AttributeError):  # it may be empty
+            yield name, slot.__get__(module)
+
+
+def slots_of_class(kind: type) -> dict[str, MemberDescriptorType]:
+    """The attributes that instances of a class keep in ``__slots__``; private names as mangled."""
+    found: dict[str, MemberDescriptorType] = {}
+    for base in reversed(kind.__mro__):
+        own = vars(base).items()
+        found |= {name: slot for name, slot in own if isinstance(slot, MemberDescriptorType)}
+    return found
 
 
 def is_computed(module: nn.Module, name: str) -> bool:
     """True if a parametrization computes a module's attribute each time it is read."""
-    return name in getattr(module, "parametrizations", ())
+    return _parametrization(module, name) is not None
+
+
+def computed_by(module: nn.Module, name: str) -> str:
+    """The class of the user's own that takes part in a computed attribute; empty if none does.
+
+    A parametrization with hooks is one, as its hooks may be anything.
+    """
+    parts = (_parametrization(module, name) or nn.ModuleList())._modules.values()
+    own = (type(part).__name__ for part in parts if part is not None and not _is_torchs_own(part))
+    return next(own, "")
+
+
+def computed_text(name: str, own_code: str) -> str:
+    """The reason why such an attribute is not read."""
+    return (
+        f"has a {name} that {own_code} computes, which is not run to read it: ask for what it is "
+        f'made of, as by "<module>.parametrizations.{name}": [[..., ..., {{"param": "original"}}]]'
+    )
+
+
+def parts_of_computed(module: nn.Module, name: str) -> list[Tensor]:
+    """The parameters and buffers that an attribute is computed of."""
+    found = _parametrization(module, name)
+    return [] if found is None else [*found.parameters(), *found.buffers()]
 
 
 def tensor_named(module: nn.Module, name: str) -> Any:
-    """A module's attribute, or None; a parametrization is not evaluated.
+    """A module's tensor, or None: no property, ``__getattr__`` or other code of the model's is run.
 
-    Spectral normalisation, for one, changes its state in training each time it is read.
+    A parametrization of torch's own is computed as in evaluation: spectral normalisation, for one,
+    changes its state in training each time it is read. One of the user's own is None.
     """
-    if not is_computed(module, name):
+    if isinstance(module, torch.jit.ScriptModule):
         return getattr(module, name, None)
-    parts = [*cast(nn.ModuleDict, module.parametrizations)[name].modules()]
-    modes = [part.training for part in parts]
-    try:
-        for part in parts:
+    if is_computed(module, name):
+        return None if computed_by(module, name) else _computed(module, name)
+    if isinstance(_of_class(module, name), property):
+        return None
+    attributes = vars(module)
+    for held in (attributes, attributes["_parameters"], attributes["_buffers"]):
+        if name in held:
+            return held[name]
+    return _of_class(module, name)
+
+
+def _of_class(module: nn.Module, name: str) -> Any:
+    return next((vars(c)[name] for c in type(module).__mro__ if name in vars(c)), None)
+
+
+def _parametrization(module: nn.Module, name: str) -> ParametrizationList | None:
+    found = vars(module).get("_modules", {}).get("parametrizations")
+    held = found._modules.get(name) if isinstance(found, nn.ModuleDict) else None
+    return held if isinstance(held, ParametrizationList) else None
+
+
+def _is_torchs_own(part: nn.Module) -> bool:
+    is_own = type(part).__module__ == "torch.nn.utils.parametrizations"
+    return is_own and not (part._forward_hooks or part._forward_pre_hooks)
+
+
+def _computed(module: nn.Module, name: str) -> Tensor:
+    """What parametrizations of torch's own compute; hooks are not run, nor is a cache filled."""
+    chain: Any = _parametrization(module, name)
+    count = None if chain.is_tensor else chain.ntensors
+    names = ["original"] if count is None else [f"original{i}" for i in range(count)]
+    values = [chain._parameters.get(n, chain._buffers.get(n)) for n in names]
+    for part in chain._modules.values():
+        mode = part.training
+        try:
             vars(part)["training"] = False
-        return getattr(module, name)
-    finally:
-        for part, mode in zip(parts, modes, strict=True):
+            values = [type(part).forward(part, *values)]
+        finally:
             vars(part)["training"] = mode
+    return values[0]

@@ -27,7 +27,7 @@ from taiyi_fx.passes.ir import (
     SpanReduction,
     capabilities,
 )
-from taiyi_fx.passes.structure import is_computed, tensor_named
+from taiyi_fx.passes.structure import computed_by, computed_text, is_computed, tensor_named
 from taiyi_fx.quantities.feature_axis import feature_axis_of
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import heads_of
@@ -137,6 +137,8 @@ class Source:
         if name == "all":
             if next(module.parameters(), None) is None:
                 raise NotApplicable("has no parameters")
+        elif own_code := computed_by(module, name):
+            raise NotApplicable(computed_text(name, own_code))
         elif not is_computed(module, name) and not isinstance(
             tensor_named(module, name), torch.Tensor
         ):

@@ -21,7 +21,7 @@ from taiyi_fx.passes.ir import (
     fast_path,
 )
 from taiyi_fx.passes.probes.dtensor import of_parameters
-from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.passes.structure import computed_by, computed_text, tensor_named
 from taiyi_fx.quantities.declare import NoValue
 
 Key = tuple[str, Reading]
@@ -175,7 +175,10 @@ class ParameterStatistics:
     def _tensors_of(self, module: nn.Module, reading: Reading) -> list[Tensor]:
         name, named = reading.site.pick, tensors_named(module, reading)
         if any(p is None for p in named):
-            raise ReadingUnavailable(f"{name} is None")
+            own_code = computed_by(module, str(name))
+            raise ReadingUnavailable(
+                computed_text(str(name), own_code) if own_code else f"{name} is None"
+            )
         if reading.site.port != "parameter_grad":
             return named
         own = [p for p in named if p.is_leaf or p.retains_grad]  # torch warns of others' `grad`

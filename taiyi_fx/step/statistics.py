@@ -22,7 +22,7 @@ from taiyi_fx.passes.ir import (
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.table import SlotTable
-from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.passes.structure import parts_of_computed, tensor_named
 from taiyi_fx.schedule import whole
 from taiyi_fx.step.optimizer_states import OptimizerStates
 from taiyi_fx.step.parameters import ParameterStatistics, ReadingUnavailable, tensors_named
@@ -192,12 +192,14 @@ class Statistics:
         return any(map(is_spread, tensors_named(self._modules[name], reading)))
 
     def trained_weight(self, name: str) -> int:
-        """The identity of the weight that a module trains.
+        """The identity of the weight that a module trains, or of the first part of a computed one.
 
         Raises:
             ReadingUnavailable: The weight is frozen.
         """
-        weight = tensor_named(self._modules[name], "weight")
+        module = self._modules[name]
+        parts = parts_of_computed(module, "weight") or [tensor_named(module, "weight")]
+        weight = next((p for p in parts if isinstance(p, Tensor) and p.requires_grad), parts[0])
         if isinstance(weight, Tensor) and not weight.requires_grad:
             raise ReadingUnavailable("weight is frozen (requires_grad is False)")
         return id(weight)

@@ -40,6 +40,16 @@ class InList(TwoNoisyLayers):
         return x
 
 
+@case("parts with dots in their names")
+class Dotted(TwoNoisyLayers):
+    def __init__(self):
+        super().__init__()
+        self._modules["first.b"] = nn.Sequential(linear(), nn.Sequential(linear(), nn.ReLU()))
+
+    def forward(self, x):
+        return self.last(self._modules["first.b"](self.first(x)))
+
+
 @case("modules in a plain list only")
 class OnlyInList(TwoNoisyLayers):
     def __init__(self):

@@ -72,6 +72,36 @@ class Parametrized(TwoLayers):
         parametrize.register_parametrization(self.first, "weight", Symmetric())
 
 
+class Shaken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.draws = 0
+
+    def forward(self, x):
+        self.draws += 1
+        return x + 0.1 * torch.randn_like(x)
+
+
+@case("a parametrization that draws random numbers")
+class Random(TwoLayers):
+    def __init__(self):
+        super().__init__()
+        parametrize.register_parametrization(self.first, "weight", Shaken())
+
+
+@case("a property that draws random numbers")
+class RandomProperty(TwoLayers):
+    draws = 0
+
+    @property
+    def weight(self):
+        self.draws += 1
+        return self.first.weight + 0.1 * torch.randn(D, D)
+
+    def forward(self, x):
+        return super().forward(x) @ self.weight
+
+
 @case("lazy layers before their first forward", images)
 class Lazy(nn.Module):
     def __init__(self):

@@ -1,18 +1,21 @@
 """Values of any structure: the tensor in them found, and replaced."""
 
+import contextlib
 import dataclasses
 from collections import OrderedDict, namedtuple
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations
+from torch.nn.utils import parametrizations, parametrize
 
 from taiyi_fx.passes.structure import (
     Call,
     alias_of,
+    computed_by,
     find_tensor,
     is_computed,
+    parts_of_computed,
     replace_picked,
     replace_tensor,
     slots_of,
@@ -123,3 +126,65 @@ def test_looking_at_a_computed_parameter_leaves_it_as_it_is():
     assert tensor_named(layer, "nothing") is None
     assert all(torch.equal(v, before[k]) for k, v in layer.state_dict().items())
     assert all(part.training for part in layer.modules())
+
+
+@pytest.mark.parametrize("make", [parametrizations.weight_norm, parametrizations.orthogonal])
+def test_what_torch_computes_is_read_and_fills_no_cache(make):
+    layer = make(nn.Linear(4, 4))
+    with parametrize.cached():
+        found = tensor_named(layer, "weight")
+        assert not parametrize._cache
+    assert torch.equal(found, layer.weight)
+    assert {*map(id, parts_of_computed(layer, "weight"))} == {
+        id(p) for p in layer.parametrizations.weight.parameters()
+    } | {id(b) for b in layer.parametrizations.weight.buffers()}
+
+
+def hooked(layer):
+    made = parametrizations.weight_norm(layer)
+    made.parametrizations.weight[0].register_forward_hook(unreachable)
+    return made
+
+
+def of_ones_own(layer):
+    return parametrize.register_parametrization(layer, "weight", Own(), unsafe=True)
+
+
+class Own(nn.Module):
+    def forward(self, x):
+        return unreachable()
+
+
+def unreachable(*args):
+    raise AssertionError("code of the model's own was run")
+
+
+@pytest.mark.parametrize(("make", "own"), [(hooked, "_WeightNorm"), (of_ones_own, "Own")])
+def test_what_code_of_the_models_own_computes_is_not_run(make, own):
+    with contextlib.suppress(AssertionError):  # registering runs it
+        layer = nn.Linear(4, 4)
+        make(layer)
+    assert (computed_by(layer, "weight"), computed_by(layer, "bias")) == (own, "")
+    assert tensor_named(layer, "weight") is None
+
+
+class Answers(nn.Linear):
+    shared = torch.ones(2)
+
+    @property
+    def scale(self):
+        return unreachable()
+
+    def __getattr__(self, name):
+        return super().__getattr__(name) if name in ("weight", "bias") else unreachable()
+
+
+def test_no_property_or_answer_of_the_models_own_is_run_to_find_a_tensor():
+    layer = Answers(2, 2)
+    vars(layer)["plain"] = T
+    layer._buffers["kept"] = U
+    assert tensor_named(layer, "weight") is layer._parameters["weight"]
+    assert tensor_named(layer, "kept") is U
+    assert tensor_named(layer, "plain") is T
+    assert tensor_named(layer, "shared") is Answers.shared
+    assert tensor_named(layer, "scale") is tensor_named(layer, "nothing") is None

@@ -45,6 +45,12 @@ class _Parts:
         self.capture = capture
         self.modules = dict(model.named_modules())
         self.names = {module: name for name, module in self.modules.items()}
+        self.dotted = [
+            f"{name}.{key}".removeprefix(".")
+            for name, module in self.modules.items()
+            for key, _ in module._modules.items()  # a script module's have no other way
+            if "." in key
+        ]
 
     def trace(self, part: str) -> None:
         """Captures a part; if it stays Python, its parts in turn."""
@@ -96,6 +102,9 @@ class _Parts:
 
     def _captured(self, part: str, *, training: bool) -> CapturedGraph:
         module = self.modules[part]
+        for dotted in self.dotted:
+            if f"{dotted}.".startswith(f"{part}." if part else "") or part.startswith(f"{dotted}."):
+                raise Refused(f"is or has a part with a dot in its name, {dotted!r}")
         writer = GraphWriter(
             part, module, self.names, self.targets, training=training, inline=inline
         )
