@@ -74,7 +74,7 @@ class Replay:
         return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))
 
     def _lead(self) -> list[str]:
-        """Where to look for what came from outside."""
+        """The places to look for what came from outside."""
         if self.operation.startswith(REACHED):
             return [
                 "the loss made it, or what else follows the model: recorder.step has that run "
