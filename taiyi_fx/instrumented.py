@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import fx, nn
+from torch.jit import _script as torchscript
 
 from taiyi_fx.config.merged import Cfg
 from taiyi_fx.monitor import Monitor
@@ -194,7 +195,7 @@ class _Forward:
         compiled = type(face)._instrumentation.compiled
         installation, session = compiled.installation, compiled.session
         held = forward_of_class(installation.root)
-        if not torch.jit._script._TOPLEVEL:  # TorchScript compiles the source of what it is given
+        if not torchscript._TOPLEVEL:  # TorchScript compiles the source of what it is given
             return held
 
         def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:

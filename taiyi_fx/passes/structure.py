@@ -278,7 +278,7 @@ def _is_torchs_own(part: nn.Module) -> bool:
 
 
 def _computed(module: nn.Module, name: str) -> Tensor:
-    """The tensor of parametrizations of torch's own; no hook is run, and no cache is filled."""
+    """The attribute as parametrizations of torch's own compute it; no hook runs, no cache fills."""
     chain: Any = _parametrization(module, name)
     count = None if chain.is_tensor else chain.ntensors
     names = ["original"] if count is None else [f"original{i}" for i in range(count)]
