@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.fx.graph_module import GraphModule, _WrappedCall
 from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.captured import InlinedCall
@@ -20,6 +21,11 @@ from taiyi_fx.passes.capture.values import Known, Refused, Value, argument, lift
 from taiyi_fx.passes.override import entry_of
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+_CALLS_OF_GRAPHS = [
+    code
+    for code in GraphModule.recompile.__code__.co_consts
+    if isinstance(code, CodeType) and code.co_name == "call_wrapped"
+]
 _SPELLED = (type(None), bool, int, float, complex, str)
 
 
@@ -97,7 +103,8 @@ def plain_forward(writer: GraphWriter, module: nn.Module) -> FunctionType:
     guards, kind = writer.guards, type(module)
     guards.modules[writer.names[module]] = kind
     guards.require(kind, "forward", kind.forward)
-    guards.require(kind, "__call__", nn.Module.__call__)
+    guards.require(kind, "__call__", kind.__call__)
+    guards.require(nn.Module, "__call__", nn.Module.__call__)
     guards.require(nn.Module, "_call_impl", nn.Module._call_impl)
     return forward
 
@@ -112,14 +119,25 @@ def _refuse_special(module: nn.Module) -> None:
         raise Refused("is compiled")
     if any(own[hooks] for hooks in HOOKS):
         raise Refused("has hooks registered on it")
-    if kind.__call__ is not nn.Module.__call__:
+    if kind.__call__ is not nn.Module.__call__ and not _is_called_as_module(kind):
         raise Refused("has a __call__ of its own")
-    for name in ("__getattr__", "__getattribute__"):
+    for name in ("__call__", "_call_impl"):
+        code = getattr(in_class(nn.Module, name), "__code__", None)
+        if code is None or not is_torchs_file(code.co_filename):
+            raise Refused(f"is called by an nn.Module.{name} that is not torch's")
+    for name in ("__getattr__", "__getattribute__", "_call_impl", "_wrapped_call_impl"):
         if in_class(kind, name) is not in_class(nn.Module, name):
             raise Refused(f"has a {name} of its own")
     is_lazy = in_class(kind, "_infer_parameters") is not MISSING
     if kind.__module__ == "torch.nn.utils.parametrize" or is_lazy:
         raise Refused("is parametrized, or lazy")
+
+
+def _is_called_as_module(kind: type) -> bool:
+    """True for a GraphModule's class, whose call only says more about what its forward raises."""
+    wrapped = in_class(kind, "_wrapped_call")
+    is_torchs_call = getattr(kind.__call__, "__code__", None) in _CALLS_OF_GRAPHS
+    return is_torchs_call and type(wrapped) is _WrappedCall and wrapped.cls_call is None
 
 
 def is_torchs(module: nn.Module) -> bool:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import taiyi_fx
 from taiyi_fx.passes.capture.captured import TraceTargets
 from taiyi_fx.passes.capture.marks import enter, leave
 from taiyi_fx.passes.capture.modules import (
@@ -144,17 +145,67 @@ class Calls(Leaf):
         return super().__call__(x)
 
 
+class CallsAnew(Leaf):
+    def _call_impl(self, x):
+        return super()._call_impl(x)
+
+
 @pytest.mark.parametrize(
     ("part", "why"),
     [
         (Strange(), "has a __getattr__ of its own"),
         (Calls(), "has a __call__ of its own"),
+        (CallsAnew(), "has a _call_impl of its own"),
         (nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)), "is parametrized"),
     ],
     ids=lambda each: type(each).__name__,
 )
 def test_a_class_that_answers_in_its_own_way_stays_python(part, why):
     assert why in trace(Block(part), TraceTargets([])).python[""]
+
+
+@pytest.mark.parametrize("name", ["__call__", "_call_impl"])
+def test_where_the_call_of_all_modules_is_replaced_parts_are_called(monkeypatch, name):
+    called, torchs = [], getattr(nn.Module, name)
+
+    def told(self, *args, **kwargs):
+        called.append(type(self))
+        return torchs(self, *args, **kwargs)
+
+    monkeypatch.setattr(nn.Module, name, told)
+    model = nn.Sequential(Block(nn.Linear(4, 4)), nn.ReLU())
+    assert f"nn.Module.{name} that is not torch's" in trace(model, TraceTargets([])).python[""]
+    instrumented = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]})
+    called.clear()
+    expected = model(torch.ones(2, 4))
+    plain = [*called]
+    called.clear()
+    assert torch.equal(instrumented(torch.ones(2, 4)), expected)
+    assert called == plain
+    instrumented.monitor.track(0)
+
+
+def test_a_graph_module_is_gone_into_as_its_call_is_that_of_modules():
+    model = torch.fx.symbolic_trace(nn.Sequential(Block(nn.Linear(4, 4)), nn.ReLU()))
+    assert trace(model, TraceTargets([])).is_whole
+    instrumented = taiyi_fx.instrument(model, {"Linear": ["OutputRMS"]})
+    x = torch.ones(2, 4)
+    assert torch.equal(instrumented(x), model(x))
+    linear = model.get_submodule("0.part")
+    (node,) = [n for n in model.graph.nodes if n.target == "0.part"]
+    with model.graph.inserting_after(node):
+        again = model.graph.call_module("0.part", (node,))
+    node.replace_all_uses_with(again, lambda user: user is not again)
+    before = instrumented(x)
+    instrumented.monitor.track(0)
+    model.recompile()
+    assert torch.equal(instrumented(x), model(x))
+    assert not torch.equal(instrumented(x), before)
+    instrumented.monitor.track(1)
+    values = linear(model.get_submodule("0.fc")(x))
+    for name, made in (("0.part", values), ("0.part@1", linear(values))):
+        recorded = instrumented.monitor.get_output()[name]["OutputRMS"][1]
+        assert recorded == pytest.approx(made.square().mean().sqrt().item(), rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
