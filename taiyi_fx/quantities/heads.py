@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from taiyi_fx.passes.ir import Function, FunctionGroup
 
@@ -14,10 +15,11 @@ _NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "hea
 _SOFTMAX: tuple[Function, ...] = (F.softmax, torch.softmax, torch.Tensor.softmax)
 
 _OF_A_KERNEL = "its kernel keeps the weights to itself: use F.scaled_dot_product_attention"
-_FLEX = (
-    "its kernel keeps the weights to itself: it returns its largest scores, if asked by "
-    "return_aux=AuxRequest(max_scores=True), for monitor.log"
-)
+# What `torch.nn.attention.flex_attention.flex_attention` calls, which the modes of torch see. Older
+# compilers have not been tried.
+_IS_FLEX_SEEN = TorchVersion(torch.__version__) >= "2.13"
+_FLEX: tuple[Function, ...] = (torch.ops.higher_order.flex_attention,) if _IS_FLEX_SEEN else ()
+_OF_FLEX = {} if _IS_FLEX_SEEN else {"flex_attention": "it is read with torch 2.13 or newer"}
 
 
 def heads_of(module: nn.Module) -> int | None:
@@ -35,7 +37,7 @@ def _attending(module: nn.Module | None) -> tuple[Function, ...]:
     A softmax is one only where the module has heads: others choose classes or experts by it.
     """
     softmax = () if module is None or heads_of(module) is None else _SOFTMAX
-    return F.scaled_dot_product_attention, *softmax
+    return F.scaled_dot_product_attention, *_FLEX, *softmax
 
 
 ATTENTION = FunctionGroup(
@@ -45,7 +47,6 @@ ATTENTION = FunctionGroup(
     modules=(nn.MultiheadAttention,),
     layers=(nn.Softmax,),
     of_scores=_SOFTMAX,
-    unseen=dict.fromkeys(("flash_attn_func", "flash_attn_varlen_func"), _OF_A_KERNEL)
-    | {"flex_attention": _FLEX},
+    unseen=dict.fromkeys(("flash_attn_func", "flash_attn_varlen_func"), _OF_A_KERNEL) | _OF_FLEX,
 )
-"""`F.scaled_dot_product_attention`, and a softmax in a module that has heads, or of scores."""
+"""The functions of torch that attend, and a softmax in a module that has heads, or of scores."""

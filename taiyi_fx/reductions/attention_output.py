@@ -9,7 +9,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import CallArguments
 from taiyi_fx.passes.weighted import NOT_ONE
-from taiyi_fx.reductions.attention_scores import DOT_PRODUCTS, logits_of, with_heads
+from taiyi_fx.reductions.attention_scores import KERNELS, logits_of, with_heads
 
 SOFTMAXES = ("softmax", "Tensor.softmax")
 """The names of functions that give the weights alone."""
@@ -19,7 +19,7 @@ def outputs_of(call: CallArguments, result: Any, heads: int | None) -> Tensor:
     """The output of a call of attention, whose last axis but two is that of the heads.
 
     Args:
-        call: The arguments of `scaled_dot_product_attention`, or of a softmax.
+        call: The arguments of a function that computes attention, or of a softmax.
         result: The result of the first; of the second the product of its weights with values,
             with the axis of its heads, or None.
         heads: The number of heads, as far as the module says.
@@ -27,8 +27,9 @@ def outputs_of(call: CallArguments, result: Any, heads: int | None) -> Tensor:
     Raises:
         ValueError: There is no such product, or its shape is not that of an attention's output.
     """
-    if call.function in DOT_PRODUCTS:
-        return with_heads(result.detach())
+    if call.function in KERNELS:
+        y = result[0] if isinstance(result, tuple) else result  # flex attention's, of three tensors
+        return with_heads(y.detach())
     if result is None:
         raise ValueError(NOT_ONE)
     (product, axis), logits = result, logits_of(call, heads)

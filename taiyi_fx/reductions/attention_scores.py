@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple, TypeAlias
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from taiyi_fx.passes.ir import CallArguments
 from taiyi_fx.reductions.rows import accumulated
+from taiyi_fx.reductions.score_mods import ScoreMods
 
 FORBIDS = -3e4
 """What is added to a logit forbids a key from here down.
@@ -23,7 +24,7 @@ Masks add -inf or the smallest number of a format, of which float16's is -65504.
 
 @dataclass(frozen=True)
 class Products:
-    """Logits that `scaled_dot_product_attention` computes of queries, keys and a mask.
+    """Logits that an attention's kernel computes of queries, keys and a mask.
 
     Attributes:
         q: Queries, of shape samples (any number of axes), heads, queries and features.
@@ -32,6 +33,7 @@ class Products:
         is_causal: True if query i sees keys up to i + shift.
         shift: The position of the first query among the keys.
         scale: The factor of the products.
+        mods: What flex attention makes of the scaled products, in place of a mask.
     """
 
     q: Tensor
@@ -40,6 +42,7 @@ class Products:
     is_causal: bool
     shift: int
     scale: float
+    mods: ScoreMods | None = None
 
     @property
     def heads(self) -> int:
@@ -74,6 +77,9 @@ class Products:
         """
         q = accumulated(at.of(self.q)) * self.scale
         logits = _products(q, self.k[..., : at.keys, :])
+        if self.mods is not None:
+            logits, allowed = self.mods.apply(logits, at.rows)
+            return logits, allowed & ~(logits <= FORBIDS)
         if self.is_causal:
             every = torch.arange(at.keys, device=at.rows.device)
             return logits, every <= (at.rows + self.shift).unsqueeze(-1)
@@ -147,7 +153,7 @@ def scores_of(call: CallArguments, heads: int | None) -> Scores:
     """The logits of a call of attention.
 
     Args:
-        call: The arguments of `scaled_dot_product_attention`, or of a softmax.
+        call: The arguments of a function that computes attention, or of a softmax.
         heads: The number of heads, as far as the module says.
 
     Raises:
@@ -160,12 +166,8 @@ def scores_of(call: CallArguments, heads: int | None) -> Scores:
         if isinstance(x, Tensor) and (x.is_nested or hasattr(x, "placements")):
             kind = "nested" if x.is_nested else "spread over several ranks (DTensor)"
             raise TypeError(f"attention of tensors that are {kind} is not read")
-    rule = _scaled_dot_product if call.function in DOT_PRODUCTS else _softmax
+    rule = _RULES.get(call.function, _softmax)
     return rule(heads, *call.args, **call.kwargs)
-
-
-DOT_PRODUCTS = ("scaled_dot_product_attention",)
-"""The names of functions that compute an attention's logits themselves."""
 
 
 def _scaled_dot_product(  # noqa: PLR0913 - torch's own arguments
@@ -187,6 +189,27 @@ def _scaled_dot_product(  # noqa: PLR0913 - torch's own arguments
         mask = with_heads(mask) if query.ndim == 3 and mask.ndim == 3 else torch.atleast_2d(mask)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     return Products(q, accumulated(k), mask, is_causal or variant is not None, shift, factor)
+
+
+def _flex(  # noqa: PLR0913 - torch's own arguments
+    heads: int | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable[..., Tensor],
+    block_mask: tuple[Any, ...],
+    scale: float,
+    kernel_options: dict[str, Any],
+    score_mod_other_buffers: tuple[Tensor, ...] = (),
+    mask_mod_other_buffers: tuple[Tensor, ...] = (),
+) -> Products:
+    mods = ScoreMods(score_mod, block_mask[-1], score_mod_other_buffers, mask_mod_other_buffers)
+    return Products(query.detach(), accumulated(key.detach()), None, False, 0, scale, mods)
+
+
+_RULES = {"scaled_dot_product_attention": _scaled_dot_product, "flex_attention": _flex}
+KERNELS = tuple(_RULES)
+"""The names of functions that compute an attention's logits themselves."""
 
 
 def with_heads(x: Tensor) -> Tensor:

@@ -38,9 +38,9 @@ _CALL_NOT_SEEN = (
     "makes it no more"
 )
 _CALL_COMPILED = (
-    "the forward that makes this call stayed Python and was compiled, where only modules and "
-    "graphs are seen: leave it out of what is compiled, or change what keeps it from being a "
-    "graph, which `capture` tells"
+    "the forward that makes this call stayed Python and was compiled, or calls a compiled "
+    "function that makes it, where only modules and graphs are seen: leave it out of what is "
+    "compiled, or change what keeps it from being a graph, which `capture` tells"
 )
 
 

@@ -6,8 +6,8 @@ import dis
 import functools
 import operator
 import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, TypeGuard
 
 from torch import nn
 
@@ -41,7 +41,7 @@ def add_sites_in_python(
 ) -> None:
     """Adds a site for each function that a forward which stayed Python seems to call."""
     for name in capture.python if targets else ():
-        code = list(_codes(modules[name]))
+        code = _code_of(modules[name])
         for target in targets:
             if _is_called(target, modules[name], code):
                 site = site_of(name, target, capture.functions)
@@ -51,17 +51,22 @@ def add_sites_in_python(
 
 def unseen_in(module: nn.Module, target: FunctionGroup) -> dict[str, str]:
     """The functions that a module's forward seems to call and that cannot be seen, and why."""
-    named = {name for code in _codes(module) for name in code.co_names}
+    found = _code_of(module)
+    named = {name for code in found.codes for name in code.co_names} | found.others
     return {name: why for name, why in target.unseen.items() if name in named}
 
 
-def _is_called(
-    target: Function | FunctionGroup, module: nn.Module, code: Sequence[types.CodeType]
-) -> bool:
+def calls_by_itself(module: nn.Module, function: Function) -> bool:
+    """True if a module's own forward seems to call a function, and that of none of its parts."""
+    callers = (_code_of(part).mentions(function) for part in module.modules())  # itself first
+    return next(callers) and not any(callers)
+
+
+def _is_called(target: Function | FunctionGroup, module: nn.Module, code: _Code) -> bool:
     """True if a forward seems to call a function, or one of a group."""
 
     def is_named(functions: Iterable[Function]) -> bool:
-        return any(_mentions(each, function) for each in code for function in functions)
+        return any(map(code.mentions, functions))
 
     members = members_of(target, module)
     if is_named(members):
@@ -72,12 +77,31 @@ def _is_called(
     if not has_layer and not is_named(target.of_scores):
         return False
     # Scores are one product, and what is made of their softmax is another.
-    return set(target.of_scores) <= set(members) or sum(map(_products_in, code)) > 1
+    return set(target.of_scores) <= set(members) or sum(map(_products_in, code.codes)) > 1
 
 
-def _codes(module: nn.Module) -> Iterator[types.CodeType]:
-    """The code of a module's forward, and of its own methods and functions that it names."""
+class _Code(NamedTuple):
+    """The functions that a module's forward names, as far as their code is known.
+
+    Attributes:
+        codes: The code of the forward, and of its own methods and functions that it names.
+        others: The own names of functions that it has under other names, or compiled.
+    """
+
+    codes: list[types.CodeType]
+    others: set[str]
+
+    def mentions(self, function: Function) -> bool:
+        """True if a function seems to be called."""
+        if any(_mentions(code, function) for code in self.codes):
+            return True
+        return function not in OPERATORS and getattr(function, "__name__", "") in self.others
+
+
+def _code_of(module: nn.Module) -> _Code:
     kind, waiting = type(module), [(getattr(type(module), "forward", None), 0)]
+    codes, others = _Code([], set())
+    own = vars(module)
     seen: set[types.CodeType] = set()
     while waiting:
         function, depth = waiting.pop()
@@ -89,11 +113,14 @@ def _codes(module: nn.Module) -> Iterator[types.CodeType]:
             continue
         seen.add(code)
         for inner in _nested(code):
-            yield inner
+            codes.append(inner)
             named = [getattr(k, name, None) for k in kind.__mro__ for name in inner.co_names]
             held = [function.__globals__.get(name) for name in inner.co_names]
             named += [*held, *(each for found in held for each in _registered(found))]
             waiting += [(found, depth + 1) for found in named if _is_the_users(found)]
+            named += [own.get(name) for name in inner.co_names]
+            others.update(found.__name__ for found in named if _is_torchs(found))
+    return _Code(codes, others)
 
 
 def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -120,6 +147,12 @@ def _is_the_users(found: Any) -> bool:
     return is_function and (found.__module__ or "").partition(".")[0] != "torch"
 
 
+def _is_torchs(found: Any) -> TypeGuard[types.FunctionType | types.BuiltinFunctionType]:
+    """True for a function of torch's, also for what `torch.compile` made of one."""
+    is_function = isinstance(found, types.FunctionType | types.BuiltinFunctionType)
+    return is_function and (found.__module__ or "").partition(".")[0] == "torch"
+
+
 def _mentions(code: types.CodeType, function: Function) -> bool:
     if function in OPERATORS:
         return function in operators_in(code).values()
@@ -133,12 +166,18 @@ def _products_in(code: types.CodeType) -> int:
     return named + sum(f is operator.matmul for f in operators_in(code).values())
 
 
-@functools.cache
 def operators_in(code: types.CodeType) -> dict[int, Function]:
     """The operators of a code, by the offsets of their instructions."""
-    known = _by_instruction()
-    found = {i.offset: known.get((i.opname, i.argrepr)) for i in dis.get_instructions(code)}
-    return {offset: function for offset, function in found.items() if function is not None}
+    # Code that torch's compiler made may hold a dictionary as a constant, and then has no hash.
+    instructions = code.co_code
+    if instructions not in _OPERATORS_IN:
+        known = _by_instruction()
+        found = {i.offset: known.get((i.opname, i.argrepr)) for i in dis.get_instructions(code)}
+        _OPERATORS_IN[instructions] = {k: f for k, f in found.items() if f is not None}
+    return _OPERATORS_IN[instructions]
+
+
+_OPERATORS_IN: dict[bytes, dict[int, Function]] = {}
 
 
 @functools.cache

@@ -20,6 +20,7 @@ from taiyi_fx.passes.ir import Function, FunctionGroup, Mode, members_of
 from taiyi_fx.passes.probes.board import BOARDS
 from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.probes.table import SlotTable
+from taiyi_fx.passes.runtime.compiled_calls import CompiledCalls
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
 from taiyi_fx.passes.runtime.run import Calls, Run
 from taiyi_fx.passes.runtime.weights_under_way import WeightsUnderWay, product_slots
@@ -57,6 +58,7 @@ class FunctionCalls(TorchFunctionMode):
         self._module = module
         self._names = tuple(sites)
         self.edited = frozenset(s for s in sites if s in table.plan and table.plan[s].changes)
+        self._is_edited = bool(self.edited)
         self._edits = ", ".join(map(repr, sorted(self.edited)))
         self._graphs: dict[Function, dict[str, ProbedGraph]] = {}
         self._followed: dict[Function, Function] = {}
@@ -78,6 +80,7 @@ class FunctionCalls(TorchFunctionMode):
                 for function in (f for f in target.of_scores if f not in members):
                     self._add(function, site)
                     self._of_scores.setdefault(function, set()).add(site)
+        self._compiled = CompiledCalls(self._graphs, module)
 
     def _add(self, function: Function, site: str) -> None:
         called, count = functools.partial(self._called.get, site), self._calls[site]
@@ -116,8 +119,11 @@ class FunctionCalls(TorchFunctionMode):
             self._weights = WeightsUnderWay()
             try:
                 with self:
-                    return forward(*args, **kwargs)
+                    made = forward(*args, **kwargs)
+                self._read_compiled_calls()
+                return made
             finally:
+                self._compiled.forget()
                 self._mode, self._has_backward, self._weights = outer
 
         return run
@@ -127,9 +133,12 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:  # torch's own untyped protocol
         """The result of a call of torch, between probes if it is of one of the functions."""
         if torch.compiler.is_compiling():  # a compiled function that the forward calls
-            if func in self._graphs:
+            made = func(*args, **(kwargs or {}))
+            self._compiled.note(func, args, made)
+            if self._is_edited and self._compiled.covers(func):
                 self.refuse_in_compiled_code()
-            return func(*args, **(kwargs or {}))
+            return made
+        self._read_compiled_calls()
         frame, named = sys._getframe(1), kwargs or {}
         graphs = self._graphs_of(_operator_at(frame) or func, args, named)
         if graphs and self._is_called_by(frame):
@@ -145,8 +154,18 @@ class FunctionCalls(TorchFunctionMode):
             self._weights.note_scores(func, args, named, made)
         return made
 
+    def _read_compiled_calls(self) -> None:
+        """Reads the calls that compiled functions have made since the last call of torch."""
+        found, has_unread = self._compiled.take()
+        if has_unread:
+            self._table.board.compiled.update(self._names)
+        for call in found:
+            self._read(lambda *_, made=call.result: made, self._graphs[call.operator])(*call.args)
+
     def _graphs_of(self, func: Any, args: Any, kwargs: Any) -> Mapping[str, ProbedGraph]:
         """The graphs of a call by the names of its sites, without those where it does not count."""
+        if self._compiled.has_noted(func, args):
+            return {}
         graphs = self._graphs.get(func, {})
         others = self._of_scores.get(func)
         if not graphs or not others or self._weights.is_of_scores(args, kwargs):

@@ -144,3 +144,9 @@ def test_a_function_of_scores_needs_two_products_beside_it(kind, is_one):
     capture = Capture(python={"": "stays"})
     add_sites_in_python(capture, {"": kind()}, [group])
     assert list(capture.functions) == ["group()"] * is_one
+
+
+def test_operators_of_code_without_a_hash():
+    code = (lambda x: x @ x).__code__
+    code = code.replace(co_consts=(*code.co_consts, {}))
+    assert list(operators_in(code).values()) == [operator.matmul]

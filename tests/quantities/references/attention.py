@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,22 @@ def attended(q, k, attn_mask=None, is_causal=False, scale=None) -> Attended:
         allowed &= attn_mask > -3e4
         logits = logits + attn_mask.double()
     return _attended(logits, allowed, is_causal)
+
+
+def of_flex(q, k, score_mod=None, mask_mod=None, scale=None) -> Attended:
+    """The weights of a call of flex attention, whose functions take a score at a time."""
+    q, k = q.detach().double(), k.detach().double()
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    logits = torch.einsum("bhid,bhjd->bhij", q, k.expand(q.shape[0], -1, -1, -1))
+    logits = logits * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    allowed = torch.ones_like(logits, dtype=torch.bool)
+    for at in itertools.product(*map(range, logits.shape)):
+        numbers = [torch.tensor(n) for n in at]
+        if mask_mod is not None:
+            allowed[at] = mask_mod(*numbers)
+        if score_mod is not None:
+            logits[at] = score_mod(logits[at].clone(), *numbers)
+    return _attended(logits, allowed & (logits > -3e4), is_causal=False)
 
 
 def of_logits(logits: Tensor) -> Attended:

@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.attention.flex_attention import flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
@@ -271,36 +270,6 @@ def test_modules_that_do_not_attend_are_named():
         taiyi_fx.ConfigError, match="HeadNorm is not available: .* is not a call of"
     ):
         taiyi_fx.instrument(nn.Sequential(Relu()), {F.relu: ["HeadNorm"]})
-
-
-class Flex(nn.Module):
-    def forward(self, q):
-        return flex_attention(q, q, q)
-
-
-def test_flex_attention_says_why_it_is_not_seen():
-    with pytest.raises(
-        taiyi_fx.ConfigError, match="of flex_attention, its kernel keeps the weights"
-    ):
-        taiyi_fx.instrument(nn.Sequential(Flex()), {"0": ["AttentionLogitMax"]})
-
-
-class FlexAndAnother(nn.Module):
-    def forward(self, q):
-        if q.sum() < -1e9:
-            raise ValueError
-        return flex_attention(q, q, q) + F.scaled_dot_product_attention(q, q, q)
-
-
-# What torch says of itself, and of its own operations as it traces them.
-@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
-def test_flex_attention_beside_another_runs_as_it_is():
-    q, model = torch.randn(2, 2, 16, 4), FlexAndAnother()
-    watched = taiyi_fx.instrument(nn.Sequential(model), {"0": ["AttentionLogitMax"]}, strict=True)
-    assert torch.equal(watched(q), model(q))
-    watched.monitor.track(0)
-    found = watched.monitor.get_output()["0.attention()"]["AttentionLogitMax"][0]
-    assert found == pytest.approx((q @ q.mT / 2).amax().item(), rel=1e-6)
 
 
 @pytest.mark.parametrize("needs_weights", [True, False])
