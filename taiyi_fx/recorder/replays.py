@@ -214,23 +214,29 @@ class Replays:
                     self.found.append(one)
         return made
 
-    def replay(self, step: int, *, is_of_size: bool = False) -> Replay:
+    def replay(
+        self, step: int, *, is_of_size: bool = False, is_just_tracked: bool = False
+    ) -> Replay:
         """Runs a step that is kept again, and keeps it in a file, if there is a folder for it.
 
         Args:
             step: The step.
             is_of_size: Where nothing is NaN or Inf, look for numbers that grew at once.
+            is_just_tracked: True if the model's gradients are still those of the last step.
 
         Raises:
             CannotReplay: It is not kept, or no state before it is finite.
         """
         if self._why_ended:
             raise CannotReplay(f"no step is kept: {self._why_ended}")
+        run = functools.partial(
+            self._run_again, step, is_of_size=is_of_size, is_live=is_just_tracked
+        )
         try:
-            found, steps = self._run_again(step, self._unread_by, is_of_size=is_of_size)
+            found, steps = run(self._unread_by)
         except StepFunctionFailed as error:
             self._warn.of("function", f"{error}; step {step} is run again without its function")
-            found, steps = self._run_again(step, None, is_of_size=is_of_size)
+            found, steps = run(None)
             found = replace(found, note="; ".join(filter(None, [found.note, str(error)])))
         file = self._file(found.step)
         if file is None:
@@ -250,7 +256,7 @@ class Replays:
         return replace(found, saved=str(file))
 
     def _run_again(
-        self, step: int, unread: Unread | None, *, is_of_size: bool
+        self, step: int, unread: Unread | None, *, is_of_size: bool, is_live: bool
     ) -> tuple[Replay, Sequence[KeptStep]]:
         return replay_step(
             step,
@@ -258,6 +264,7 @@ class Replays:
             self._model,
             self._ways(unread),
             self._training.optimizers(),
+            is_live=is_live,
             is_of_size=is_of_size,
         )
 
@@ -306,7 +313,7 @@ class Replays:
     def _replays_of(self, step: int, *, is_of_size: bool) -> list[Replay]:
         with self._boundary(f"running step {step} again"):
             try:
-                return [self.replay(step, is_of_size=is_of_size)]
+                return [self.replay(step, is_of_size=is_of_size, is_just_tracked=True)]
             except CannotReplay as error:
                 self._warn.of("replay", f"step {step} was not run again: {error}")
         return []

@@ -8,9 +8,9 @@ import taiyi_fx
 from taiyi_fx import MonitorWarning
 
 
-def trained(recorder, one, steps):
+def trained(recorder, one, steps, rows=4):
     for step in steps:
-        one(torch.randn(4, 4)).sum().backward()
+        one(torch.randn(rows, 4)).sum().backward()
         one.monitor.track(step)
         one.zero_grad()
 
@@ -56,3 +56,64 @@ def test_what_was_made_stays_after_the_end():
     one.monitor.close()
     assert recorder.last.reasons == ("ValueError: stop",)
     assert [found.step for found in recorder.replays] == [1]
+
+
+class Nested(nn.Module):
+    """A model of batches that are dictionaries of lists of lists."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.is_broken = nn.Linear(4, 2), False
+
+    def forward(self, batch):
+        rows = [x for part in batch["parts"]["views"] for x in part]
+        h = torch.stack([self.fc(x) for x in rows])
+        return torch.log(h - 100) if self.is_broken else h
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_batch_of_nested_containers_is_kept_and_runs_again():
+    model, recorder = Nested(), taiyi_fx.Recorder(checkpoint_every=1)
+    one = taiyi_fx.instrument(model, {"": ["NonFinite"]}, recorder=recorder)
+    for step in range(3):
+        model.is_broken = step == 2
+        views = [[torch.randn(3, 4), torch.randn(3, 4)], [torch.randn(3, 4)]]
+        one({"parts": {"views": views}, "names": ["a", {"b": 1}]}).sum().backward()
+        one.monitor.track(step)
+        one.zero_grad()
+    (found,) = recorder.replays
+    assert (found.step, found.operation, found.is_exact) == (2, "log", True)
+
+
+def test_a_batch_that_is_too_large_ends_keeping_and_not_the_training():
+    recorder = taiyi_fx.Recorder(checkpoint_every=1, checkpoint_bytes=2**16)
+    one = instrumented(recorder)
+    trained(recorder, one, range(2))
+    with pytest.warns(MonitorWarning, match="checkpoint_bytes= allows 65,536 bytes") as told:
+        trained(recorder, one, [2], rows=2**16)
+    assert len(told) == 1
+    trained(recorder, one, range(3, 5))
+    assert recorder.dump().steps == (0, 1, 2, 3, 4)
+    assert not recorder._kept._keeper.steps
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_recorders_of_models_that_share_parts_run_their_own_steps_again():
+    judge, maker = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)), nn.Linear(4, 4)
+    recorders = [taiyi_fx.Recorder(checkpoint_every=1) for _ in range(2)]
+    ones = [
+        taiyi_fx.instrument(model, {nn.Module: ["NonFinite"]}, recorder=recorder)
+        for model, recorder in zip((judge, nn.Sequential(maker, judge)), recorders, strict=True)
+    ]
+    for step in range(4):
+        for i, one in enumerate(ones):
+            x = torch.randn(4, 4)
+            if (i, step) == (1, 3):
+                x[0, 0] = torch.nan
+            one(x).mean().backward()
+            one.monitor.track(step)
+            one.zero_grad()
+    assert recorders[0].replays == []
+    (found,) = recorders[1].replays
+    assert (found.step, found.operation) == (3, "argument 0 of the model")
+    assert recorders[0].replay(3).is_exact

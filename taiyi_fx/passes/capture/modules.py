@@ -97,6 +97,7 @@ def plain_forward(writer: GraphWriter, module: nn.Module) -> FunctionType:
         Refused: The call does more than run that forward.
     """
     _refuse_special(module)
+    _refuse_replaced_calls()
     forward = in_class(type(module), "forward")
     if not isinstance(forward, FunctionType):
         raise Refused("has no forward of its own")
@@ -121,16 +122,19 @@ def _refuse_special(module: nn.Module) -> None:
         raise Refused("has hooks registered on it")
     if kind.__call__ is not nn.Module.__call__ and not _is_called_as_module(kind):
         raise Refused("has a __call__ of its own")
-    for name in ("__call__", "_call_impl"):
-        code = getattr(in_class(nn.Module, name), "__code__", None)
-        if code is None or not is_torchs_file(code.co_filename):
-            raise Refused(f"is called by an nn.Module.{name} that is not torch's")
     for name in ("__getattr__", "__getattribute__", "_call_impl", "_wrapped_call_impl"):
         if in_class(kind, name) is not in_class(nn.Module, name):
             raise Refused(f"has a {name} of its own")
     is_lazy = in_class(kind, "_infer_parameters") is not MISSING
     if kind.__module__ == "torch.nn.utils.parametrize" or is_lazy:
         raise Refused("is parametrized, or lazy")
+
+
+def _refuse_replaced_calls() -> None:
+    for name in ("__call__", "_call_impl"):
+        code = getattr(in_class(nn.Module, name), "__code__", None)
+        if code is None or not is_torchs_file(code.co_filename):
+            raise Refused(f"is called by an nn.Module.{name} that is not torch's")
 
 
 def _is_called_as_module(kind: type) -> bool:

@@ -208,8 +208,8 @@ class _Rerun:
         compiled = self._ways.compiled if call.is_compiled and not watch.is_on else None
         ran.is_one_by_one |= call.is_compiled and compiled is None
         forward = compiled or self._ways.eager
-        # Where such a mode is on, torch leaves compiled code aside; that code runs in audits alone,
-        # which all ranks make at one time.
+        # Where such a mode is on, torch leaves compiled code aside. It runs in audits alone, which
+        # all ranks make at one time.
         with surroundings(call), nullcontext() if compiled else alone():
             with watch.watching():
                 value = forward(args, kwargs)

@@ -74,7 +74,7 @@ class Replay:
         return "\n".join(lines + ([f"  kept in {self.saved}"] if self.saved else []))
 
     def _lead(self) -> list[str]:
-        """The places to look for what came from outside."""
+        """A line on the source of what came from outside, if it is known."""
         if self.operation.startswith(REACHED):
             return [
                 "the loss made it, or what else follows the model: recorder.step has that run "
