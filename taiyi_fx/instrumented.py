@@ -195,7 +195,9 @@ class _Forward:
         compiled = type(face)._instrumentation.compiled
         installation, session = compiled.installation, compiled.session
         held = forward_of_class(installation.root)
-        if not torchscript._TOPLEVEL:  # TorchScript compiles the source of what it is given
+        if not getattr(
+            torchscript, "_TOPLEVEL", True
+        ):  # TorchScript compiles the source of what it is given
             return held
 
         def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
