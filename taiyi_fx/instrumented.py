@@ -195,10 +195,8 @@ class _Forward:
         compiled = type(face)._instrumentation.compiled
         installation, session = compiled.installation, compiled.session
         held = forward_of_class(installation.root)
-        if not getattr(
-            torchscript, "_TOPLEVEL", True
-        ):  # TorchScript compiles the source of what it is given
-            return held
+        if not getattr(torchscript, "_TOPLEVEL", True):
+            return held  # TorchScript compiles the source of what it is given
 
         def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             # If it is still the model's present forward, the call is read like one of the model.
