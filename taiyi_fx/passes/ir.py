@@ -261,6 +261,9 @@ class Capabilities:
         of_product: The names of functions at whose calls it reads the product that their result
             leads to instead of the result: a pair of that and the axis of its heads, or None where
             it is not found.
+        keeps_batches: True if its statistic is that of each batch, along a first axis, and not
+            that of all their rows. ``merge`` then puts the batches of one rank behind each other,
+            and a method ``merge_ranks`` joins the ranks' parts of each.
         feature_axis: The axis of the features; ``"auto"`` is resolved by the module's class, and
             None says that it has none.
     """
@@ -275,6 +278,7 @@ class Capabilities:
     needs_model: bool = False
     finishes_as_is: bool = False
     of_product: tuple[str, ...] = ()
+    keeps_batches: bool = False
     feature_axis: int | Literal["auto"] | None = None
 
 
@@ -286,6 +290,11 @@ def capabilities(reduction: Any) -> Capabilities:
 def reads_product(reduction: Any, function: str) -> bool:
     """True if a reduction reads the product that the result of a function's call leads to."""
     return function in capabilities(reduction).of_product
+
+
+def merge_of_ranks(reduction: Any) -> Callable[[State, State], State]:
+    """The function that joins what two ranks have of a step."""
+    return reduction.merge_ranks if capabilities(reduction).keeps_batches else reduction.merge
 
 
 _USUAL: tuple[tuple[str, Any], ...] = tuple((f.name, f.default) for f in fields(Capabilities))

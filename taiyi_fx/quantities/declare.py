@@ -46,7 +46,8 @@ class Quantity:
         compute: The pure function; its positional parameters are named as the sources.
         sources: The reading behind each of them.
         window: True if values and gradients come stacked along a new first axis, one entry for
-            each step since the quantity was last emitted.
+            each step since the quantity was last emitted; or for each batch, of a reduction that
+            keeps these apart.
         requires: Takes a module and returns what it lacks in words, or None.
         documentation: Its description, with lines such as ``Formula: ...`` that `quantities` lists.
         over_all: Computes the whole model's value from the reading at each call of each module.

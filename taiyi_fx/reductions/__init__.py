@@ -38,7 +38,13 @@ from taiyi_fx.reductions.magnitudes import (
     histogram_edges,
 )
 from taiyi_fx.reductions.maps import Maps
-from taiyi_fx.reductions.moments import FourthMoment, KurtosisValue, Moments, MomentsValue
+from taiyi_fx.reductions.moments import (
+    BatchMoments,
+    FourthMoment,
+    KurtosisValue,
+    Moments,
+    MomentsValue,
+)
 from taiyi_fx.reductions.number_formats import NumberFormat
 from taiyi_fx.reductions.padding import Padding, PaddingValue
 from taiyi_fx.reductions.per_sample import Noise, NoiseValue, PerSample, PerSampleValue
@@ -73,6 +79,7 @@ __all__ = [
     "AttentionValue",
     "AttentionWeights",
     "BackwardSeconds",
+    "BatchMoments",
     "Count",
     "FeatureAxis",
     "FeatureMax",

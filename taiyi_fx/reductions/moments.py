@@ -87,6 +87,48 @@ class Moments:
         return MomentsValue(n, torch.where(n == 0, torch.nan, mean), m2)
 
 
+@dataclass(frozen=True)
+class BatchMoments:
+    """`Moments` of each feature, batch by batch: along a first axis, one entry for each call.
+
+    A step's micro-batches stay apart, as BatchNorm normalises each by itself. Those that ranks
+    have at the same time are one batch, merged pairwise.
+
+    Cost: three passes
+
+    Attributes:
+        feature_axis: The axis of the features.
+    """
+
+    feature_axis: FeatureAxis = "auto"
+    has_fixed_shape: ClassVar[bool] = False
+    keeps_batches: ClassVar[bool] = True
+
+    @property
+    def _of_one(self) -> Moments:
+        return Moments("feature", self.feature_axis)
+
+    def measure(self, x: Tensor) -> State:
+        n, mean, m2 = self._of_one.measure(x)
+        return n.reshape(1, 1), mean.unsqueeze(0), m2.unsqueeze(0)
+
+    def merge(self, a: State, b: State) -> State:
+        return tuple(torch.cat(pair) for pair in zip(a, b, strict=True))
+
+    def merge_ranks(self, a: State, b: State) -> State:
+        """The statistic of batches of which each rank has a part."""
+        both = min(len(a[0]), len(b[0]))
+        merged = self._of_one.merge(tuple(x[:both] for x in a), tuple(x[:both] for x in b))
+        rest = a if len(a[0]) > both else b  # of a rank that had more of them
+        return tuple(torch.cat([x, y[both:]]) for x, y in zip(merged, rest, strict=True))
+
+    def scale(self, state: State, factor: float) -> State:
+        return self._of_one.scale(state, factor)
+
+    def finish(self, state: State) -> MomentsValue:
+        return self._of_one.finish(state)
+
+
 class KurtosisValue(NamedTuple):
     """Finished `FourthMoment`: number of elements and mean((x - mean)^4) / variance^2."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from taiyi_fx.config.subscriptions import Subscription
-from taiyi_fx.passes.ir import CALL_PORTS, Mode
+from taiyi_fx.passes.ir import CALL_PORTS, Mode, capabilities
 from taiyi_fx.passes.probes.slots import stacked
 from taiyi_fx.passes.rewrite.pipeline import add_note
 from taiyi_fx.quantities.declare import NoValue
@@ -146,7 +146,7 @@ class Evaluator:
             self._previous.pop((work.asked, work.mode, work.call, name), None)
 
     def _windowed(self, work: Work, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Adds this step to the window; when a value is due, returns its readings stacked."""
+        """Adds this step to the window; when a value is due, returns its readings joined."""
         key = work.asked, work.mode, work.call
         window = self._windows.setdefault(key, [])
         sources = work.asked.quantity.sources
@@ -154,7 +154,11 @@ class Evaluator:
         if not work.is_emitted:
             return inputs
         del self._windows[key]  # even if the computation fails, the next window is new
-        joined = {name: _stack([step[name] for step in window]) for name in window[0]}
+        readings = work.asked.readings
+        joined = {
+            name: _joined([step[name] for step in window], readings[name].reduction)
+            for name in window[0]
+        }
         return {**inputs, **joined}
 
 
@@ -241,9 +245,11 @@ def _columns_of_one(computed: Any, step: int, work: Work, series: Series) -> Ite
         yield Column(step, work.mode, *names, tensor.unsqueeze(0))
 
 
-def _stack(values: list[Any]) -> Any:
+def _joined(values: list[Any], reduction: Any) -> Any:
+    """The values of several steps along a first axis, of steps or of their batches."""
+    join = torch.cat if capabilities(reduction).keeps_batches else torch.stack
     if isinstance(values[0], Tensor):
-        return torch.stack(values)
+        return join(values)
     if isinstance(values[0], tuple):
-        return type(values[0])(*map(torch.stack, zip(*values, strict=True)))
+        return type(values[0])(*map(join, zip(*values, strict=True)))
     return values

@@ -41,6 +41,7 @@ class Seen:
         step: The step's number.
         before: The previous step at which the quantity was due, or None.
         window: All steps since the quantity was last due, this one last.
+        sizes: The length of each micro-batch along axis 0; empty if they are not known.
     """
 
     x: Tensor
@@ -57,6 +58,7 @@ class Seen:
     step: int = 0
     before: Seen | None = None
     window: tuple[Seen, ...] = ()
+    sizes: tuple[int, ...] = ()
 
     @property
     def weight(self) -> Tensor | None:

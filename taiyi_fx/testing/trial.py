@@ -271,6 +271,7 @@ def _joined(
         dtypes={**parts[0].dtypes, **{k: p.dtype for k, p in named.items()}},
         grad_scale=scale,
         step=step,
+        sizes=tuple(len(part.x) for part in parts if part.x.ndim),
     )
 
 

@@ -238,9 +238,10 @@ def of_a_window(rank, ranks):
         nn.Sequential(nn.BatchNorm1d(3, momentum=0.0), nn.Linear(3, 1)).double(),
         {"0": [["MeanTID", "linear(3, 2)"], ["VarTID", "linear(3, 2)"]]},
     )
-    rows = torch.randn(6, 8, 3, dtype=torch.float64)
-    for step, x in enumerate(rows):
-        model(x.chunk(ranks)[rank]).sum().backward()
+    rows = torch.randn(6, 2, 8, 3, dtype=torch.float64)
+    for step, batches_of_step in enumerate(rows):
+        for x in batches_of_step:
+            model(x.chunk(ranks)[rank]).sum().backward()
         model.monitor.track(step)
     return recorded(model.monitor), rows
 
@@ -427,14 +428,14 @@ def test_a_strict_rank_raises_and_the_others_go_on(answers):
     assert (raised, raised_there) == ("", "no value here")
 
 
-def test_windows_are_of_the_union(answers):
+def test_windows_are_of_the_union_of_each_micro_batch(answers):
     (records, rows), (nothing, _) = answers("of_a_window")
     assert not nothing
-    means, stds = rows.mean(1), rows.std(1)
+    means, stds = rows.mean(2), rows.std(2)
     for step in (2, 5):
         window = slice(step - 2, step + 1)
-        of_means = means[window].norm(dim=1).mean() / 3**0.5
-        of_stds = (stds[window] - 1).norm(dim=1).mean() / 3**0.5
+        of_means = means[window].norm(dim=-1).mean() / 3**0.5
+        of_stds = (stds[window] - 1).norm(dim=-1).mean() / 3**0.5
         assert records["0", "MeanTID", step] == pytest.approx(of_means.item())
         assert records["0", "VarTID", step] == pytest.approx(of_stds.item())
 

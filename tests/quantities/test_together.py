@@ -161,6 +161,7 @@ def seen_of(parts: list[Call], module: nn.Module, step: int, scale: float) -> Se
         buffers={k: double(b) for k, b in module.named_buffers()},
         dtypes={**(parts[0].dtypes if parts else {}), **{k: p.dtype for k, p in named.items()}},
         step=step,
+        sizes=tuple(len(c.x) for c in parts),
     )
 
 

@@ -1,11 +1,13 @@
 """Means and powers of deviations keep their digits."""
 
+import functools
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taiyi_fx.reductions import FourthMoment, Moments
+from taiyi_fx.reductions import BatchMoments, FourthMoment, Moments
 from tests.reductions.stock import LARGE, large
 
 
@@ -42,3 +44,26 @@ def test_constants_have_no_spread_however_large(value):
     assert Moments().measure(x)[2] == 0
     fourth = FourthMoment()
     assert fourth.finish(fourth.measure(x)).kurtosis.isnan()
+
+
+def test_batches_stay_apart_and_ranks_join_theirs():
+    batches, whole = [torch.randn(n, 3, dtype=torch.float64) for n in (8, 5, 4)], Moments("feature")
+    reduction = BatchMoments()
+
+    def of(*parts):
+        return functools.reduce(reduction.merge, [reduction.measure(x) for x in parts])
+
+    found = reduction.finish(of(*batches))
+    each = [whole.finish(whole.measure(x)) for x in batches]
+    assert torch.equal(found.mean, torch.stack([one.mean for one in each]))
+    assert torch.equal(found.std, torch.stack([one.std for one in each]))
+    # One rank has a micro-batch more than the other.
+    first, second = (
+        of(batches[0][:3], batches[1][:1], batches[2]),
+        of(batches[0][3:], batches[1][1:]),
+    )
+    for states in ((first, second), (second, first)):
+        joined = reduction.finish(reduction.merge_ranks(*states))
+        assert joined.n.flatten().tolist() == [8, 5, 4]
+        torch.testing.assert_close(joined.mean, found.mean)
+        torch.testing.assert_close(joined.std, found.std)

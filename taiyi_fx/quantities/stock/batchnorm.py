@@ -9,7 +9,7 @@ from torch.nn.modules import batchnorm
 
 from taiyi_fx.quantities.declare import quantity
 from taiyi_fx.quantities.places import buffer, input
-from taiyi_fx.reductions import MomentsValue
+from taiyi_fx.reductions import BatchMoments, MomentsValue
 
 _EPS = 1e-8
 
@@ -28,17 +28,18 @@ def _lacks_running_statistics(module: nn.Module) -> str | None:
     accuracy="1e-5 of the size of mu_t",
     window=True,
     requires=_lacks_running_statistics,
-    batches=input.moments(reduce="feature"),
+    batches=input.reduce(BatchMoments),
     mean=buffer("running_mean").raw(max_elements=None),
     var=buffer("running_var").raw(max_elements=None),
 )
 def mean_tid(
     batches: MomentsValue, mean: Tensor, var: Tensor, *, variant: Literal["norm", "paper"] = "norm"
 ) -> Tensor:
-    """Training-inference discrepancy of a batch norm's mean, averaged over the window's steps.
+    """Training-inference discrepancy of a batch norm's mean, averaged over the window's batches.
 
-    With mu_t the channel means of step t's batch and mu, sigma the running statistics when
-    emitted. ``variant="paper"``: mean over channels of |mu - mu_t| / sigma_t, as in the authors'
+    With mu_t the channel means of the window's batch t and mu, sigma the running statistics when
+    emitted. A step's micro-batches are batches of their own, as BatchNorm normalises each by
+    itself. ``variant="paper"``: mean over channels of |mu - mu_t| / sigma_t, as in the authors'
     code. Reads every step, whatever the schedule of its values; with ``window="due"`` only due
     steps are read, and a value is of that step's batches.
 
@@ -57,18 +58,19 @@ def mean_tid(
     accuracy="1e-5 of the size of sigma_t",
     window=True,
     requires=_lacks_running_statistics,
-    batches=input.moments(reduce="feature"),
+    batches=input.reduce(BatchMoments),
     var=buffer("running_var").raw(max_elements=None),
 )
 def var_tid(
     batches: MomentsValue, var: Tensor, *, variant: Literal["norm", "paper"] = "norm"
 ) -> Tensor:
-    """Training-inference discrepancy of a batch norm's spread, averaged over the window's steps.
+    """Training-inference discrepancy of a batch norm's spread, averaged over the window's batches.
 
-    With sigma_t the root of the unbiased channel variances of step t's batch and sigma that of
-    the running variance when emitted. ``variant="paper"``: mean over channels of
-    |sigma - sigma_t| / sigma_t. Reads every step, whatever the schedule of its values; with
-    ``window="due"`` only due steps are read, and a value is of that step's batches.
+    With sigma_t the root of the unbiased channel variances of the window's batch t and sigma that
+    of the running variance when emitted. A step's micro-batches are batches of their own.
+    ``variant="paper"``: mean over channels of |sigma - sigma_t| / sigma_t. Reads every step,
+    whatever the schedule of its values; with ``window="due"`` only due steps are read, and a value
+    is of that step's batches.
 
     Formula: mean_t ||sigma_t - sigma||_2 / (||sigma||_2 + 1e-8)
     Source: arXiv 2210.05153

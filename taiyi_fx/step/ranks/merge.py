@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from taiyi_fx.passes.ir import Reading, State
+from taiyi_fx.passes.ir import Reading, State, merge_of_ranks
 from taiyi_fx.step.ranks.bucket import Key, Rows
 from taiyi_fx.step.vectorized import in_batches
 
@@ -52,7 +52,7 @@ def _one_by_one(rows: Rows, key: Key, readings: Mapping[int, Reading]) -> State 
             return tuple(
                 part.clone() for part in first
             )  # so that the memory of the exchange can be freed
-        return functools.reduce(readings[key[1]].reduction.merge, others, first)
+        return functools.reduce(merge_of_ranks(readings[key[1]].reduction), others, first)
     except Exception as error:  # noqa: BLE001 - monitoring never ends a run: reported by name
         return error
 
@@ -80,7 +80,7 @@ def _halved(reduction: Any, parts: State, present: Tensor) -> tuple[State, Tenso
     half = len(present) // 2
     a, b = (tuple(p[i : 2 * half : 2] for p in parts) for i in (0, 1))
     has_a, has_b = present[0 : 2 * half : 2], present[1 : 2 * half : 2]
-    both = torch.vmap(torch.vmap(reduction.merge))(a, b)
+    both = torch.vmap(torch.vmap(merge_of_ranks(reduction)))(a, b)
     chosen = []
     for of_both, of_a, of_b, whole in zip(both, a, b, parts, strict=True):
         if (of_both.shape, of_both.dtype) != (of_a.shape, of_a.dtype):

@@ -1,5 +1,7 @@
 """The discrepancy of BatchNorm."""
 
+import dataclasses
+
 import numpy as np
 
 from tests.quantities.references.elements import around_first
@@ -10,7 +12,13 @@ def tid(of):
         mu = s.buffers["running_mean"].numpy()
         sigma = np.sqrt(s.buffers["running_var"].numpy())
         with np.errstate(all="ignore"):
-            return np.mean([_apart(of, t.rows("x").numpy(), mu, sigma, s) for t in s.window])
+            return np.mean(
+                [
+                    _apart(of, dataclasses.replace(t, x=x).rows("x").numpy(), mu, sigma, s)
+                    for t in s.window
+                    for x in t.x.split(t.sizes)
+                ]
+            )
 
     return discrepancy
 

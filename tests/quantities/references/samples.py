@@ -10,14 +10,16 @@ def sample_rate(s):
 
 
 def sample_spread(s):
-    """The share of the deviation that is between samples at the same place."""
-    axis = s.options.get("axis", 0)
-    g = np.moveaxis(s.g_y.double().numpy(), axis, 0)
-    g = g.reshape(*g.shape[:2], -1)
-    if any(not g[:, place].any() for place in range(g.shape[1])):
-        return None
-    total = ((g - g.mean((0, 1))) ** 2).sum()
-    return ((g - g.mean(0)) ** 2).sum() / total if total else None
+    """The share of the deviation that is between samples at the same place, call by call."""
+    within = total = 0.0
+    for part in s.g_y.double().split(s.sizes):
+        g = np.moveaxis(part.numpy(), s.options.get("axis", 0), 0)
+        g = g.reshape(*g.shape[:2], -1)
+        if any(not g[:, place].any() for place in range(g.shape[1])):
+            return None
+        total += ((g - g.mean((0, 1))) ** 2).sum()
+        within += ((g - g.mean(0)) ** 2).sum()
+    return within / total if total else None
 
 
 def padding_rate(s):

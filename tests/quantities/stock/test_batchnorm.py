@@ -17,6 +17,24 @@ def test_a_window_is_the_mean_over_all_its_steps():
     assert found[2] == pytest.approx(sum(each[1:]) / 2, rel=1e-4)
 
 
+def test_micro_batches_are_batches_of_their_own():
+    layer = nn.BatchNorm1d(2, momentum=0.0)
+    model = taiyi_fx.instrument(
+        nn.Sequential(layer), {"0": [["MeanTID", "linear(2, 1)"], "VarTID"]}
+    )
+    every = []
+    for step, sizes in enumerate([(8, 3), (5,)]):
+        every.append([torch.randn(n, 2) + n for n in sizes])
+        for x in every[-1]:
+            model(x).sum().backward()
+        model.monitor.track(step)
+    found = model.monitor.get_output()["0"]
+    each = [x.mean(0).norm().item() / 2**0.5 for step in every for x in step]
+    assert found["MeanTID"] == {1: pytest.approx(sum(each) / 3, rel=1e-6)}
+    apart = [(x.std(0) - 1).norm().item() / 2**0.5 for x in every[0]]
+    assert found["VarTID"][0] == pytest.approx(sum(apart) / 2, rel=1e-6)
+
+
 def test_the_papers_variant_is_a_mean_over_channels():
     layer = nn.BatchNorm1d(2, momentum=0.0)
     x = torch.randn(8, 2)
