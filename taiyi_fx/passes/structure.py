@@ -208,7 +208,8 @@ def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
 def slots_of_class(kind: type) -> dict[str, MemberDescriptorType]:
     """The attributes that instances of a class keep in ``__slots__``; private names as mangled."""
     found: dict[str, MemberDescriptorType] = {}
-    for base in reversed(kind.__mro__):
+    # Types of C have such attributes without `__slots__`, mostly not to be written.
+    for base in (c for c in reversed(kind.__mro__) if "__slots__" in vars(c)):
         own = vars(base).items()
         found |= {name: slot for name, slot in own if isinstance(slot, MemberDescriptorType)}
     return found
@@ -267,6 +268,8 @@ def _of_class(module: nn.Module, name: str) -> Any:
 
 
 def _parametrization(module: nn.Module, name: str) -> ParametrizationList | None:
+    if isinstance(module, torch.jit.ScriptModule):
+        return None
     found = vars(module).get("_modules", {}).get("parametrizations")
     held = found._modules.get(name) if isinstance(found, nn.ModuleDict) else None
     return held if isinstance(held, ParametrizationList) else None

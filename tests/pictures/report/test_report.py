@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -268,12 +269,16 @@ def test_the_file_is_there_whole_or_not_at_all(tmp_path, monkeypatch):
     path = written(Store, tmp_path / "run", [numbers(0, [1.0])])
     file = tmp_path / "page.html"
     file.write_text("before")
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    (tmp_path / ".page.html.1.part").mkdir()
-    with pytest.raises(OSError, match="part"):
-        taiyi_fx.report(path, file)
+
+    def full(part, to):
+        assert part.stat().st_size > 0
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="no space"):
+            taiyi_fx.report(path, file)
     assert file.read_text() == "before"
-    (tmp_path / ".page.html.1.part").rmdir()
     assert taiyi_fx.report(path, str(file)) == file
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "run"]
 
