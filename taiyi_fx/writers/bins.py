@@ -7,12 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, EDGES, FINITE
 from taiyi_fx.records.record import Record
-from taiyi_fx.reductions import histogram_edges
 from taiyi_fx.writers.values import doubles
-
-_OF_FINITE = slice(1, -2)
-"""The entries of a histogram that count finite values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,30 +28,30 @@ class Bins:
     not_finite: int
 
 
-def bins_of(record: Record, most: int = 64) -> Bins:
-    """The bins of a tensor's elements: equal ones, or those of a quantity ``Histogram`` itself.
+def bins_of(record: Record, unit: str, most: int = 64) -> Bins:
+    """The bins of a tensor's elements: equal ones, or of counts by power of two their own.
 
     Complex elements count with their absolute value.
 
     Args:
         record: A record of a tensor.
+        unit: The unit of its series.
         most: The largest number of bins; a ``Histogram`` has up to 511.
     """
     x = record.value
     assert isinstance(x, Tensor)
-    edges = histogram_edges()
-    if record.quantity.endswith("Histogram") and x.shape == (len(edges) + 2,):
-        return _trimmed(edges.numpy(), x.numpy())
+    if unit == BY_POWER_OF_TWO:
+        return _trimmed(x.numpy())
     return _equal(doubles(x).reshape(-1).numpy(), most)
 
 
-def _trimmed(edges: np.ndarray, counts: np.ndarray) -> Bins:
+def _trimmed(counts: np.ndarray) -> Bins:
     """A histogram without the empty bins on both sides."""
-    finite = counts[_OF_FINITE]
+    finite = counts[FINITE]
     (filled,) = np.nonzero(finite)
     first, last = (filled[0], filled[-1] + 1) if len(filled) else (0, 0)
     not_finite = int(counts.sum() - finite.sum())
-    kept = edges[first : last + 1] if len(filled) else edges[:0]
+    kept = EDGES[first : last + 1] if len(filled) else EDGES[:0]
     return Bins(kept, finite[first:last], not_finite)
 
 

@@ -27,6 +27,7 @@ class StepValues:
 
     def __init__(self, run: RunInfo, package: Any, images: Collection[str]) -> None:
         self._tags = Tags(run)
+        self._describe = run.describe
         self._package = package
         self._images = frozenset(images)
 
@@ -49,7 +50,8 @@ class StepValues:
         elif picture is not None:
             yield tag, self._package.Image(pixels(picture).numpy())
         else:
-            bins = bins_of(record)
+            series = record.module, record.quantity
+            bins = bins_of(record, self._describe(series).unit)
             if len(bins.counts):
                 yield tag, self._package.Histogram(np_histogram=(bins.counts, bins.edges))
             if bins.not_finite:

@@ -65,6 +65,7 @@ class TensorBoard:
             "tensorboard.summary.writer.event_file_writer", "tensorboard"
         ).EventFileWriter
         self._tags = Tags(run)
+        self._describe = run.describe
         self._start = run.start_step
         facts = {"model": run.model, "versions": run.versions, "seed": run.seed}
         config = json.dumps({**facts, "config": run.config}, indent=1)
@@ -122,7 +123,7 @@ class TensorBoard:
                 height=height, width=width, colorspace=3, encoded_image_string=png(picture)
             )
             return [make(tag=tag, image=image)]
-        bins = bins_of(record)
+        bins = bins_of(record, self._describe((record.module, record.quantity)).unit)
         found = [make(tag=tag, histo=self._histogram(bins))] if len(bins.counts) else []
         if bins.not_finite:
             found.append(make(tag=f"{tag}/not finite", simple_value=bins.not_finite))

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO
 from taiyi_fx.records.record import Record
 from taiyi_fx.reductions import Histogram
 from taiyi_fx.writers.bins import bins_of
 
 
 def of(x):
-    return bins_of(Record(0, "fc", "ForwardInput", x), most=8)
+    return bins_of(Record(0, "fc", "ForwardInput", x), "", most=8)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,14 @@ def test_each_finite_element_is_counted_in_the_bin_that_it_lies_in(x):
         assert found.counts[i] == sum(low <= v < high or (is_last and v == high) for v in values)
 
 
+def test_a_vector_of_as_many_elements_is_no_histogram_by_its_name():
+    """Only the unit says that elements are counts."""
+    x = torch.zeros(514)
+    x[0] = -7.0
+    found = bins_of(Record(0, "fc", "MyHistogram", x), "", most=8)
+    assert (found.edges[0], found.counts.sum()) == (-7, 514)
+
+
 def test_where_nothing_is_finite_there_are_no_bins():
     found = of(torch.tensor([math.nan, math.inf]))
     assert (len(found.edges), len(found.counts), found.not_finite) == (0, 0, 2)
@@ -50,7 +59,7 @@ def test_a_histogram_keeps_its_own_bins_without_the_empty_ones():
     x = torch.tensor([1.0, 2.0, 300.0, math.nan])
     reduction = Histogram()
     counts = reduction.finish(reduction.measure(x))
-    found = bins_of(Record(0, "fc", "InputHistogram", counts))
+    found = bins_of(Record(0, "fc", "InputHistogram", counts), BY_POWER_OF_TWO)
     assert (found.counts.sum(), found.not_finite) == (3, 1)
     assert found.counts[0] > 0
     assert found.counts[-1] > 0

@@ -15,7 +15,6 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx.records.epochs import EpochSummary
 from taiyi_fx.records.record import Block, Record
-from taiyi_fx.reductions import Histogram
 from taiyi_fx.writers import Batch, EpochEnd, Event, TensorBoard
 from taiyi_fx.writers.names import Tags
 from tests.writers.given import RECORDS, numbers, run
@@ -110,10 +109,13 @@ def test_a_histogram_has_the_elements_where_they_are(tmp_path):
 
 
 def test_a_quantity_that_counts_in_bins_is_that_histogram(tmp_path):
-    x = torch.tensor([-3.0, 0.0, 0.75, 0.6, math.inf, math.nan])
-    counts = Histogram().finish(Histogram().measure(x))
-    write(tmp_path, Batch(0, records=[Record(0, "fc", "InputHistogram", counts)]))
-    (event,) = read(tmp_path).Histograms("InputHistogram/fc")
+    model = nn.Sequential(nn.Linear(4, 1))
+    with taiyi_fx.instrument(
+        model, {"0": ["InputHistogram"]}, writers=[TensorBoard(tmp_path)]
+    ) as instrumented:
+        instrumented(torch.tensor([-3.0, 0.0, 0.75, 0.6])).sum().backward()
+        instrumented.monitor.track(0)
+    (event,) = read(tmp_path).Histograms("InputHistogram/0")
     found = event.histogram_value
     filled = {limit: n for limit, n in zip(found.bucket_limit, found.bucket, strict=True) if n}
     assert filled == {-2.0: 1, 0.0: 1, 1.0: 2}

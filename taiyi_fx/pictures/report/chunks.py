@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.pictures.report.downsample import Downsampled, Numbers, downsample, widths
 from taiyi_fx.pictures.report.gathered import Group
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, EDGES, FINITE, OF_ZERO
 
 LONGEST_VECTOR = 4096
 """The longest vector that is shown; longer ones, and images, are left out."""
@@ -85,17 +86,20 @@ def _arrays(table: Downsampled, kind: np.dtype[Any]) -> Iterator[tuple[str, NDAr
             yield name, found.astype("<u4")
 
 
-def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -> Chunk:
+def tensors_chunk(
+    entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]], unit: str = ""
+) -> Chunk:
     """A chunk of one series' vectors as float32, padded with NaN to the longest.
 
     Values too large for float32 become infinite; of complex elements the absolute value is taken.
-    A ``Histogram`` loses the bins at both ends that are empty at all steps, and empty bins around
-    zero are merged with the bin of zero. Its counts of NaN and of infinite values are arrays of
-    their own, where there are any.
+    Counts by power of two lose the bins at both ends that are empty at all steps, and empty bins
+    around zero are merged with the bin of zero. Their counts of NaN and of infinite values are
+    arrays of their own, where there are any.
 
     Args:
         entry: The fields that are known already.
         found: Vectors by step.
+        unit: The unit of the series.
     """
     vectors = {step: _real(x).reshape(-1) for step, x in sorted(found.items())}
     length = np.array([len(x) for x in vectors.values()], "<u4")
@@ -105,7 +109,7 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
             row[: len(x)] = x
     bins: dict[str, Any] = {"kind": "index"}
     bad: dict[str, NDArray[Any]] = {}
-    if entry["quantity"].endswith("Histogram") and values.shape[1] == len(_EDGES) + 2:
+    if unit == BY_POWER_OF_TWO:
         bad = {"nan": values[:, -1], "inf": values[:, 0] + values[:, -2]}
         edges, values = _trimmed(values)
         bins = {"kind": "edges", "edges": edges.tolist()}
@@ -116,27 +120,19 @@ def tensors_chunk(entry: Mapping[str, Any], found: Mapping[int, NDArray[Any]]) -
     return _chunk({**entry, **shape}, arrays)
 
 
-_POWERS = 2.0 ** np.arange(-126, 129)
-_EDGES = np.concatenate([-_POWERS[::-1], [0, 0], _POWERS])
-"""The edges of a ``Histogram``'s finite bins: `taiyi_fx.reductions.histogram_edges`."""
-
-_ZERO = len(_POWERS)
-"""The index of the bin of zero alone, among the finite bins."""
-
-
 def _trimmed(counts: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """Edges and counts without empty outer bins; empty bins around zero are merged with its bin."""
-    finite = counts[:, 1:-2]
+    finite = counts[:, FINITE]
     (filled,) = np.nonzero(finite.any(axis=0))
     if not len(filled):
-        return _EDGES[:1], finite[:, :0]
+        return EDGES[:1], finite[:, :0]
     first, last = filled[0], filled[-1] + 1
-    nearest = np.abs(filled[filled != _ZERO] - _ZERO).min(initial=_ZERO)
+    nearest = np.abs(filled[filled != OF_ZERO] - OF_ZERO).min(initial=OF_ZERO)
     edges = np.arange(first, last + 1)
-    is_needed = np.abs(edges - _ZERO - 0.5) > nearest - 1
+    is_needed = np.abs(edges - OF_ZERO - 0.5) > nearest - 1
     is_needed[[0, -1]] = True
     kept = edges[is_needed]
-    return _EDGES[kept], np.add.reduceat(finite[:, :last], kept[:-1], axis=1)
+    return EDGES[kept], np.add.reduceat(finite[:, :last], kept[:-1], axis=1)
 
 
 def _real(x: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -70,13 +69,13 @@ def contents(name: str, readout: Readout, first: int = 0, share: int = 1) -> Con
             numbers_chunk(entry_of(group, first + len(chunks)), numbers, group.kind, width)
         )
     shapes = readout.shapes()
-    choose = functools.partial(Thinning().chosen, readout.tensors)
+    choose = chooser(Thinning(), readout, gathered.series)
     kept = kept_steps(shapes, TENSORS_BUDGET // share, choose)
     for i, steps in kept.items():
         one = gathered.series[i]
         entry = {"id": first + len(chunks), **named(one)}
         series.append(tensors_entry(one, list(shapes[i]), len(chunks)))
-        chunks.append(tensors_chunk(entry, readout.tensors(i, steps)))
+        chunks.append(tensors_chunk(entry, readout.tensors(i, steps), one.unit))
     entries = [chunk.entry for chunk in chunks]
     left_out = len(shapes) - len(kept)
     entry = run_entry(name, about, series, entries, left_out, findings_in(gathered, about))
@@ -103,6 +102,21 @@ def in_order(
     items = outline.items if outline else ()
     places = {item.module: place for place, item in reversed([*enumerate(items)])}
     return sorted(ids, key=lambda i: places.get(series[i].name.module, len(items)) if places else 0)
+
+
+def chooser(thinning: Thinning, readout: Readout, series: Mapping[int, Described]) -> Choose:
+    """Chooses by the vectors themselves, which a source reads.
+
+    Args:
+        thinning: What is known of vectors that were read already.
+        readout: The source.
+        series: The descriptions of all series.
+    """
+
+    def choose(one: int, steps: Sequence[int], many: int) -> list[int]:
+        return thinning.chosen(readout.tensors, one, steps, many, series[one].unit)
+
+    return choose
 
 
 def kept_steps(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
@@ -17,6 +16,7 @@ from taiyi_fx.pictures.report.chunks import Chunk, numbers_chunk, tensors_chunk,
 from taiyi_fx.pictures.report.contents import (
     NUMBERS_BUDGET,
     TENSORS_BUDGET,
+    chooser,
     entry_of,
     in_order,
     kept_steps,
@@ -147,7 +147,7 @@ class LiveRun:
         """The steps of vectors to show; each vector is read once while the run goes on."""
         if self._thinning[0] != self._gathered.generation:
             self._thinning = self._gathered.generation, Thinning()
-        choose = functools.partial(self._thinning[1].chosen, readout.tensors)
+        choose = chooser(self._thinning[1], readout, self._gathered.series)
         return kept_steps(shapes, TENSORS_BUDGET, choose)
 
     def _findings(self, about: About) -> list[Finding]:
@@ -211,4 +211,5 @@ class LiveRun:
             return None
         steps = kept[series] if after is None else [s for s in shapes[series] if s > after]
         entry = self._entry_of_vectors(series, list(shapes[series]))
-        return tensors_chunk(entry, readout.tensors(series, steps))
+        unit = self._gathered.series[series].unit
+        return tensors_chunk(entry, readout.tensors(series, steps), unit)

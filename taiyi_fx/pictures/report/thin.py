@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, FINITE
+
 _BATCH = 512
 """Vectors that are read at once."""
-
-_HISTOGRAM = 514
-"""The length of a ``Histogram``: -Inf, the finite bins, Inf and NaN."""
 
 Vectors = Callable[[int, Sequence[int]], Mapping[int, NDArray[Any]]]
 """Reads the vectors of a series at some steps."""
@@ -22,8 +21,8 @@ class Extent(NamedTuple):
     """The sizes of a vector that it is compared with others by.
 
     Attributes:
-        low: Its smallest finite element; of a histogram the lowest bin with a count.
-        high: Its largest finite element; of a histogram the highest bin with a count.
+        low: Its smallest finite element; of counts by power of two the lowest bin with one.
+        high: Its largest finite element; of counts by power of two the highest bin with one.
         size: The root of the sum of its finite elements' squares.
         bad: How many of its elements are not finite.
     """
@@ -40,7 +39,9 @@ class Thinning:
     def __init__(self) -> None:
         self._extents: dict[int, dict[int, Extent]] = {}
 
-    def chosen(self, read: Vectors, series: int, steps: Sequence[int], many: int) -> list[int]:
+    def chosen(
+        self, read: Vectors, series: int, steps: Sequence[int], many: int, unit: str = ""
+    ) -> list[int]:
         """So many of some steps, ascending: the last, the first, extremes, changes, some between.
 
         Args:
@@ -48,22 +49,25 @@ class Thinning:
             series: The series.
             steps: All its steps, ascending.
             many: How many are wanted, at least 1.
+            unit: The unit of the series.
         """
         if len(steps) <= many:
             return list(steps)
-        known = self._known(read, series, steps)
+        known = self._known(read, series, steps, unit)
         places = _places(np.array([known[step] for step in steps]))
         ranked = dict.fromkeys(steps[place] for place in places if 0 <= place < len(steps))
         telling = set([*ranked][:many])
         others = [step for step in steps if step not in telling]
         return sorted({*telling, *evenly(others, many - len(telling))})
 
-    def _known(self, read: Vectors, series: int, steps: Sequence[int]) -> dict[int, Extent]:
+    def _known(
+        self, read: Vectors, series: int, steps: Sequence[int], unit: str
+    ) -> dict[int, Extent]:
         known = self._extents.setdefault(series, {})
         missing = [step for step in steps if step not in known]
         for start in range(0, len(missing), _BATCH):
             found = read(series, missing[start : start + _BATCH])
-            known.update((step, extent(x)) for step, x in found.items())
+            known.update((step, extent(x, unit)) for step, x in found.items())
         return known
 
 
@@ -83,14 +87,14 @@ def _places(table: NDArray[np.float64]) -> Iterator[int]:
         yield from (place + 1, place)
 
 
-def extent(vector: NDArray[Any]) -> Extent:
-    """The extent of a vector, or of a ``Histogram``'s counts."""
+def extent(vector: NDArray[Any], unit: str = "") -> Extent:
+    """The extent of a vector, or of counts by power of two."""
     x = np.abs(vector) if np.iscomplexobj(vector) else vector
     x = x.reshape(-1).astype(np.float64)
-    if len(x) == _HISTOGRAM:
-        (filled,) = np.nonzero(x[1:-2])
+    if unit == BY_POWER_OF_TWO:
+        (filled,) = np.nonzero(x[FINITE])
         low, high = (filled[0], filled[-1]) if len(filled) else (np.nan, np.nan)
-        size, bad = np.linalg.norm(x[1:-2]), x[0] + x[-2:].sum()
+        size, bad = np.linalg.norm(x[FINITE]), x[0] + x[-2:].sum()
         return Extent(float(low), float(high), float(size), float(bad))
     finite = x[np.isfinite(x)]
     if not len(finite):

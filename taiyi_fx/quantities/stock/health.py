@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO
 from taiyi_fx.quantities.declare import Elsewhere, also_at, quantity
 from taiyi_fx.quantities.places import input, output, output_grad, weight, weight_grad
 from taiyi_fx.reductions import (
@@ -94,7 +95,7 @@ def kurtosis(found: KurtosisValue) -> Tensor:
 
 @quantity(
     "Histogram",
-    unit="elements",
+    unit=BY_POWER_OF_TWO,
     accuracy="exact counts, of float64 tensors after rounding to float32",
     counts=output.histogram,
 )

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import taiyi_fx
-from taiyi_fx.pictures.report.chunks import _EDGES, _trimmed
+from taiyi_fx.pictures.report.chunks import _trimmed
+from taiyi_fx.quantities.binned import EDGES
 from taiyi_fx.records.record import Record
 from taiyi_fx.reductions import histogram_edges
 from taiyi_fx.writers import Batch, Store
@@ -19,7 +20,7 @@ INF = math.inf
 
 
 def test_histograms_are_between_their_edges(tmp_path):
-    assert histogram_edges().tolist() == _EDGES.tolist()
+    assert histogram_edges().tolist() == EDGES.tolist()
     model = taiyi_fx.instrument(small(), {"2": ["InputHistogram", "WeightHistogram"]})
     x = torch.randn(16, 4)
     model(x).sum().backward()

@@ -6,6 +6,7 @@ import pytest
 import taiyi_fx
 from taiyi_fx.pictures.report import contents
 from taiyi_fx.pictures.report.thin import Thinning, evenly
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO
 from taiyi_fx.records.record import Record
 from taiyi_fx.writers import Batch, Store
 from tests.pictures.report.decoded import decoded
@@ -30,8 +31,8 @@ class Source:
         return {step: self.found[step] for step in steps}
 
 
-def chosen(found, many=20):
-    return Thinning().chosen(Source(found), 1, list(found), many)
+def chosen(found, many=20, unit=""):
+    return Thinning().chosen(Source(found), 1, list(found), many, unit)
 
 
 @pytest.mark.parametrize("wild", [np.full(8, 1e6), np.full(8, 1e-9), np.full(8, -40.0)])
@@ -56,7 +57,7 @@ def test_a_histogram_is_told_by_its_outermost_bins():
     wide, broken = counts.copy(), counts.copy()
     wide[400], broken[-1] = 1, 5
     found = {**dict.fromkeys(STEPS, counts), 333: wide, 888: broken}
-    assert {333, 888} <= set(chosen(found))
+    assert {333, 888} <= set(chosen(found, unit=BY_POWER_OF_TWO))
 
 
 @pytest.mark.parametrize("many", [1, 2, 5])
