@@ -65,7 +65,7 @@ def test_values_of_all_tools_are_right(model):
     assert found["values"]["hooks by hand"]["worst"] < 1e-3  # sums in float32
     readings = 4 * len(probed(case.build()))
     assert all(v["compared"] == readings for v in found["values"].values())
-    crashes = "| full backward hooks | crashes |" in report({("q1", model): found}, {})
+    crashes = "| full backward hooks | crashes |" in report(WORKS["q1"], {model: found}, {})
     assert crashes == ("full backward hooks" in found["failed"]) == (model == "resnet")
 
 
@@ -76,7 +76,7 @@ def test_condition_numbers_are_right_and_told():
     assert of_ours["worst"] < 1e-2
     assert of_ours["missing"] == of_ours["falsely_infinite"] == 0
     assert of_ours["compared"] + of_ours["infinite"] == len(probed(case.build()))
-    text = report({("q3", "mlp"): json.loads(json.dumps(found))}, {})
+    text = report(WORKS["q3"], {"mlp": json.loads(json.dumps(found))}, {})
     assert "| taiyi_fx | " in text
     assert "Wall time" in text
 
@@ -85,7 +85,7 @@ def test_every_tenth_step_is_due_and_told_apart():
     case, work = CASES["mlp"], WORKS["q2"]
     found = times(case, work, available(work, EAGER), rounds=20)
     assert found["due"] == [i % 10 == 0 for i in range(20)]
-    text = report({("q2", "mlp"): found}, {})
+    text = report(WORKS["q2"], {"mlp": found}, {})
     assert "nothing is due" in text
 
 
@@ -94,7 +94,7 @@ def test_the_first_look_is_measured_in_blocks_of_its_longest_interval():
     found = times(case, work, available(work, EAGER), rounds=10)
     assert set(found["spent"]) == {"plain", "plain again", "taiyi_fx"}
     assert all(len(spent) == 1 for spent in found["spent"].values())
-    text = report({("first", "mlp"): found}, {})
+    text = report(WORKS["first"], {"mlp": found}, {})
     assert "100 steps and all that they ask for" in text
     assert "float64" not in text
 
@@ -116,7 +116,7 @@ def test_facts_count_what_a_tool_holds_and_copies():
     assert found["hooks by hand"]["copies"] == found["taiyi_fx"]["copies"] == 1
     assert found["plain"]["peak"] > 20 * 32 * 32 * 4  # the gradients, at least
     peak = found["taiyi_fx"]["peak"] / found["plain"]["peak"]
-    assert f", {peak:.3f} (" in report({}, {("q1", "mlp"): found})
+    assert f", {peak:.3f} (" in report(WORKS["q1"], {}, {"mlp": found})
 
 
 @pytest.mark.parametrize("model", ["gpt", "resnet"])

@@ -1,4 +1,4 @@
-"""Starts a process for each model and work, and prints the tables."""
+"""Starts a process for each model and work, and prints the tables of each work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import benchmarks.overhead
 from benchmarks.overhead import with_monitorch
 from benchmarks.overhead.models import CASES
-from benchmarks.overhead.report import report
+from benchmarks.overhead.report import head, report
 from benchmarks.overhead.tools import TOOLS
 from benchmarks.overhead.work import WORKS
 
@@ -28,16 +28,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     asked = _options(argv)
     if not with_monitorch.is_installed():
         print("monitorch is left out: it is not installed (pip install 'taiyi-fx[bench]')")
-    times: dict[tuple[str, str], Any] = {}
-    facts: dict[tuple[str, str], Any] = {}
+    print(head())
     for work in asked.work:
+        times: dict[str, Any] = {}
+        facts: dict[str, Any] = {}
         for model in asked.model:
             rounds = str(asked.rounds or (_QUICK if asked.quick else CASES[model].rounds))
             if "times" in asked.only:
-                times[work, model] = _found("times", model, work, rounds, asked.tools)
+                times[model] = _found("times", model, work, rounds, asked.tools)
             if "facts" in asked.only:
-                facts[work, model] = _found("facts", model, work, rounds, asked.tools)
-    print(report(times, facts))
+                facts[model] = _found("facts", model, work, rounds, asked.tools)
+        print("", report(WORKS[work], times, facts), sep="\n", flush=True)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

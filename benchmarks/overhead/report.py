@@ -10,7 +10,7 @@ import torch
 from benchmarks.overhead.models import CASES
 from benchmarks.overhead.ratios import milliseconds_cell, ratio_cell, summed
 from benchmarks.overhead.tools import PLAIN, TOOLS
-from benchmarks.overhead.work import WORKS, Work
+from benchmarks.overhead.work import Work
 
 Found = Mapping[str, Any]
 """What one process wrote."""
@@ -23,19 +23,21 @@ _MEASURED = (
 )
 
 
-def report(times: Mapping[tuple[str, str], Found], facts: Mapping[tuple[str, str], Found]) -> str:
-    """All tables; results are by work and model."""
-    parts = [_MEASURED.format(torch=torch.__version__, device=_device())]
-    for name, work in WORKS.items():
-        of_work = {model: found for (w, model), found in times.items() if w == name}
-        counted = {model: found for (w, model), found in facts.items() if w == name}
-        if of_work:
-            parts += [f"## {work.title}", *_tables_of_time(work, of_work)]
-            if any(found["values"] for found in of_work.values()):
-                parts += [_titled(_DIFFERENCE, of_work, _value)]
-            parts += _reasons(of_work)
-        if counted:
-            parts.append(_titled(_FACTS, counted, _fact))
+def head() -> str:
+    """The line above all tables."""
+    return _MEASURED.format(torch=torch.__version__, device=_device())
+
+
+def report(work: Work, times: Mapping[str, Found], facts: Mapping[str, Found]) -> str:
+    """The tables of one work; results are by model."""
+    parts = [f"## {work.title}"]
+    if times:
+        parts += _tables_of_time(work, times)
+        if any(found["values"] for found in times.values()):
+            parts += [_titled(_DIFFERENCE, times, _value)]
+        parts += _reasons(times)
+    if facts:
+        parts.append(_titled(_FACTS, facts, _fact))
     return "\n\n".join(parts)
 
 
