@@ -109,18 +109,18 @@ def test_a_histogram_has_the_elements_where_they_are(tmp_path):
 
 
 def test_a_quantity_that_counts_in_bins_is_that_histogram(tmp_path):
-    model = nn.Sequential(nn.Linear(4, 1))
-    with taiyi_fx.instrument(
-        model, {"0": ["InputHistogram"]}, writers=[TensorBoard(tmp_path)]
-    ) as instrumented:
-        instrumented(torch.tensor([-3.0, 0.0, 0.75, 0.6])).sum().backward()
-        instrumented.monitor.track(0)
+    model = nn.Sequential(nn.Linear(6, 1))
+    writers = [TensorBoard(tmp_path)]
+    instrumented = taiyi_fx.instrument(model, {"0": ["InputHistogram"]}, writers=writers)
+    instrumented(torch.tensor([-3.0, 0.0, 0.75, 0.6, math.inf, math.nan])).sum().backward()
+    instrumented.monitor.track(0)
+    instrumented.monitor.close()
     (event,) = read(tmp_path).Histograms("InputHistogram/0")
     found = event.histogram_value
     filled = {limit: n for limit, n in zip(found.bucket_limit, found.bucket, strict=True) if n}
     assert filled == {-2.0: 1, 0.0: 1, 1.0: 2}
     assert (found.min, found.max, found.num) == (-4, 1, 4)
-    assert scalars(tmp_path)["InputHistogram/fc/not finite"] == {0: 2}
+    assert scalars(tmp_path)["InputHistogram/0/not finite"] == {0: 2}
 
 
 def test_pictures_are_images_and_what_is_not_finite_is_orange(tmp_path):

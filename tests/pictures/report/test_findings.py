@@ -106,9 +106,7 @@ def test_events_do_not_deny_what_was_found(show, gpt):
     header, chunks = calm(gpt)
     header["runs"][0]["findings"] = [finding()]
     page = show(header, chunks)
-    assert (
-        page.inner_text("#no-events") == "No events: what is wrong is told by the findings above."
-    )
+    assert page.inner_text("#no-events") == "No events: the findings above say what is wrong."
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@
   /** Colour maps: 256 pixels each, as an ImageData's buffer has them. */
   taiyi.maps = { viridis: table(STOPS.viridis), diverging: table(STOPS.diverging) };
 
-  /** Two pixels each, drawn as stripes: told apart from every colour map, and without colour. */
+  /** Two pixels each, drawn as stripes: unlike every colour map, also without colour. */
   taiyi.stripes = {
     nan: [pixel(214, 0, 50), pixel(255, 255, 255)],
     inf: [pixel(240, 110, 0), pixel(30, 10, 0)],

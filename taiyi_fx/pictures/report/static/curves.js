@@ -91,8 +91,8 @@
     const total = new Set(all.flat().map(taiyi.homeOf)).size;
     const chart = { quantity, lines, total, count: names.length, unit: lines[0].series.unit };
     const [gravest] = taiyi.bySeverity(all.flat());
-    const told = { state: gravest.state, sign: taiyi.stateSign(gravest).trim() };
-    return { ...chart, ...furniture({ ...chart, ...told }) };
+    const shown = { state: gravest.state, sign: taiyi.stateSign(gravest).trim() };
+    return { ...chart, ...furniture({ ...chart, ...shown }) };
   }
 
   /** The series with the largest number of all, and that with the smallest. */
@@ -246,9 +246,9 @@
     taiyi.drawCursor(pen, area);
     chart.readingHead.textContent = cursor === null ? "latest" : `step ${taiyi.whole(cursor)}`;
     for (const one of chart.lines) {
-      const told = taiyi.readingOf(one, cursor);
-      one.reading.textContent = told.text;
-      one.reading.className = `value state ${told.state}`;
+      const found = taiyi.readingOf(one, cursor);
+      one.reading.textContent = found.text;
+      one.reading.className = `value state ${found.state}`;
     }
   }
 

@@ -93,8 +93,8 @@
 
   /**
    * A number of the header, where what JSON has no word for is a text.
-   * @param {number | string | null} told
+   * @param {number | string | null} stored
    * @returns {number | null}
    */
-  taiyi.number = (told) => (told === null || told === undefined ? null : Number(told));
+  taiyi.number = (stored) => (stored === null || stored === undefined ? null : Number(stored));
 })(taiyi);

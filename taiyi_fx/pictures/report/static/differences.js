@@ -32,14 +32,14 @@
           "for a yardstick.";
   }
 
-  function row(told) {
-    const { module, quantity, mode, place, factor, spread } = told;
+  function row(difference) {
+    const { module, quantity, mode, place, factor, spread } = difference;
     const name = `${taiyi.shortened(quantity, 40)} of ${taiyi.shortened(module || "the model", 48)}`;
     const within = spread === null ? "" : `within a group × ${taiyi.numeral(spread)}`;
     return element(
       "tr",
       {},
-      element("td", {}, element("button", { type: "button", class: "link", onclick: () => go(told) }, name)),
+      element("td", {}, element("button", { type: "button", class: "link", onclick: () => go(difference) }, name)),
       element("td", { class: "muted" }, mode === "train" ? "" : mode),
       element("td", { class: "number" }, `× ${taiyi.numeral(factor)}`),
       element("td", { class: "muted" }, within),

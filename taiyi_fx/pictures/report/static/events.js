@@ -32,7 +32,7 @@
 
   /** What is said where there are no events: more only where nothing is flagged either. */
   function nothingText() {
-    if (taiyi.findings().length) return "No events: what is wrong is told by the findings above.";
+    if (taiyi.findings().length) return "No events: the findings above say what is wrong.";
     if (taiyi.urgent().length) return "No events, but some series are flagged.";
     return "No events: no NaN, no Inf, no warning.";
   }
@@ -73,7 +73,7 @@
   function row(group) {
     const [{ event, place }] = group;
     const { kind, module, text } = event;
-    const told = KINDS.get(kind) ?? taiyi.shortened(kind, 20);
+    const label = KINDS.get(kind) ?? taiyi.shortened(kind, 20);
     const name = taiyi.shortened(module, 48);
     const go = { type: "button", class: "link", title: taiyi.visible(module) };
     const site = module ? element("button", go, name) : "";
@@ -86,7 +86,7 @@
       element(
         "td",
         {},
-        element("span", { class: `kind ${taiyi.lookOf(kind)}` }, told),
+        element("span", { class: `kind ${taiyi.lookOf(kind)}` }, label),
       ),
       element("td", {}, site, whose),
       element("td", { class: "text", title: taiyi.visible(text) }, taiyi.shortened(text, 300)),

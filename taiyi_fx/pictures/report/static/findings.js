@@ -68,9 +68,9 @@
       taiyi.selectModule(first.module);
     };
     const count = taiyi.counted(rest.length + 1, "series", "series");
-    const told = ` But ${count} ${rest.length ? "are" : "is"} flagged as out of the usual: `;
+    const lead = ` But ${count} ${rest.length ? "are" : "is"} flagged as out of the usual: `;
     const button = element("button", { type: "button", class: "link", onclick: go }, name);
-    return [told, button, rest.length ? ", and others." : "."];
+    return [lead, button, rest.length ? ", and others." : "."];
   }
 
   function item(found) {

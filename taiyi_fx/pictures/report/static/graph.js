@@ -16,11 +16,11 @@
 
   /** Sets the graph up; nothing is drawn yet. False where the run has no outline. */
   taiyi.startGraph = () => {
-    const { outline: told, open } = taiyi.header;
-    document.body.classList.toggle("no-graph", !told);
+    const { outline: stored, open } = taiyi.header;
+    document.body.classList.toggle("no-graph", !stored);
     document.body.classList.toggle("graph-alone", taiyi.header.graph_alone);
-    if (!told) return false;
-    outline = taiyi.readOutline(told);
+    if (!stored) return false;
+    outline = taiyi.readOutline(stored);
     taiyi.outline = outline;
     opened = new Set(open);
     taiyi.state.open = new Set([...open, ...transparent()]);
@@ -122,7 +122,7 @@
     return true;
   }
 
-  /** Whether a live run has come to what is to be told in the graph: its text takes room. */
+  /** Whether a live run has come to alarms to show in the graph: their text takes room. */
   function hasNewAlarm() {
     if (drawn === null) return false;
     const { alarms } = taiyi.view(outline, taiyi.state.open, taiyi.state.onlyProbed);
@@ -167,9 +167,9 @@
     };
     notice(null);
     if (count <= WARN_FROM) return change();
-    const told = `That shows ${taiyi.counted(count, "box", "boxes")}`;
-    if (count <= MOST) notice(`${told}, which takes a while to lay out.`, change);
-    else notice(`${told}; at most ${taiyi.whole(MOST)} can be laid out. Open fewer at a time.`);
+    const shows = `That shows ${taiyi.counted(count, "box", "boxes")}`;
+    if (count <= MOST) notice(`${shows}, which takes a while to lay out.`, change);
+    else notice(`${shows}; at most ${taiyi.whole(MOST)} can be laid out. Open fewer at a time.`);
     return undefined;
   }
 

@@ -78,8 +78,8 @@
 
   /** Rows with the roles first in which something was found. */
   function foundFirst(rows) {
-    const told = new Set(rows.filter(({ module }) => foundAt(module).length).map(({ role }) => role));
-    const isOther = ({ role }) => (told.has(role) ? 0 : 1);
+    const found = new Set(rows.filter(({ module }) => foundAt(module).length).map(({ role }) => role));
+    const isOther = ({ role }) => (found.has(role) ? 0 : 1);
     return rows.toSorted((one, other) => isOther(one) - isOther(other));
   }
 
@@ -334,9 +334,9 @@
     };
     const [first, last] = taiyi.shownSteps();
     taiyi.set({ cursor: Math.round(first + (at.column / shown.area.width) * (last - first)) });
-    const told = reading(at.row, at.column);
-    find("heat-reading").textContent = told;
-    taiyi.announce(told);
+    const text = reading(at.row, at.column);
+    find("heat-reading").textContent = text;
+    taiyi.announce(text);
   }
 
   /** The same numbers as a table, for those who do not see the colours. */

@@ -105,9 +105,9 @@
 
   function edgeOf(edge, ends, view) {
     const [source, target] = [edge.tail, edge.head].map((id) => Number(ends.get(id).slice(1)));
-    const told = view.edges.find((one) => one.source === source && one.target === target);
+    const drawn = view.edges.find((one) => one.source === source && one.target === target);
     const at = edge.lp ? point(edge.lp) : null;
-    return { source, target, path: pathOf(edge.pos), label: told.label, shape: told.shape, at };
+    return { source, target, path: pathOf(edge.pos), label: drawn.label, shape: drawn.shape, at };
   }
 
   /** A spline "e,x,y x,y x,y …" as an SVG path that ends where the arrow points. */

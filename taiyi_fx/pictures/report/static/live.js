@@ -5,7 +5,7 @@
   const QUIET = 10_000;
   const { find } = taiyi;
   let isPaused = false;
-  let told = "";
+  let latest = "";
   let heard = 0;
   let isAnswered = true;
 
@@ -20,7 +20,7 @@
       find("live").classList.toggle("paused", isPaused);
       tell();
     });
-    told = versions();
+    latest = versions();
     heard = Date.now();
     tell();
     setInterval(tell, 1000);
@@ -47,13 +47,13 @@
       return;
     }
     await Promise.all(taiyi.runs()[0].chunks.map(refresh));
-    const before = told;
-    told = versions();
-    if (told !== before) heard = Date.now();
+    const before = latest;
+    latest = versions();
+    if (latest !== before) heard = Date.now();
     isAnswered = true;
     find("live").removeAttribute("title");
     tell();
-    if (told !== before) taiyi.set({ updates: taiyi.state.updates + 1 });
+    if (latest !== before) taiyi.set({ updates: taiyi.state.updates + 1 });
   }
 
   const versions = () =>

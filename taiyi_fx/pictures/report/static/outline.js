@@ -16,11 +16,11 @@
 
   /**
    * The header's outline, with what the page asks of items often.
-   * @param {object} told
+   * @param {object} stored
    * @returns {Outline}
    */
-  taiyi.readOutline = (told) => {
-    const items = told.items.map(readItem);
+  taiyi.readOutline = (stored) => {
+    const items = stored.items.map(readItem);
     const byModule = new Map();
     for (const item of items) {
       const parent = items[item.parent];
@@ -28,10 +28,10 @@
       item.depth = parent ? parent.depth + (LEVELS.has(parent.kind) ? 1 : 0) : 0;
       if (item.module && !byModule.has(item.module)) byModule.set(item.module, item.index);
     }
-    return { items, edges: told.edges, byModule };
+    return { items, edges: stored.edges, byModule };
   };
 
-  function readItem(told, index) {
+  function readItem(stored, index) {
     return {
       label: "",
       class_name: "",
@@ -39,8 +39,8 @@
       family: "",
       count: 1,
       notes: [],
-      ...told,
-      marks: { ...NO_MARKS, ...told.marks },
+      ...stored,
+      marks: { ...NO_MARKS, ...stored.marks },
       index,
       children: [],
       depth: 0,

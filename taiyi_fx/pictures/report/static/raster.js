@@ -145,7 +145,7 @@
   };
 
   /**
-   * Whether sizes far apart are to be told apart: none is negative, and they span a factor of 20.
+   * Whether sizes far apart need a logarithmic scale: none is negative, and they span a factor of 20.
    * @param {Raster} raster
    * @returns {boolean}
    */
@@ -248,10 +248,10 @@
     pen.textBaseline = "top";
     const scale = taiyi.scale(limits, [side, width - side]);
     for (const value of ticks) taiyi.line(pen, [scale.at(value), 12], [scale.at(value), 15]);
-    const told = taiyi.barLabels(pen, look, [side, width - side]);
+    const labels = taiyi.barLabels(pen, look, [side, width - side]);
     pen.textAlign = "center";
-    for (const { x, text } of told) pen.fillText(text, x, 17);
-    canvas.setAttribute("aria-label", `Colour bar: ${told.map(({ text }) => text).join(", ")}`);
+    for (const { x, text } of labels) pen.fillText(text, x, 17);
+    canvas.setAttribute("aria-label", `Colour bar: ${labels.map(({ text }) => text).join(", ")}`);
   };
 
   /**

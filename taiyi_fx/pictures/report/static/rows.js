@@ -47,8 +47,8 @@
    * @returns {object[]} With `role` and `layer`, and `isFirst` for the first of each role.
    */
   taiyi.byRole = (rows) => {
-    const told = rows.map((row) => ({ ...row, ...taiyi.roleOf(row.module) }));
-    const groups = [...Map.groupBy(told, ({ role }) => role).values()];
+    const named = rows.map((row) => ({ ...row, ...taiyi.roleOf(row.module) }));
+    const groups = [...Map.groupBy(named, ({ role }) => role).values()];
     return groups.flatMap((group) =>
       group.map((row, k) => ({ ...row, isFirst: k === 0, isAlone: group.length === 1 })),
     );

@@ -112,10 +112,11 @@
   taiyi.sample = (series, most, extremes = []) => {
     if (series.length <= most) return series;
     const found = taiyi.findings();
-    const isOf = (one) => (told) => told.module === one.module && told.quantity === one.quantity;
-    const told = series.filter((one) => found.some(isOf(one)));
+    const isOf = (one) => (finding) =>
+      finding.module === one.module && finding.quantity === one.quantity;
+    const named = series.filter((one) => found.some(isOf(one)));
     const flagged = taiyi.bySeverity(series).filter((one) => one.state !== "ok");
-    const chosen = new Set([...told, ...extremes, ...flagged].slice(0, most));
+    const chosen = new Set([...named, ...extremes, ...flagged].slice(0, most));
     const rest = series.filter((one) => !chosen.has(one) && one.state === "ok");
     for (const one of spread(rest, most - chosen.size)) chosen.add(one);
     return series.filter((one) => chosen.has(one));

@@ -76,9 +76,9 @@
 
   /** Flags of rows that tell at which steps a histogram has NaN or Inf. */
   function extraRows(chunk) {
-    const told = { start: chunk.step, end: chunk.step, nan: chunk.nan, inf: chunk.inf };
+    const common = { start: chunk.step, end: chunk.step, nan: chunk.nan, inf: chunk.inf };
     const mean = new Float32Array(chunk.step.length).fill(NaN);
-    return Array.from({ length: extraOf(chunk) }, () => ({ chunk: { ...told, mean }, row: 0 }));
+    return Array.from({ length: extraOf(chunk) }, () => ({ chunk: { ...common, mean }, row: 0 }));
   }
 
   /** The tensors turned: a row for each position, the last at the top. */
@@ -237,7 +237,7 @@
     if (row < extraOf(chunk)) return `step ${step} · ${badText(chunk, momentOf(chunk))}`;
     const [place] = positionTexts(chunk, [raster.rows - 1 - row]);
     const { NAN, INF } = taiyi.flags;
-    const told = { [NAN]: "NaN", [INF]: "Inf" }[raster.flags[cell]];
-    return `step ${step} · ${place} · ${told ?? taiyi.numeral(raster.values[cell])}`;
+    const flag = { [NAN]: "NaN", [INF]: "Inf" }[raster.flags[cell]];
+    return `step ${step} · ${place} · ${flag ?? taiyi.numeral(raster.values[cell])}`;
   }
 })(taiyi);
