@@ -57,6 +57,7 @@ def test_an_operation_that_is_not_deterministic_is_told_apart():
     assert "two more runs differ from each other, too" in found.text
 
 
+@pytest.mark.slow  # inductor
 @pytest.mark.filterwarnings("error::taiyi_fx.MonitorWarning")
 @pytest.mark.parametrize("on_several_ranks", [False, True])
 def test_compiled_code_runs_again_as_compiled_code_with_the_same_bits(

@@ -81,6 +81,7 @@ def asked_or_named(ask, folder):
             raise AssertionError(f"an error that does not name {folder}") from error
 
 
+amounts = pytest.mark.parametrize("many", [40, pytest.param(200, marks=pytest.mark.slow)])
 both_ways = pytest.mark.parametrize("use", [read, resume], ids=["read", "resume"])
 
 
@@ -107,14 +108,15 @@ def test_a_whole_run_is_read(whole):
             assert run.tensors("b", "t")[1].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+@amounts
 @both_ways
-def test_cells_of_any_value_are_used_or_named(use, whole, tmp_path):
+def test_cells_of_any_value_are_used_or_named(use, many, whole, tmp_path):
     with closing(sqlite3.connect(whole[Store] / "run.sqlite")) as db:
         tables = [
             name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
         ]
         cells = [(t, row[1]) for t in tables for row in db.execute(f"PRAGMA table_info({t})")]
-    for folder, rng in damaged(whole[Store], tmp_path, 200):
+    for folder, rng in damaged(whole[Store], tmp_path, many):
         (table, column), value = rng.choice(cells), rng.choice(CELLS)
         with (
             closing(sqlite3.connect(folder / "run.sqlite")) as db,
@@ -155,10 +157,11 @@ def test_every_column_of_every_table_is_checked(whole, tmp_path):
                 asked[table](run)
 
 
+@amounts
 @pytest.mark.parametrize("kind", [Store, Parquet])
 @both_ways
-def test_bytes_of_any_value_are_used_or_named(use, kind, whole, tmp_path):
-    for folder, rng in damaged(whole[kind], tmp_path, 200 if kind is Store else 60):
+def test_bytes_of_any_value_are_used_or_named(use, kind, many, whole, tmp_path):
+    for folder, rng in damaged(whole[kind], tmp_path, many if kind is Store else many // 3):
         file = rng.choice([f for f in sorted(folder.iterdir()) if f.suffix != ".lock"])
         data = bytearray(file.read_bytes())
         for _ in range(rng.choice([1, 4, 64])):
@@ -186,10 +189,11 @@ def read_outline(folder):
         return run.outline
 
 
+@amounts
 @both_ways
 @pytest.mark.parametrize("name", ["run.json", "outline.json"])
-def test_any_json_is_used_or_named(name, use, whole, tmp_path):
-    for folder, rng in damaged(whole[Parquet], tmp_path, 100):
+def test_any_json_is_used_or_named(name, use, many, whole, tmp_path):
+    for folder, rng in damaged(whole[Parquet], tmp_path, many // 2):
         data = json.loads((folder / name).read_text())
         *path, last = rng.choice(list(leaves(data)))
         place = data

@@ -16,7 +16,7 @@ from taiyi_fx.writers.writer_group import WriterGroup
 from tests.writers.interrupts import instructions_of, interrupted_at
 from tests.writers.runs import info, numbers
 
-FEW = 16
+FEW = 5
 """The instructions at which the quick tests interrupt, evenly chosen."""
 
 STRIDE = {Parquet: 1 if os.environ.get("TAIYI_INTERRUPTS") else 4}

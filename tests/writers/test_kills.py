@@ -26,7 +26,7 @@ NEW = {step: float(1000 + step) for step in range(START, START + 6)}
 EPOCH = 7
 """The epoch's number, which the rows before its end don't have."""
 
-FEW = 12
+FEW = 4
 """The calls at which a process is killed in the quick tests, evenly chosen."""
 
 
