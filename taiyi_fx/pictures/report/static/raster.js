@@ -248,10 +248,10 @@
     pen.textBaseline = "top";
     const scale = taiyi.scale(limits, [side, width - side]);
     for (const value of ticks) taiyi.line(pen, [scale.at(value), 12], [scale.at(value), 15]);
-    const labels = taiyi.barLabels(pen, look, [side, width - side]);
+    const texts = taiyi.barLabels(pen, look, [side, width - side]);
     pen.textAlign = "center";
-    for (const { x, text } of labels) pen.fillText(text, x, 17);
-    canvas.setAttribute("aria-label", `Colour bar: ${labels.map(({ text }) => text).join(", ")}`);
+    for (const { x, text } of texts) pen.fillText(text, x, 17);
+    canvas.setAttribute("aria-label", `Colour bar: ${texts.map(({ text }) => text).join(", ")}`);
   };
 
   /**
