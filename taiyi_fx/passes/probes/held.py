@@ -358,7 +358,8 @@ class GradientHook:
             # The last part of `Tensor.register_hook`, in a sixth of its time: the node gets the
             # hooks of a tensor, here of one that is kept for this.
             node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
-            if self._turns and len(self._turns) <= self._room.turn < _TURNS:
+            room = self._room
+            if room is not None and self._turns and len(self._turns) <= room.turn < _TURNS:
                 self._turns += [Turn(self), Turn(self)]
         else:
             node.register_prehook(functools.partial(give_one_of, output, self._take))

@@ -9,12 +9,14 @@ keep the graph, and otherwise when the step ends.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-keeps_graph = torch._C._autograd._get_current_graph_task_keep_graph
+_of_autograd: Any = torch._C  # whose stubs have no such part
+keeps_graph: Callable[[], bool] = _of_autograd._autograd._get_current_graph_task_keep_graph
 """True in a backward that keeps the graph, and where none runs."""
 
 

@@ -445,3 +445,48 @@ def test_what_cannot_be_added_is_told_by_name():
     y.sum().backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="size of tensor"):
         (2 * y).sum().backward(retain_graph=True)
+
+
+@pytest.fixture
+def backwards_may_be_several():
+    """Otherwise the compiler lets backward write into what it keeps, and refuses a second one."""
+    import torch._functorch.config
+
+    with torch._functorch.config.patch(donated_buffer=False):
+        yield
+
+
+@pytest.mark.usefixtures("backwards_may_be_several")
+@pytest.mark.parametrize("is_within", [False, True], ids=["the model", "the code around it"])
+@pytest.mark.parametrize("go", [both_heads, only_retained, once])
+def test_compiled_code_says_that_it_has_no_sums(go, is_within):
+    probed = taiyi_fx.instrument(Net(), {"middle": ["OutputGradSndNorm", "OutputRMS"]})
+    if is_within:
+        compiled = torch.compile(probed, backend="aot_eager")
+    else:
+        probed.compile(backend="aot_eager")
+        compiled = probed
+    once(compiled, torch.randn(4, 6))
+    probed.monitor.track(0)
+    go(compiled, torch.randn(4, 6))
+    if go is once:
+        probed.monitor.track(1)
+    else:
+        with pytest.warns(taiyi_fx.MonitorWarning, match="several backwards ran through one"):
+            probed.monitor.track(1)
+    once(compiled, torch.randn(4, 6))
+    probed.monitor.track(2)
+    found = {(r.step, r.quantity) for r in probed.monitor.records}
+    every = {(step, q) for step in range(3) for q in ("OutputGradSndNorm", "OutputRMS")}
+    assert found == every - ({(1, "OutputGradSndNorm")} if go is not once else set())
+
+
+@pytest.mark.usefixtures("backwards_may_be_several")
+def test_compiled_micro_batches_that_retain_their_graph_are_read():
+    probed = taiyi_fx.instrument(Net(), {"last": ["OutputGradSndNorm"]})
+    probed.compile(backend="aot_eager")
+    for step in range(2):
+        for _ in range(3):
+            probed(torch.randn(4, 6))[0].sum().backward(retain_graph=True)
+        probed.monitor.track(step)
+    assert [r.value for r in probed.monitor.records] == pytest.approx([6.0, 6.0])
