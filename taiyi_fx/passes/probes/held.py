@@ -53,6 +53,7 @@ _NONE = -1
 """In place of the number of a backward pass, where none runs."""
 _TURNS = 16
 """The most turns; gradients of later forwards of a step come to the function."""
+_TOO_LATE = "one more backward came through its forward after the gradient had been read"
 _CHANGED = "the tensor was changed in place before it was read"
 
 _version_of = operator.attrgetter("_version")
@@ -74,6 +75,7 @@ class Held:
         turn: The number of the lists that the next forward's gradients come to. Those of one step
             are even, those of the next odd.
         retained: Gradients of which more may come.
+        keeps_graph: True if a backward since the last measurement is known to keep the graph.
         latest: The node of the last one registered, which backward reaches first.
     """
 
@@ -88,7 +90,7 @@ class Held:
         self.latest: Node | None = None
         self.turn = self._first_turn = 0
         self.retained = Retained()
-        self._keeps_graph = False  # one of the backwards since the last measurement
+        self.keeps_graph = False
         self._ends_with = _NONE
         self._ending = with_hook(self._end_with_this_backward)
         # The last arrangements: nearly always the next ones are the same.
@@ -122,7 +124,7 @@ class Held:
         running = torch._C._current_graph_task_id()
         if self._ends_with != running:  # another may have failed, or contain this one
             self._ends_with = running
-            self._keeps_graph |= keeps_graph()
+            self.keeps_graph |= keeps_graph()
             torch.autograd.Variable._execution_engine.queue_callback(self.measure)
 
     def end_forward(self) -> None:
@@ -146,10 +148,10 @@ class Held:
         elif self.hung:
             self.hung.clear()
             self._first_turn = self.turn
-        self._keeps_graph = False
+        self.keeps_graph = False
 
     def _measure_held(self, is_last: bool) -> None:
-        tensors, versions, groups = self._taken(is_last or not (self._keeps_graph or keeps_graph()))
+        tensors, versions, groups = self._taken(is_last or not (self.keeps_graph or keeps_graph()))
         try:
             if torch.is_grad_enabled():  # mostly not: backward runs without
                 with torch.no_grad():
@@ -215,7 +217,12 @@ class Held:
                     continue
                 gradients.append(g := self.retained.pop(turn))
                 versions.append(g._version)
+            elif turn.is_read:
+                fail_all(hook.groups, RuntimeError(_TOO_LATE))
+                gradients.clear()
+                continue
             else:
+                turn.is_read = True
                 versions.append(hook.version)
             tensors += gradients
             groups.append(hook.groups)
@@ -306,12 +313,14 @@ class Turn:
         hook: The hook.
         gradients: Those that came and are not measured yet.
         owner: The builtin, in the form that a node takes.
+        is_read: True if one was measured, so that no other may come.
     """
 
     def __init__(self, hook: GradientHook) -> None:
         self.hook = hook
         self.gradients: list[Tensor] = []
         self.owner = with_hook(self.gradients.append)
+        self.is_read = False
 
 
 class GradientHook:
@@ -394,6 +403,7 @@ class GradientHook:
                     node._register_hook_dict(turn.owner if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
                     room.lists[turn] = turn.gradients
+                    turn.is_read = False
                     if is_small:
                         hung.append(None)
                     return value
@@ -412,6 +422,7 @@ class GradientHook:
             if not is_traced and (keeps_graph() or room.retained.sums):
                 total = room.retained.total(self.groups, g)
                 if total is None:
+                    room.keeps_graph = True
                     return
                 g = total
             if type(g) is Tensor and g.numel() > SMALL:

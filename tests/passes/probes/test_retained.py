@@ -447,6 +447,63 @@ def test_what_cannot_be_added_is_told_by_name():
         (2 * y).sum().backward(retain_graph=True)
 
 
+class Parted(nn.Module):
+    """The loss of the last tensor does not go back into the body."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.side = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.last = nn.Sequential(nn.Linear(8, 3), nn.Tanh(), nn.Linear(3, 3))
+
+    def forward(self, x):
+        x = torch.tanh(self.first(x))
+        side = self.side(x)
+        return self.last(x.detach()), side
+
+
+def parted(cfg: Any) -> Any:
+    """An instrumented model after steps, the last of which goes back through its body twice.
+
+    The first of its backwards ends with no function of ours.
+    """
+    probed = taiyi_fx.instrument(Parted(), cfg)
+    for step in range(2):
+        once(probed, torch.randn(4, 6))
+        probed.monitor.track(step)
+    y = probed(torch.zeros(4, 6))
+    (y[1] * 2).sum().backward(retain_graph=True)
+    main(y)
+    y[1].sum().backward()
+    return probed
+
+
+def gradient_of_first(model: Parted) -> float:
+    y = model.first.bias.detach().expand(4, 8).requires_grad_()
+    (g,) = torch.autograd.grad(model.side(torch.tanh(y)).sum(), y)
+    return g.norm().item()
+
+
+def test_a_backward_that_goes_elsewhere_in_between_ends_no_sum():
+    probed = parted({"Linear": ["OutputGradSndNorm"]})
+    probed.monitor.track(2)
+    found = {r.module: r.value for r in probed.monitor.records if r.step == 2}
+    assert len(found) == 4
+    assert found["side"] == pytest.approx(3 * math.sqrt(12))
+    assert found["first"] == pytest.approx(3 * gradient_of_first(probed))
+
+
+def test_a_gradient_that_comes_after_the_sum_was_read_is_told():
+    """No function was called that the first backward could have told that it keeps the graph."""
+    probed = parted({name: ["OutputGradSndNorm"] for name in ("first", "last.0")})
+    with pytest.warns(taiyi_fx.MonitorWarning, match="'first': .* one more backward came"):
+        probed.monitor.track(2)
+    assert {r.module for r in probed.monitor.records if r.step == 2} == {"last.0"}
+    for step in (3, 4):
+        once(probed, torch.randn(4, 6))
+        probed.monitor.track(step)
+        assert len([r for r in probed.monitor.records if r.step == step]) == 2
+
+
 @pytest.fixture
 def backwards_may_be_several():
     """Otherwise the compiler lets backward write into what it keeps, and refuses a second one."""
