@@ -216,16 +216,16 @@ class Held:
                 if not are_last or turn not in sums:
                     continue
                 gradients.append(g := self.retained.pop(turn))
-                versions.append(g._version)
+                version = g._version
             elif turn.is_read:
                 fail_all(hook.groups, RuntimeError(_TOO_LATE))
                 gradients.clear()
                 continue
             else:
-                turn.is_read = True
-                versions.append(hook.version)
+                turn.is_read, version = True, hook.version
             tensors += gradients
-            groups.append(hook.groups)
+            versions += (version,)
+            groups += (hook.groups,)
             gradients.clear()
         if is_over and came == len(self.hung):  # all gradients of all forwards have come
             self.turn = self._first_turn
@@ -301,7 +301,8 @@ class Held:
     def clear(self) -> None:
         """The same at the end of a step: gradients that come later belong to the next."""
         self.let_go()
-        self.retained.clear()
+        if self.retained.is_needed:
+            self.retained.clear()
         self.earlier, self.lists = self.lists, {}
         self.turn = self._first_turn = 1 - self._first_turn % 2
 
@@ -346,7 +347,9 @@ class GradientHook:
         self._turns: list[Turn] = []
         self._fold = functools.partial(fold_gradient, groups)
         self._room = room
-        self._take = self._fold if room is None else functools.partial(unseen, self._let_wait)
+        self._take = self._fold
+        if room is not None:
+            self._take = functools.partial(_fold_or, self._let_wait, groups)
 
     @functools.cached_property
     def _hooks(self) -> Tensor:
@@ -411,30 +414,29 @@ class GradientHook:
 
         return tapped
 
-    def _let_wait(self, g: Tensor) -> None:
+    def _let_wait(self, groups: tuple[SlotGroup, ...], g: Tensor) -> None:
         room = self._room
         assert room is not None
-        is_traced = torch.compiler.is_compiling()  # a backward pass under compiled autograd
-        if is_batch(g, self.groups):
+        if is_batch(g, groups):
             return
         arrived = g
         try:
-            if not is_traced and (keeps_graph() or room.retained.sums):
-                total = room.retained.total(self.groups, g)
+            if keeps_graph() or room.retained.sums:
+                total = room.retained.total(groups, g)
                 if total is None:
                     room.keeps_graph = True
                     return
                 g = total
             if type(g) is Tensor and g.numel() > SMALL:
                 self.comes_large = True
-                fold(g, self.groups)
+                fold(g, groups)
                 return
-            is_held = not is_traced and room.takes_gradient(g, self.groups)
+            is_held = room.takes_gradient(g, groups)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
-            fail_all(self.groups, error)
+            fail_all(groups, error)
             return
         if not is_held:
-            fold(g, self.groups)
+            fold(g, groups)
         elif g is arrived and not room.retained.is_needed:
             # Else each backward may come from other heads, with gradients in other versions.
             self.version = g._version
@@ -451,14 +453,19 @@ def give_one_of(
 
 def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
     """Folds a gradient into slots at once, or with the next ones of the same tensor."""
-    if torch.compiler.is_compiling():  # a backward pass under compiled autograd
+    _fold_or(_fold_now, groups, g)
+
+
+def _fold_or(take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+    """Gives a gradient to a function, or folds it where the compiler traces the backward pass."""
+    if torch.compiler.is_compiling():  # under compiled autograd
         if not is_batch(g, groups):
             fold(g, groups)
     elif not are_modes_on():
-        _fold_now(groups, g)
+        take(groups, g)
     else:
         with modes_off():
-            _fold_now(groups, g)
+            take(groups, g)
 
 
 def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
