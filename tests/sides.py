@@ -94,7 +94,9 @@ class Hooked(Side):
 
 
 def of_calls(calls: Any, layer: nn.Linear, scale: float) -> Iterator[tuple[str, float]]:
-    every = [g / scale for _, gradients in calls for g in gradients]
+    # Several backwards through one forward add up.
+    calls = [(x, sum(gradients)) if gradients else (x, None) for x, gradients in calls]
+    every = [g / scale for _, g in calls if g is not None]
     if calls:
         x = torch.cat([x for x, _ in calls])
         yield "InputSndNorm", math.sqrt(x.square().sum())
@@ -106,8 +108,8 @@ def of_calls(calls: Any, layer: nn.Linear, scale: float) -> Iterator[tuple[str, 
         yield "OutputGradSndNorm", math.sqrt(g.square().sum())
         yield "OutputGradRMS", math.sqrt(g.square().mean())
         yield "OutputGradCovMaxEig", largest_eigenvalue(g)
-    if every and layer.weight.requires_grad and all(len(gs) < 2 for _, gs in calls):
-        norms = [x.norm(dim=1) * g.norm(dim=1) / scale for x, gs in calls for g in gs]
+    if every and layer.weight.requires_grad:
+        norms = [x.norm(dim=1) * g.norm(dim=1) / scale for x, g in calls if g is not None]
         yield "PerSampleGradNorm", torch.cat(norms).sum().item()
 
 

@@ -170,6 +170,7 @@ class Watcher:
     def __init__(self, model: nn.Module, chosen: Callable[[str, nn.Module], bool]) -> None:
         self.calls: dict[str, list[dict[str, float]]] = defaultdict(list)
         self.waiting: dict[str, list[tuple[dict[str, float], list[int]]]] = defaultdict(list)
+        self.sums: dict[tuple[int, str], Tensor] = {}
         self.is_in_forward = True
         for name, module in model.named_modules():
             if chosen(name, module) and not isinstance(module, torch.jit.ScriptModule):
@@ -197,9 +198,11 @@ class Watcher:
             first.grad_fn  # noqa: B018 - else torch 2.13 crashes where a stale view gets a hook
             first.register_hook(functools.partial(self.gradient, entry, label))
 
-    @staticmethod
-    def gradient(entry: dict[str, float], label: str, g: Tensor) -> None:
-        entry[label] = math.hypot(entry.get(label, 0.0), norm(g))
+    def gradient(self, entry: dict[str, float], label: str, g: Tensor) -> None:
+        """Adds up what several backwards bring, as one inside the forward and that of the loss."""
+        place, g = (id(entry), label), g.detach()
+        self.sums[place] = self.sums[place] + g if place in self.sums else g.clone()
+        entry[label] = norm(self.sums[place])
 
 
 def watched(

@@ -344,7 +344,7 @@ def two_forwards_and_one_backward(side):
 
 @way()
 def two_backwards_through_one_forward(side):
-    """Each brings gradients of its own, as another micro-batch does."""
+    """The gradients add up, as in autograd."""
     optimizer = sgd(side)
     for step in range(3):
         y = side.model(data())

@@ -75,9 +75,13 @@ class Board:
             for trace in self.traces:
                 trace.drop()
 
-    def measure(self) -> None:
-        """Folds all results that are not folded yet."""
-        self.held.measure()
+    def measure(self, *, is_last: bool = True) -> None:
+        """Folds all results that are not folded yet.
+
+        Args:
+            is_last: True if the step ends: no gradient can come again.
+        """
+        self.held.measure(is_last=is_last)
         while self.late:
             self.late.pop().settle()
         if self.traces:

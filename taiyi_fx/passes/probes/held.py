@@ -7,6 +7,10 @@ function, which notes the version (torch's counter of changes in place) that gra
 arrive with. One that later arrives with that version, and still has it when backward ends, was not
 changed in between.
 
+The builtin does not know which forward a gradient is of. So the forwards whose gradients may still
+come take turns: each has lists of its own, and several gradients in one list are of one tensor,
+brought by several backwards. They are added up, as `retained` says.
+
 The statistics stay a few vectors until a slot is read: nearly always `track` takes the vectors as
 they are, and no slot is read.
 """
@@ -28,7 +32,8 @@ from torch.autograd.graph import Node
 from taiyi_fx.passes.ir import fast_path
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
-from taiyi_fx.passes.probes.modes import unseen
+from taiyi_fx.passes.probes.modes import are_modes_on, modes_off, unseen
+from taiyi_fx.passes.probes.retained import Retained, keeps_graph
 from taiyi_fx.passes.probes.slots import Slot
 
 Tapping = Callable[..., Any]
@@ -46,7 +51,10 @@ _LARGEST = 4 * SMALL
 """The most bytes of a storage that a held tensor is a view of."""
 _NONE = -1
 """In place of the number of a backward pass, where none runs."""
-
+_TURNS = 16
+"""The most turns; gradients of later forwards of a step come to the function."""
+_TOO_LATE = "one more backward came through its forward after the gradient had been read"
+_CHANGED = "the tensor was changed in place before it was read"
 
 _version_of = operator.attrgetter("_version")
 
@@ -61,9 +69,13 @@ class Held:
         versions: The version of each when it came.
         groups: The reductions and slots of each.
         measured: Statistics that are not folded into slots yet.
-        hooks: The hooks of this step whose gradients a builtin holds, with their gradients.
+        lists: The lists of this step in which a builtin holds gradients.
         earlier: The same of the step before, whose backward may still come.
         hung: One entry for each gradient that may come to them.
+        turn: The number of the lists that the next forward's gradients come to. Those of one step
+            are even, those of the next odd.
+        retained: Gradients of which more may come.
+        keeps_graph: True if a backward since the last measurement is known to keep the graph.
         latest: The node of the last one registered, which backward reaches first.
     """
 
@@ -72,10 +84,13 @@ class Held:
         self.versions: list[int] = []
         self.groups: list[tuple[SlotGroup, ...]] = []
         self.measured: list[Measured] = []
-        self.hooks: dict[GradientHook, list[Tensor]] = {}
-        self.earlier: dict[GradientHook, list[Tensor]] = {}
+        self.lists: dict[Turn, list[Tensor]] = {}
+        self.earlier: dict[Turn, list[Tensor]] = {}
         self.hung: list[None] = []
         self.latest: Node | None = None
+        self.turn = self._first_turn = 0
+        self.retained = Retained()
+        self.keeps_graph = False
         self._ends_with = _NONE
         self._ending = with_hook(self._end_with_this_backward)
         # The last arrangements: nearly always the next ones are the same.
@@ -102,8 +117,6 @@ class Held:
 
     def takes_gradient(self, g: Tensor, groups: tuple[SlotGroup, ...]) -> bool:
         """The same for a gradient; all are measured at the end of the running backward pass."""
-        if torch.compiler.is_compiling():  # a backward pass under compiled autograd
-            return False
         self._end_with_this_backward()
         return self.takes(g, groups)
 
@@ -111,6 +124,7 @@ class Held:
         running = torch._C._current_graph_task_id()
         if self._ends_with != running:  # another may have failed, or contain this one
             self._ends_with = running
+            self.keeps_graph |= keeps_graph()
             torch.autograd.Variable._execution_engine.queue_callback(self.measure)
 
     def end_forward(self) -> None:
@@ -118,16 +132,26 @@ class Held:
         if self.latest is not None:
             self.latest._register_hook_dict(self._ending)  # pyright: ignore[reportAttributeAccessIssue]
             self.latest = None
+            self.turn += 2
 
-    def measure(self) -> None:
-        """Measures all that is held."""
+    def measure(self, *, is_last: bool = False) -> None:
+        """Measures all that is held, but gradients of which more may come.
+
+        Args:
+            is_last: True if the step ends: no gradient can come again.
+        """
         self._ends_with = _NONE
-        self.hung.clear()
-        if self.tensors or any(self.hooks.values()) or any(self.earlier.values()):
-            unseen(self._measure_held)
+        if is_last and self.retained.sums:
+            unseen(self._end_sums)
+        if self.tensors or any(self.lists.values()) or any(self.earlier.values()):
+            unseen(self._measure_held, is_last)
+        elif self.hung:
+            self.hung.clear()
+            self._first_turn = self.turn
+        self.keeps_graph = False
 
-    def _measure_held(self) -> None:
-        tensors, versions, groups = self._taken()
+    def _measure_held(self, is_last: bool) -> None:
+        tensors, versions, groups = self._taken(is_last or not (self.keeps_graph or keeps_graph()))
         try:
             if torch.is_grad_enabled():  # mostly not: backward runs without
                 with torch.no_grad():
@@ -170,19 +194,75 @@ class Held:
         for some in measured:
             some.fold()
 
-    def _taken(self) -> tuple[list[Tensor], list[int], list[tuple[SlotGroup, ...]]]:
-        """All tensors, their versions, and their reductions with slots; they are held no longer."""
+    def _taken(self, are_last: bool) -> tuple[list[Tensor], list[int], list[tuple[SlotGroup, ...]]]:
+        """All tensors, their versions, and their reductions with slots; they are held no longer.
+
+        Args:
+            are_last: True if no gradient of those that came can come again.
+        """
         tensors, versions, groups = [*self.tensors], [*self.versions], [*self.groups]
         self.tensors.clear()
         self.versions.clear()
         self.groups.clear()
-        for hook, gradients in itertools.chain(self.hooks.items(), self.earlier.items()):
-            if gradients:  # those of a hook of both steps are one list
-                tensors += gradients
-                versions += [hook.version] * len(gradients)
-                groups += [hook.groups] * len(gradients)
+        sums, came, is_over = self.retained.sums, 0, are_last
+        for turn, gradients in itertools.chain(self.lists.items(), self.earlier.items()):
+            if not gradients:
+                continue
+            hook, came = turn.hook, came + 1
+            if not are_last or turn in sums or len(gradients) > 1:
+                is_over = False
+                self._add_up(turn)
                 gradients.clear()
+                if not are_last or turn not in sums:
+                    continue
+                gradients.append(g := self.retained.pop(turn))
+                version = g._version
+            elif turn.is_read:
+                fail_all(hook.groups, RuntimeError(_TOO_LATE))
+                gradients.clear()
+                continue
+            else:
+                turn.is_read, version = True, hook.version
+            tensors += gradients
+            versions += (version,)
+            groups += (hook.groups,)
+            gradients.clear()
+        if is_over and came == len(self.hung):  # all gradients of all forwards have come
+            self.turn = self._first_turn
+        else:
+            self._first_turn = self.turn
+        self.hung.clear()
         return tensors, versions, groups
+
+    def _add_up(self, turn: Turn) -> None:
+        """Adds the gradients of a list to those that came before them."""
+        hook = turn.hook
+        try:
+            for g in turn.gradients:
+                if is_batch(g, hook.groups):
+                    continue
+                if g._version != hook.version:
+                    raise RuntimeError(_CHANGED)
+                self.retained.add(turn, hook.groups, g)
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+            hook.version = UNKNOWN  # its next gradient goes to the function again
+            fail_all(hook.groups, error)
+
+    def _end_sums(self) -> None:
+        """Measures all sums, with what lists have to add to them."""
+        sums = self.retained.sums
+        for turn, gradients in itertools.chain(self.lists.items(), self.earlier.items()):
+            if gradients and turn in sums:
+                self._add_up(turn)
+                gradients.clear()
+        for groups, g in self.retained.take():
+            try:
+                is_held = are_held(groups) and self.takes(g, groups)
+            except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+                fail_all(groups, error)
+                continue
+            if not is_held:
+                fold(g, groups)
 
     def _sound(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
@@ -196,14 +276,14 @@ class Held:
                 kept.append(i)
                 continue
             for _, slots in groups[i]:
-                fail(slots, RuntimeError("the tensor was changed in place before it was read"))
-            for hook in {**self.earlier, **self.hooks}:
-                hook.version = UNKNOWN  # their next gradients go to the function again
+                fail(slots, RuntimeError(_CHANGED))
+            for turn in {**self.earlier, **self.lists}:
+                turn.hook.version = UNKNOWN  # their next gradients go to the function again
         return [tensors[i] for i in kept], [groups[i] for i in kept]
 
     def why_nothing(self, slot: Slot) -> str | None:
         """The reason why a slot is empty, if it waits for a gradient of a hook."""
-        slots = (slots for hook in self.hooks for _, slots in hook.groups)
+        slots = (slots for turn in self.lists for _, slots in turn.hook.groups)
         return NOT_REACHED if any(slot in some for some in slots) else None
 
     def let_go(self) -> None:
@@ -212,7 +292,7 @@ class Held:
         self.versions.clear()
         self.groups.clear()
         self.measured.clear()
-        for gradients in filter(None, self.hooks.values()):
+        for gradients in filter(None, self.lists.values()):
             gradients.clear()
         self.hung.clear()
         self.latest = None
@@ -221,7 +301,27 @@ class Held:
     def clear(self) -> None:
         """The same at the end of a step: gradients that come later belong to the next."""
         self.let_go()
-        self.earlier, self.hooks = self.hooks, {}
+        if self.retained.is_needed:
+            self.retained.clear()
+        self.earlier, self.lists = self.lists, {}
+        self.turn = self._first_turn = 1 - self._first_turn % 2
+
+
+class Turn:
+    """The list in which a builtin holds a hook's gradients of one forward.
+
+    Attributes:
+        hook: The hook.
+        gradients: Those that came and are not measured yet.
+        owner: The builtin, in the form that a node takes.
+        is_read: True if one was measured, so that no other may come.
+    """
+
+    def __init__(self, hook: GradientHook) -> None:
+        self.hook = hook
+        self.gradients: list[Tensor] = []
+        self.owner = with_hook(self.gradients.append)
+        self.is_read = False
 
 
 class GradientHook:
@@ -238,17 +338,18 @@ class GradientHook:
     Attributes:
         version: The version that small gradients arrive with, once one has.
         comes_large: True if a large gradient has come.
-        gradients: Those that came and are not measured yet.
     """
 
     def __init__(self, groups: tuple[SlotGroup, ...], room: Held | None = None) -> None:
         self.groups = groups
         self.version = UNKNOWN
         self.comes_large = False
-        self.gradients: list[Tensor] = []
+        self._turns: list[Turn] = []
         self._fold = functools.partial(fold_gradient, groups)
         self._room = room
-        self._take = self._fold if room is None else functools.partial(unseen, self._let_wait)
+        self._take = self._fold
+        if room is not None:
+            self._take = functools.partial(_fold_or, self._let_wait, groups)
 
     @functools.cached_property
     def _hooks(self) -> Tensor:
@@ -269,6 +370,9 @@ class GradientHook:
             # The last part of `Tensor.register_hook`, in a sixth of its time: the node gets the
             # hooks of a tensor, here of one that is kept for this.
             node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
+            room = self._room
+            if room is not None and self._turns and len(self._turns) <= room.turn < _TURNS:
+                self._turns += [Turn(self), Turn(self)]
         else:
             node.register_prehook(functools.partial(give_one_of, output, self._take))
 
@@ -279,10 +383,11 @@ class GradientHook:
             general: Reads the gradient in the cases that this does not handle.
             may_be_view: True if this may handle views.
         """
-        room, gradients = self._room, self.gradients
+        room, turns = self._room, self._turns
         if room is None:
             return general
-        hung, holding, folding = room.hung, with_hook(gradients.append), with_hook(self._take)
+        hung, folding = room.hung, with_hook(self._take)
+        turns += [Turn(self), Turn(self)]
 
         def tapped(value: Any, given: Any = None) -> Any:
             if (
@@ -293,12 +398,15 @@ class GradientHook:
                 and value.is_cpu
                 and (may_be_view or not value._is_view())
                 and len(hung) < MOST
+                and room.turn < len(turns)
             ):
                 node = value.grad_fn
                 if node is not None and not value.output_nr:
-                    node._register_hook_dict(holding if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
+                    turn = turns[room.turn]
+                    node._register_hook_dict(turn.owner if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
                     room.latest = node
-                    room.hooks[self] = gradients
+                    room.lists[turn] = turn.gradients
+                    turn.is_read = False
                     if is_small:
                         hung.append(None)
                     return value
@@ -306,23 +414,32 @@ class GradientHook:
 
         return tapped
 
-    def _let_wait(self, g: Tensor) -> None:
-        if is_batch(g, self.groups):
+    def _let_wait(self, groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+        room = self._room
+        assert room is not None
+        if is_batch(g, groups):
             return
-        assert self._room is not None
-        if type(g) is Tensor and g.numel() > SMALL:
-            self.comes_large = True
-            fold(g, self.groups)
-            return
+        arrived = g
         try:
-            is_held = self._room.takes_gradient(g, self.groups)
+            if keeps_graph() or room.retained.sums:
+                total = room.retained.total(groups, g)
+                if total is None:
+                    room.keeps_graph = True
+                    return
+                g = total
+            if type(g) is Tensor and g.numel() > SMALL:
+                self.comes_large = True
+                fold(g, groups)
+                return
+            is_held = room.takes_gradient(g, groups)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
-            fail_all(self.groups, error)
+            fail_all(groups, error)
             return
-        if is_held:
+        if not is_held:
+            fold(g, groups)
+        elif g is arrived and not room.retained.is_needed:
+            # Else each backward may come from other heads, with gradients in other versions.
             self.version = g._version
-        else:
-            fold(g, self.groups)
 
 
 def give_one_of(
@@ -335,12 +452,35 @@ def give_one_of(
 
 
 def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    """Folds a gradient into slots at once."""
-    unseen(_fold_now, groups, g)
+    """Folds a gradient into slots at once, or with the next ones of the same tensor."""
+    _fold_or(_fold_now, groups, g)
+
+
+def _fold_or(take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+    """Gives a gradient to a function, or folds it where the compiler traces the backward pass."""
+    if torch.compiler.is_compiling():  # under compiled autograd
+        if not is_batch(g, groups):
+            fold(g, groups)
+    elif not are_modes_on():
+        take(groups, g)
+    else:
+        with modes_off():
+            take(groups, g)
 
 
 def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    if not is_batch(g, groups):
+    if is_batch(g, groups):
+        return
+    retained = groups[0][1][0].retained
+    if keeps_graph() or retained.sums:
+        try:
+            total = retained.total(groups, g)
+        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
+            fail_all(groups, error)
+            return
+        if total is not None:
+            fold(total, groups)
+    else:
         fold(g, groups)
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
 from taiyi_fx.passes.ir import Numbers, Reading, State
+from taiyi_fx.passes.probes.retained import Retained
 
 _KEYS = itertools.count()
 
@@ -25,6 +26,7 @@ class Slot:
         reading: The reading.
         touched: The slots that have a result of this step, by their keys; it adds itself.
         late: The slots that wait for a device; it adds itself.
+        retained: Gradients of which more may come.
 
     Attributes:
         found: The state, or None.
@@ -46,12 +48,14 @@ class Slot:
         *,
         is_joined: bool = False,
         late: list[Slot] | None = None,
+        retained: Retained | None = None,
     ) -> None:
         self.module = module
         self.reading = reading
         self.key = f"slot_{next(_KEYS)}"
         self._touched = touched
         self._late = [] if late is None else late
+        self.retained = Retained() if retained is None else retained
         self._waiting: list[Callable[[], Numbers]] = []
         self.found: State | Numbers | None = None
         self.shape: torch.Size | None = None

@@ -36,11 +36,19 @@ class SlotTable:
         if key not in self._slots:
             readings = self.plan[module].at(*CALL_PORTS)
             self.version += 1
-            self._slots[key] = {
-                r: Slot(module, r, self._touched, is_joined=self._is_joined, late=self.board.late)
-                for r in readings
-            }
+            self._slots[key] = {r: self._new_slot(module, r) for r in readings}
         return self._slots[key]
+
+    def _new_slot(self, module: str, reading: Reading) -> Slot:
+        board = self.board
+        return Slot(
+            module,
+            reading,
+            self._touched,
+            is_joined=self._is_joined,
+            late=board.late,
+            retained=board.held.retained,
+        )
 
     def join(self) -> None:
         """Marks all slots for merging across ranks."""
@@ -52,10 +60,14 @@ class SlotTable:
         """The number of calls of the module in one forward, as far as seen."""
         return next(n for n in itertools.count() if (mode, module, n) not in self._slots)
 
-    def measure(self) -> None:
-        """Folds all results that wait; if that fails, the results of the step are lost."""
+    def measure(self, *, is_last: bool = True) -> None:
+        """Folds all results that wait; if that fails, the results of the step are lost.
+
+        Args:
+            is_last: True if the step ends: no gradient can come again.
+        """
         try:
-            self.board.measure()
+            self.board.measure(is_last=is_last)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             self.board.drop()
             for slot in self._every():
@@ -63,7 +75,7 @@ class SlotTable:
 
     def states(self) -> list[tuple[Slot, State | Numbers]]:
         """The states of the step so far, with their slots."""
-        self.measure()
+        self.measure(is_last=False)
         self.board.held.settle()
         return [(slot, slot.found) for slot in self._touched.values() if slot.found is not None]
 

@@ -15,6 +15,7 @@ the vector at once (`_Arrangement`) and wait as vectors, like the statistics of 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ from taiyi_fx.passes.probes.packing import (
     unpack,
     wide,
 )
+from taiyi_fx.passes.probes.retained import keeps_graph
 from taiyi_fx.passes.probes.slots import Slot, without_frames
 
 _BROKEN = (
@@ -47,6 +49,10 @@ _BROKEN = (
 _SUMMED = (
     "several calls of compiled code shared one backward: compile the model itself, not the code "
     "around it"
+)
+_AGAIN = (
+    "several backwards ran through one forward of compiled code, which keeps statistics and no "
+    "gradients: their sum is read without torch.compile, or where the losses share one backward"
 )
 _LOST = (
     "the compiler split an activation checkpoint from the code after it, as it does for "
@@ -113,6 +119,7 @@ class Trace:
         reached: The entries that gradients reach, in their order.
         lost: The entries whose states could not be returned.
         arrived: The gradients of each carrier that are still to be unpacked.
+        came_again: True if a carrier of this step may have got two gradients of one forward.
         has_run: True if a forward of this step ran it.
         ends: The number of parts of the model that ended in it: one for the whole of a forward.
         place: The name of a forward's results on the board.
@@ -133,6 +140,7 @@ class Trace:
     reached: dict[Entry, None] = field(default_factory=dict)
     lost: set[Entry] = field(default_factory=set)
     arrived: list[list[Tensor]] = field(default_factory=list)
+    came_again: bool = False
     has_run: bool = False
     ends: int = 0
 
@@ -140,6 +148,7 @@ class Trace:
         TRACES[self.key] = self
         self.place, self.parts = f"{self.key}_left", f"{self.key}_parts"
         self.nothing = dict.fromkeys((self.parts, f"{self.key}_tickets", f"{self.key}_ticket"))
+        self._backwards: list[None] = []  # that kept a graph, in this step
         self._zeros: dict[int, Tensor] = {}
         self._of_carriers: dict[int, _Arrangement] = {}
         self._of_values: tuple[dict[Entry, Room], _Arrangement] | None = None
@@ -235,8 +244,25 @@ class Trace:
             size, device = self.carriers[index]
             zeros = self._zeros[index] = torch.zeros(size, dtype=wide(device), device=device)
         carrier = zeros.detach().requires_grad_()  # in half the time of `zeros`
-        carrier._backward_hooks = {0: self.arrived[index].append}  # the end of `register_hook`
+        backwards = self._backwards if self.is_within else []
+        hook = functools.partial(self._take_gradient, index, backwards)
+        carrier._backward_hooks = {0: hook}  # the end of `register_hook`
         return carrier
+
+    def _take_gradient(self, index: int, backwards: list[None], gradient: Tensor) -> None:
+        """Keeps the gradient of a carrier until a slot is read.
+
+        Args:
+            index: The carrier's number.
+            backwards: One entry for each backward before this one that kept the carrier's graph,
+                or, where all forwards share a carrier, any graph of the step.
+            gradient: The gradient.
+        """
+        self.arrived[index].append(gradient)
+        if not torch.compiler.is_compiling():  # as under compiled autograd
+            self.came_again |= bool(backwards)
+            if keeps_graph():
+                backwards.append(None)
 
     def unpack(self, parts: list[Part] | None, left: list[Tensor] | None) -> None:
         """Folds the results of a forward."""
@@ -259,6 +285,11 @@ class Trace:
 
     def unpack_gradients(self) -> None:
         """Folds the results of backwards."""
+        if self.came_again:
+            for entry in self.reached:
+                fail(entry.slots, RuntimeError(_AGAIN))
+            for arrived in self.arrived:
+                arrived.clear()
         for index, arrived in enumerate(self.arrived):
             for gradient in arrived:
                 if not self.is_within or gradient[0].item() == 1:
@@ -275,7 +306,8 @@ class Trace:
 
     def drop(self) -> None:
         """Drops the results of backwards, at the end of a step."""
-        self.has_run = False
+        self.has_run = self.came_again = False
+        self._backwards.clear()
         for arrived in self.arrived:
             arrived.clear()
 
