@@ -198,8 +198,9 @@ def _of_later(scores: Scores, block: Block, weights: Tensor) -> Tensor:
 def _positions(scores: Scores, block: Block, allowed: Tensor | None) -> tuple[Tensor, Tensor | int]:
     """The position of each query among the keys, and the number of later keys that are allowed.
 
-    The last queries stand beside the last keys, as with a cache of keys. Where a mask forbids
-    later keys, a query stands at the last one that it may see.
+    Of as many keys as queries, each query stands at its own key. The last queries stand beside the
+    last keys of a cache; where a mask leaves room at the cache's end, a query stands at the last
+    key that it may see.
     """
     if scores.is_causal:
         return block.rows + scores.shift, 0
@@ -208,6 +209,8 @@ def _positions(scores: Scores, block: Block, allowed: Tensor | None) -> tuple[Te
     if allowed is None:
         return own, (every > own.unsqueeze(-1)).sum()
     ahead = (allowed & (every > own.unsqueeze(-1))).sum()
+    if scores.keys == scores.queries:
+        return own, ahead
     return torch.where(allowed, every, 0).amax(-1), ahead
 
 

@@ -32,7 +32,7 @@ class Products:
         mask: True where a key is allowed, or what is added to logits; None allows all.
         is_causal: True if query i sees keys up to i + shift.
         shift: The position of the first query among the keys.
-        scale: The factor of the products.
+        scale: The factor of the products; a tensor of one number where compiled code made it.
         mods: What flex attention makes of the scaled products, in place of a mask.
     """
 
@@ -41,7 +41,7 @@ class Products:
     mask: Tensor | None
     is_causal: bool
     shift: int
-    scale: float
+    scale: float | Tensor
     mods: ScoreMods | None = None
 
     @property
@@ -198,7 +198,7 @@ def _flex(  # noqa: PLR0913 - torch's own arguments
     value: Tensor,
     score_mod: Callable[..., Tensor],
     block_mask: tuple[Any, ...],
-    scale: float,
+    scale: float | Tensor,
     kernel_options: dict[str, Any],
     score_mod_other_buffers: tuple[Tensor, ...] = (),
     mask_mod_other_buffers: tuple[Tensor, ...] = (),

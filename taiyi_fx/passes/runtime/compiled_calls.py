@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from torch import fx, nn
+import torch
+from torch import Tensor, fx, nn
 from torch._ops import HigherOrderOperator
 
 from taiyi_fx.passes.capture.function_sites import calls_by_itself
@@ -41,15 +42,18 @@ class CompiledCalls:
     Those of other functions are left alone: they may be in no memory at all, and to want them would
     change what the compiler makes of the operations around them.
 
-    The methods that the compiler traces look at nothing that differs from one module to another:
-    each difference would be another version, and a few too many end a training. So they set
-    attributes, and read two truths alone: what they set is in no list, whose length and content
-    would be looked at. Two calls may so wait to be read, until the forward calls torch itself.
+    The methods that the compiler traces look at nothing that differs from one module or moment to
+    another: each difference would be another version, and a few too many end a training. So calls
+    are a chain of pairs, of which nobody looks at the rest: of a list the compiler looks at the
+    length. And attributes are slots: torch 2.13 loses what is set in an object's dictionary after
+    it has traced an operator with a graph of its own, such as flex attention, once before.
 
     Args:
         functions: The functions whose calls are read.
         module: The module whose forward runs the compiled code.
     """
+
+    __slots__ = ("_calls", "_functions", "_has_unread", "_is_read", "_operators")
 
     def __init__(self, functions: Iterable[Function], module: nn.Module) -> None:
         known = list(functions)
@@ -57,22 +61,18 @@ class CompiledCalls:
         self._functions = dict.fromkeys(f for f in known if f not in self._operators)
         # Which module's forward made a call is not told.
         self._is_read = any(calls_by_itself(module, f) for f in self._operators)
-        self._first: tuple[Any, ...] = ()
-        self._second: tuple[Any, ...] = ()
-        self._has_first = self._has_second = self._has_unread = False
+        # The last call, and a pair of the one before it and so on.
+        self._calls: tuple[Any, ...] = ()
+        self._has_unread = False
 
     def note(self, func: Any, args: Any, made: Any) -> None:
         """Notes a call of torch. The compiler traces this."""
         if func in self._operators and self._is_read and len(args) == _ARGUMENTS:
             q, k, v, score_mod, block_mask, scale, _ = args
             tensors = q.detach(), k.detach(), v.detach(), made[0].detach()
-            call = (func, tensors, score_mod, block_mask[-1], scale)
-            if not self._has_first:
-                self._first, self._has_first = call, True
-            elif not self._has_second:
-                self._second, self._has_second = call, True
-            else:
-                self._has_unread = True
+            # As a tensor: with dynamic shapes it is a symbol, which torch 2.13 fails to hand out.
+            factor = q.new_full((), scale, dtype=torch.float64)
+            self._calls = (func, tensors, score_mod, block_mask[-1], factor), self._calls
         elif self.covers(func):
             self._has_unread = True
 
@@ -87,21 +87,25 @@ class CompiledCalls:
 
     def take(self) -> tuple[list[CompiledCall], bool]:
         """The calls since the last time, and True if there were others, which cannot be read."""
-        # The second may be there without the first, which was taken as it was compiled.
-        if not (self._has_first or self._has_second or self._has_unread):
+        if not (self._calls or self._has_unread):
             return [], False
-        found, has_unread = list(filter(None, (self._first, self._second))), self._has_unread
+        found, has_unread = list(_chained(self._calls)), self._has_unread
         self.forget()
-        return [_call(*each) for each in found], has_unread
+        return [_call(*each) for each in reversed(found)], has_unread
 
     def forget(self) -> None:
         """Drops the calls that nobody took."""
-        self._first = self._second = ()
-        self._has_first = self._has_second = self._has_unread = False
+        self._calls, self._has_unread = (), False
+
+
+def _chained(calls: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    while calls:
+        call, calls = calls
+        yield call
 
 
 def _call(
-    operator: Function, tensors: tuple[Any, ...], score_mod: Any, mask_mod: Any, scale: float
+    operator: Function, tensors: tuple[Any, ...], score_mod: Any, mask_mod: Any, scale: Tensor
 ) -> CompiledCall:
     q, k, v, y = tensors
     return CompiledCall(operator, (q, k, v, score_mod, (mask_mod,), scale, {}), y)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from taiyi_fx.outline import Outline
@@ -19,10 +20,12 @@ class Modules(NamedTuple):
     Attributes:
         names: Their names, in the order of execution.
         classes: Their classes, where they are known.
+        families: Their families, such as ``"norm"``, where they are known.
     """
 
     names: Sequence[str]
     classes: Mapping[str, str]
+    families: Mapping[str, str] = MappingProxyType({})
 
     @staticmethod
     def of(names: Iterable[str], outline: Outline | None) -> Modules:
@@ -31,18 +34,28 @@ class Modules(NamedTuple):
         classes = {item.module: item.class_name for item in items if item.module}
         order = {item.module: place for place, item in reversed([*enumerate(items)])}
         named = sorted(dict.fromkeys(names), key=lambda name: order.get(name, len(items)))
-        return Modules(named, {name: of for name, of in classes.items() if of})
+        families = {item.module: item.family for item in items if item.module and item.family}
+        return Modules(named, {name: of for name, of in classes.items() if of}, families)
 
-    def token(self, name: str) -> str:
-        """A module's class; where it is not known, its role: its name without numbers."""
-        return self.classes.get(name) or re.sub(r"\d+", "*", name)
+    def tokens(self) -> list[str]:
+        """Each module's class; where it is not known, its role: its name without numbers."""
+        return [self.classes.get(name) or re.sub(r"\d+", "*", name) for name in self.names]
+
+    def kinds(self) -> list[str]:
+        """Each module's family, or that it has parts; where it is of none, its class."""
+        parents = {name[: at.start()] for name in self.names for at in re.finditer(r"\.", name)}
+        return [
+            self.families.get(name) or ("parts" if name in parents else token)
+            for name, token in zip(self.names, self.tokens(), strict=True)
+        ]
 
 
 def aligned(first: Modules, other: Modules) -> dict[str, str]:
     """The modules of a model by those of another, each with its like in the first.
 
     Modules of one name are alike and left out. The others are by their names without wrappers, and
-    what is left by the longest stretches of the same classes, in the order of execution.
+    what is left by the longest stretches of the same classes, in the order of execution; and then
+    of the same families, as models that were written apart have classes of their own.
 
     Args:
         first: The modules of the first model.
@@ -57,7 +70,8 @@ def aligned(first: Modules, other: Modules) -> dict[str, str]:
         like = bare.get(_bare(name))
         if name not in found and like is not None and like not in found.values():
             found[name] = like
-    found |= dict(_by_structure(first, other, found))
+    found |= dict(_by_structure(first, other, first.tokens(), other.tokens(), found))
+    found |= dict(_by_structure(first, other, first.kinds(), other.kinds(), found))
     return {name: like for name, like in found.items() if name != like}
 
 
@@ -76,13 +90,19 @@ def _unique(pairs: Iterator[tuple[str, str]]) -> dict[str, str]:
 
 
 def _by_structure(
-    first: Modules, other: Modules, found: Mapping[str, str]
+    first: Modules,
+    other: Modules,
+    words: Sequence[str],
+    others: Sequence[str],
+    found: Mapping[str, str],
 ) -> Iterator[tuple[str, str]]:
     # Pairs that are known stand in both lists as one word: others are sought between them.
     known = {like: f"={like}" for like in found.values()}
-    words = [known.get(name, first.token(name)) for name in first.names]
-    others = [known.get(found.get(name, ""), other.token(name)) for name in other.names]
-    matcher = difflib.SequenceMatcher(None, words, others, autojunk=False)
+    ours = [known.get(name, word) for name, word in zip(first.names, words, strict=True)]
+    theirs = [
+        known.get(found.get(name, ""), word) for name, word in zip(other.names, others, strict=True)
+    ]
+    matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
     for start, at, size in matcher.get_matching_blocks():
         for k in range(size):
             if other.names[at + k] not in found:

@@ -38,7 +38,29 @@ def noted(functions, module, *given):
     return made, mode.calls
 
 
+@torch.compile(backend="aot_eager", fullgraph=True)
+def chained(q):
+    return flex_attention(q.sin(), q, flex_attention(q, q, q))
+
+
+class Chained(nn.Module):
+    def forward(self, q):
+        return chained(q)
+
+
 # What torch says of itself.
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+def test_calls_within_one_compiled_function_are_handed_over_in_order():
+    q = torch.randn(1, 2, 5, 4)
+    made, calls = noted([FLEX], Chained(), q)
+    (first, second), has_unread = calls.take()
+    assert not has_unread
+    assert torch.equal(first.args[0], q)
+    assert torch.equal(second.args[0], q.sin())
+    assert torch.equal(second.args[2], first.result)
+    assert torch.equal(second.result, made)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 def test_tensors_of_flex_attention_are_handed_over_without_a_copy():
     q = torch.randn(1, 2, 5, 4)

@@ -1,5 +1,7 @@
 """Modules of two models are aligned by name, then by structure."""
 
+from taiyi_fx.outline import Item, Outline
+from taiyi_fx.outline.families import family_of
 from taiyi_fx.pictures.report.aligned import Modules, aligned
 
 ROLES = {"ln": "LayerNorm", "qkv": "Linear", "act": "GELU", "out": "Linear"}
@@ -43,6 +45,60 @@ def test_an_inserted_layer_does_not_shift_the_others():
     first = Modules(["a", "b", "c"], {"a": "Conv2d", "b": "ReLU", "c": "Linear"})
     other = Modules(["0", "1", "2", "3"], {"0": "Conv2d", "1": "Norm", "2": "ReLU", "3": "Linear"})
     assert aligned(first, other) == {"0": "a", "2": "b", "3": "c"}
+
+
+def written(classes):
+    """Modules by the lines ``name Class``, in order, with the families that an outline has."""
+    pairs = [line.split() for line in classes.strip().splitlines()]
+    names = [name for name, _ in pairs]
+    has_parts = {name: any(part.startswith(f"{name}.") for part in names) for name in names}
+    families = {name: "" if has_parts[name] else family_of(of) for name, of in pairs}
+    items = [
+        Item(kind="module", label=name, class_name=of, module=name, family=families[name])
+        for name, of in pairs
+    ]
+    return Modules.of(names, Outline(tuple(items), ()))
+
+
+def test_a_model_and_its_rewrite_are_aligned_where_classes_have_names_of_their_own():
+    published = written("""
+        model.embed Embedding
+        model.rotary LlamaRotaryEmbedding
+        model.layers.0 LlamaDecoderLayer
+        model.layers.0.input_layernorm LlamaRMSNorm
+        model.layers.0.self_attn LlamaAttention
+        model.layers.0.self_attn.q_proj Linear
+        model.layers.0.self_attn.o_proj Linear
+        model.layers.0.mlp LlamaMLP
+        model.layers.0.mlp.up_proj Linear
+        model.layers.0.mlp.act_fn SiLUActivation
+        model.norm LlamaRMSNorm
+    """)
+    rewrite = written("""
+        tok Embedding
+        blocks.0 Block
+        blocks.0.norm RMSNorm
+        blocks.0.attention A
+        blocks.0.attention.wq Linear
+        blocks.0.attention.wo Linear
+        blocks.0.dropout Dropout
+        blocks.0.ffn FFN
+        blocks.0.ffn.w1 Linear
+        blocks.0.ffn.act SiLU
+        norm RMSNorm
+    """)
+    assert aligned(published, rewrite) == {
+        "tok": "model.embed",
+        "blocks.0": "model.layers.0",
+        "blocks.0.norm": "model.layers.0.input_layernorm",
+        "blocks.0.attention": "model.layers.0.self_attn",
+        "blocks.0.attention.wq": "model.layers.0.self_attn.q_proj",
+        "blocks.0.attention.wo": "model.layers.0.self_attn.o_proj",
+        "blocks.0.ffn": "model.layers.0.mlp",
+        "blocks.0.ffn.w1": "model.layers.0.mlp.up_proj",
+        "blocks.0.ffn.act": "model.layers.0.mlp.act_fn",
+        "norm": "model.norm",
+    }
 
 
 def test_without_classes_the_roles_of_names_tell():

@@ -85,7 +85,7 @@ def _attended(logits: Tensor, allowed: Tensor, is_causal: bool) -> Attended:
         allowed,
         weights,
         allowed.any(-1),
-        own.expand(last.shape) if is_causal else last,
+        own.expand(last.shape) if is_causal or keys == queries else last,
         is_causal or not (allowed & (j > own[:, None])).any(),
         is_causal,
     )

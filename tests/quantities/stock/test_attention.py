@@ -152,6 +152,18 @@ def test_cross_attention_with_a_mask_of_padding():
     assert "AttentionDistance" not in found
 
 
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_distance_is_from_the_querys_own_key_where_the_mask_forbids_it(is_padded):
+    q = torch.zeros(1, 2, 4, 8, requires_grad=True)  # of even weights
+    mask = torch.ones(4, 4, dtype=torch.bool).tril(0 if is_padded else -1)
+    if is_padded:
+        mask = mask & (torch.arange(4) < 2)
+    found = records(Cross(), (q, q.clone(), mask), cfg={"": ["AttentionDistance"]})
+    # Without a key of its own, or behind the second: 1, (1 + 2) / 2, (1 + 2 + 3) / 3.
+    right = (0 + 0.5 + 1.5 + 2.5) / 4 if is_padded else (1 + 1.5 + 2) / 3
+    assert found["attention()"]["AttentionDistance"] == pytest.approx(right)
+
+
 def test_the_function_itself_is_a_key_and_may_be_beside_a_module():
     x = drawn(2, 4, 18)
     model = nn.Sequential(SelfAttention(), nn.Flatten())

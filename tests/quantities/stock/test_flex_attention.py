@@ -152,28 +152,53 @@ def test_calls_of_compiled_flex_attention_are_series_of_their_own():
         assert found[site]["AttentionLogitMax"] == pytest.approx(right, rel=1e-5)
 
 
-class Several(nn.Module):
-    """More calls in direct succession than can wait to be read."""
+def chain(q, calls=None):
+    """Three calls of flex attention, noted in a list where there is one."""
+    y = flex_attention(q, q, q)
+    z = flex_attention(y, q, y.sin(), biased)
+    if calls is not None:
+        calls += [(q, q), (y, q, biased), (q.cos(), z, None, None, 0.3)]
+    return flex_attention(q.cos(), z, z, scale=0.3)
+
+
+class Chains(nn.Module):
+    """Many calls in direct succession, of compiled functions of one call and of several."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.chain = torch.compile(chain, fullgraph=True, **options)
+        self.attend = torch.compile(flex_attention, fullgraph=True, **options)
 
     def forward(self, q):
-        for _ in range(2):
-            made = [compiled_flex(q, q, q) for _ in range(12)]
-            q = q + made[-1]
+        for i in range(6):
+            q = self.chain(q)
+            q = self.attend(q, q, q, biased) if i % 2 else q
         return q
 
 
 @needs_flex
 @of_torch
-def test_many_calls_in_direct_succession_are_read_as_far_as_they_can_be():
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_all_calls_within_compiled_functions_are_series_of_their_own(backend, dynamic):
     torch.compiler.reset()
-    model, q = Several(), drawn(1, 2, 9, 6).detach()
-    watched = taiyi_fx.instrument(model, {"": ["AttentionSink"]}, strict=True)
-    assert torch.equal(watched(q), model(q))
-    watched.monitor.track(0)
-    right = reference.sink(reference.of_flex(q, q)).item()
-    found = watched.monitor.get_output()
-    assert found["attention()"]["AttentionSink"][0] == pytest.approx(right, rel=1e-5)
-    assert found["attention()@1"]["AttentionSink"][0] == pytest.approx(right, rel=1e-5)
+    counter = CompileCounterWithBackend(backend)
+    model, calls = Chains(backend=counter, dynamic=dynamic), []
+    q = drawn(1, 4, 9, 6).detach()
+    watched = taiyi_fx.instrument(model, {"": WEIGHTS}, strict=True)
+    for step in range(2):
+        assert torch.equal(watched(q), model(q))
+        watched.monitor.track(step)
+    assert counter.frame_count == 4
+    for i in range(6):
+        q = chain(q, calls)
+        if i % 2:
+            calls.append((q, q, biased))
+            q = flex_attention(q, q, q, biased)
+    output = watched.monitor.get_output()
+    assert list(output) == ["attention()", *(f"attention()@{i}" for i in range(1, 21))]
+    for found, call in zip(output.values(), calls, strict=True):
+        assert_weights({name: v[1] for name, v in found.items()}, reference.of_flex(*call))
 
 
 SLOPES = torch.linspace(0.1, 1, 4)
