@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx import output, quantity
+from taiyi_fx.passes.probes.retained import keeps_graph
 from taiyi_fx.verification.calls import Calls as CallsOfModules
 from taiyi_fx.verification.calls import Side
 
@@ -36,8 +37,8 @@ class Calls:
     """What the calls of leaf modules had to show.
 
     A call counts for a quantity if there is a first tensor in its arguments, or in what it
-    returns, or if a gradient reached that tensor. What ``torch.func`` maps or differentiates does
-    not count.
+    returns, or if a gradient reached that tensor; several backwards bring the sum of theirs. What
+    ``torch.func`` maps or differentiates does not count.
 
     Attributes:
         norms: Each reading's norm.
@@ -45,6 +46,7 @@ class Calls:
 
     def __init__(self) -> None:
         self.norms: dict[Reading, float] = {}
+        self._kept: dict[str, Tensor] = {}
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
@@ -54,7 +56,16 @@ class Calls:
             yield
 
     def _take(self, call: str, side: Side, tensor: Tensor) -> None:
-        self.norms[call, _QUANTITY_AT[side]] = _norm(tensor)
+        x = self._summed(call, tensor) if side == "output_grad" else tensor
+        self.norms[call, _QUANTITY_AT[side]] = _norm(x)
+
+    def _summed(self, call: str, g: Tensor) -> Tensor:
+        """The gradient with those of backwards before it, as autograd adds up `Tensor.grad`."""
+        before = self._kept.pop(call, None)
+        total = g.detach() if before is None else before + g.detach()
+        if keeps_graph():
+            self._kept[call] = total.clone()
+        return total
 
 
 def _norm(x: Tensor) -> float:
