@@ -15,7 +15,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.accumulate import SlotGroup, leave
 from taiyi_fx.passes.probes.edited import has_edit, hook_first
-from taiyi_fx.passes.probes.held import fold_gradient
+from taiyi_fx.passes.probes.gradient_hook import fold_gradient
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
 Way = Literal["made here", "given", "handed through", "held by another"]

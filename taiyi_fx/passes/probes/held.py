@@ -17,27 +17,22 @@ they are, and no slot is read.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
-from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.ir import fast_path
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
-from taiyi_fx.passes.probes.modes import are_modes_on, modes_off, unseen
+from taiyi_fx.passes.probes.modes import unseen
 from taiyi_fx.passes.probes.retained import Retained, keeps_graph
 from taiyi_fx.passes.probes.slots import Slot
-
-Tapping = Callable[..., Any]
-"""A function of a value and its call's input; returns the value, with its gradient read."""
 
 SMALL = 4096
 """The most elements that a held tensor has."""
@@ -51,8 +46,6 @@ _LARGEST = 4 * SMALL
 """The most bytes of a storage that a held tensor is a view of."""
 _NONE = -1
 """In place of the number of a backward pass, where none runs."""
-_TURNS = 16
-"""The most turns; gradients of later forwards of a step come to the function."""
 _TOO_LATE = "one more backward came through its forward after the gradient had been read"
 _CHANGED = "the tensor was changed in place before it was read"
 
@@ -307,6 +300,18 @@ class Held:
         self.turn = self._first_turn = 1 - self._first_turn % 2
 
 
+class Hook(Protocol):
+    """A reader of gradients: see `gradient_hook`.
+
+    Attributes:
+        groups: The reductions and slots that take them.
+        version: The version that small ones arrive with, once one has.
+    """
+
+    groups: tuple[SlotGroup, ...]
+    version: int
+
+
 class Turn:
     """The list in which a builtin holds a hook's gradients of one forward.
 
@@ -317,171 +322,11 @@ class Turn:
         is_read: True if one was measured, so that no other may come.
     """
 
-    def __init__(self, hook: GradientHook) -> None:
+    def __init__(self, hook: Hook) -> None:
         self.hook = hook
         self.gradients: list[Tensor] = []
         self.owner = with_hook(self.gradients.append)
         self.is_read = False
-
-
-class GradientHook:
-    """Reads gradients of outputs of nodes of autograd's graph.
-
-    A gradient is that of all uses of the tensor together, up to where it is changed in place, and
-    the graph stays as it is.
-
-    Args:
-        groups: The reductions and slots that take the gradients.
-        room: Holds small gradients, unless others may get the same tensor, as a sum's node passes
-            it on.
-
-    Attributes:
-        version: The version that small gradients arrive with, once one has.
-        comes_large: True if a large gradient has come.
-    """
-
-    def __init__(self, groups: tuple[SlotGroup, ...], room: Held | None = None) -> None:
-        self.groups = groups
-        self.version = UNKNOWN
-        self.comes_large = False
-        self._turns: list[Turn] = []
-        self._fold = functools.partial(fold_gradient, groups)
-        self._room = room
-        self._take = self._fold
-        if room is not None:
-            self._take = functools.partial(_fold_or, self._let_wait, groups)
-
-    @functools.cached_property
-    def _hooks(self) -> Tensor:
-        """The hooks, in the form that a node takes."""
-        return with_hook(self._take)
-
-    def at(self, node: Node, output: int, *, is_inside: bool) -> None:
-        """Reads the gradient of an output of a node.
-
-        Args:
-            node: The node that made the tensor.
-            output: The number of the tensor among its outputs.
-            is_inside: True if nothing else puts hooks on the tensor; those would run first.
-        """
-        if isinstance(node, BackwardCFunction):  # which may write into its input
-            node.register_prehook(functools.partial(give_one_of, output, self._fold))
-        elif is_inside and not output:
-            # The last part of `Tensor.register_hook`, in a sixth of its time: the node gets the
-            # hooks of a tensor, here of one that is kept for this.
-            node._register_hook_dict(self._hooks)  # pyright: ignore[reportAttributeAccessIssue]
-            room = self._room
-            if room is not None and self._turns and len(self._turns) <= room.turn < _TURNS:
-                self._turns += [Turn(self), Turn(self)]
-        else:
-            node.register_prehook(functools.partial(give_one_of, output, self._take))
-
-    def fast_path(self, general: Callable[[Any, Any], Any], *, may_be_view: bool) -> Tapping:
-        """A faster way to read the gradient of a tensor that nothing else puts hooks on.
-
-        Args:
-            general: Reads the gradient in the cases that this does not handle.
-            may_be_view: True if this may handle views.
-        """
-        room, turns = self._room, self._turns
-        if room is None:
-            return general
-        hung, folding = room.hung, with_hook(self._take)
-        turns += [Turn(self), Turn(self)]
-
-        def tapped(value: Any, given: Any = None) -> Any:
-            if (
-                type(value) is Tensor
-                and ((is_small := value.numel() <= SMALL) or self.comes_large)
-                and (self.version is not UNKNOWN or not is_small)
-                and value.dtype is torch.float32
-                and value.is_cpu
-                and (may_be_view or not value._is_view())
-                and len(hung) < MOST
-                and room.turn < len(turns)
-            ):
-                node = value.grad_fn
-                if node is not None and not value.output_nr:
-                    turn = turns[room.turn]
-                    node._register_hook_dict(turn.owner if is_small else folding)  # pyright: ignore[reportAttributeAccessIssue]
-                    room.latest = node
-                    room.lists[turn] = turn.gradients
-                    turn.is_read = False
-                    if is_small:
-                        hung.append(None)
-                    return value
-            return general(value, given)
-
-        return tapped
-
-    def _let_wait(self, groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-        room = self._room
-        assert room is not None
-        if is_batch(g, groups):
-            return
-        arrived = g
-        try:
-            if keeps_graph() or room.retained.sums:
-                total = room.retained.total(groups, g)
-                if total is None:
-                    room.keeps_graph = True
-                    return
-                g = total
-            if type(g) is Tensor and g.numel() > SMALL:
-                self.comes_large = True
-                fold(g, groups)
-                return
-            is_held = room.takes_gradient(g, groups)
-        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
-            fail_all(groups, error)
-            return
-        if not is_held:
-            fold(g, groups)
-        elif g is arrived and not room.retained.is_needed:
-            # Else each backward may come from other heads, with gradients in other versions.
-            self.version = g._version
-
-
-def give_one_of(
-    output: int, take: Callable[[Tensor], None], gradients: tuple[Tensor | None, ...]
-) -> None:
-    """Passes the gradient of one output of a node to a hook, if there is one."""
-    g = gradients[output]
-    if g is not None:
-        take(g)
-
-
-def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    """Folds a gradient into slots at once, or with the next ones of the same tensor."""
-    _fold_or(_fold_now, groups, g)
-
-
-def _fold_or(take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    """Gives a gradient to a function, or folds it where the compiler traces the backward pass."""
-    if torch.compiler.is_compiling():  # under compiled autograd
-        if not is_batch(g, groups):
-            fold(g, groups)
-    elif not are_modes_on():
-        take(groups, g)
-    else:
-        with modes_off():
-            take(groups, g)
-
-
-def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    if is_batch(g, groups):
-        return
-    retained = groups[0][1][0].retained
-    if keeps_graph() or retained.sums:
-        try:
-            total = retained.total(groups, g)
-        except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
-            fail_all(groups, error)
-            return
-        if total is not None:
-            fold(total, groups)
-    else:
-        fold(g, groups)
 
 
 def are_held(groups: Iterable[SlotGroup]) -> bool:

@@ -31,7 +31,7 @@ from taiyi_fx.passes.probes.accumulate import fold, like_part_of, part_of
 from taiyi_fx.passes.probes.compiling import for_compiled_code, one_operation
 from taiyi_fx.passes.probes.eager_taps import WithInput
 from taiyi_fx.passes.probes.edited import same
-from taiyi_fx.passes.probes.held import give_one_of
+from taiyi_fx.passes.probes.gradient_hook import give_one_of
 from taiyi_fx.passes.probes.packing import is_left_open, kinds_of, pack, size_of
 from taiyi_fx.passes.probes.traces import READERS, TRACES, Entry, Part, Reader, Trace
 from taiyi_fx.passes.structure import Call, tensors_in

@@ -32,7 +32,8 @@ from taiyi_fx.passes.probes.eager_taps import (
     expects_gradient,
     tap,
 )
-from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, GradientHook, Held, are_held
+from taiyi_fx.passes.probes.gradient_hook import GradientHook
+from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held, are_held
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.traces import Reader
 from taiyi_fx.passes.structure import (
