@@ -269,7 +269,11 @@ CALLS = {two_forwards: 2, forward_between: 2}
 @pytest.mark.parametrize("warm", [0, 2], ids=["first steps", "later steps"])
 @pytest.mark.parametrize("rows", [5, 1000], ids=["small", "large"])
 @pytest.mark.parametrize("go", WAYS, ids=lambda go: go.__name__)
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [Net, *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])],
+    ids=lambda kind: kind.__name__,
+)
 def test_gradients_of_several_backwards_are_added_up(kind, go, rows, warm, quantities):
     assert_sums(kind, go, rows, warm, quantities)
 
@@ -280,6 +284,12 @@ def test_gradients_of_several_backwards_are_added_up(kind, go, rows, warm, quant
 def test_micro_batches_have_sums_of_their_own(go, warm, quantities):
     assert_sums(Net, go, 5, warm, quantities, micro=3)
     assert_sums(Views, go, 5, warm, quantities, micro=20)
+
+
+@pytest.mark.parametrize("go", [both_heads, penalty, two_forwards], ids=lambda go: go.__name__)
+@pytest.mark.parametrize("kind", KINDS[1:], ids=lambda kind: kind.__name__)
+def test_so_it_is_of_other_kinds_of_modules(kind, go):
+    assert_sums(kind, go, 5, 2, QUANTITIES)
 
 
 def test_a_sum_is_what_retain_grad_accumulates():
