@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.of_layers import LayerSettings
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched, names_of
 
@@ -43,8 +44,7 @@ MOVING_STATISTICS = Kind(
 
 def odd_layers(evidence: Evidence) -> Iterator[Finding]:
     """Layers with settings that no model is meant to have."""
-    outputs = [*evidence.of_quantity("OutputRMS")]
-    known = [(s, evidence.settings[s.name]) for s in outputs if s.name in evidence.settings]
+    known = [*_known(evidence)]
     dropping = [s for s, own in known if own.drops >= _MOST_DROPPED]
     if dropping:
         share = evidence.settings[dropping[0].name].drops
@@ -56,6 +56,19 @@ def odd_layers(evidence: Evidence) -> Iterator[Finding]:
         why = f"has a momentum of {share:.3g}: its running statistics are those of the last batch"
         yield _of(LARGE_MOMENTUM, latest, why, share)
     yield from _moving([s for s, own in known if own.is_moving], evidence)
+
+
+def _known(evidence: Evidence) -> Iterator[tuple[Watched, LayerSettings]]:
+    """The layers with settings, in the order of the model, each with a series that stands for it.
+
+    Of one without numbers, as its forward is not read, it is the first of all.
+    """
+    own = {s.name: s for s in reversed([*evidence.of_quantity("OutputRMS")])}
+    place = evidence.modules
+    for name in sorted(evidence.settings, key=lambda name: place.get(name, len(place))):
+        site = own.get(name) or next(iter(evidence.series), None)
+        if site is not None:
+            yield site._replace(module=name), evidence.settings[name]
 
 
 def _epsilons(known: Sequence[tuple[Watched, float]], evidence: Evidence) -> Iterator[Finding]:
@@ -86,6 +99,6 @@ def _moving(moving: Sequence[Watched], evidence: Evidence) -> Iterator[Finding]:
 
 
 def _of(kind: Kind, odd: Sequence[Watched], why: str, value: float) -> Finding:
-    first, more = odd[0], len({s.name for s in odd}) - 1
+    first, more = odd[0], len(odd) - 1
     text = f"{first.name!r} {why}" + (f"; and {more} more like it" if more else "")
     return kind.at(first, 0, text, value=value)

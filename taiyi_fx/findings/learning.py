@@ -145,8 +145,12 @@ def _of_optimizer(evidence: Evidence) -> str:
 
 
 def _has_ended(s: Watched) -> bool:
-    """True if it moved, and does not in the longer part of all steps."""
-    return not _is_still(s) and len(s.values) - _since_still(s) > max(_MANY, len(s.values) / 2)
+    """True if it moved, and does not in the longer part of all steps, or of all numbers."""
+    first = _since_still(s)
+    count = len(s.values) - first
+    is_long = 2 * (s.steps[-1] - s.steps[first]) > s.steps[-1] - s.steps[0]
+    is_known = count > max(_MANY, len(s.values) / 2) or (count >= _SOON and is_long)
+    return not _is_still(s) and len(s.values) >= _MANY and bool(is_known)
 
 
 def _since_still(s: Watched) -> int:

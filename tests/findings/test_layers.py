@@ -54,3 +54,8 @@ def test_statistics_that_move_in_a_frozen_backbone_are_a_note():
 @pytest.mark.parametrize("frozen", [("b",), NAMES], ids=["norms alone", "all"])
 def test_norms_alone_that_are_frozen_and_models_that_do_not_learn_are_none(frozen):
     assert of(frozen, b={"momentum": 0.1, "is_moving": True}) == []
+
+
+def test_a_layer_whose_forward_is_not_read_is_told_too():
+    (found,) = of(z={"drops": 0.95})
+    assert (found.kind, found.module) == ("heavy_dropout", "z")

@@ -116,3 +116,12 @@ def test_a_parameter_that_is_no_weight_and_never_changes_is_named(change, count)
     found = [*no_update(evidence(numbers))]
     assert len(found) == count
     assert all("the parameter 'token' never changes" in one.text for one in found)
+
+
+def test_weights_that_stay_for_most_of_the_steps_are_told_where_numbers_are_rare():
+    steps = np.append(np.arange(20), [20, 40, 60, 80, 100])
+    values = np.append(MOVES[:20], np.full(5, 2.0))
+    numbers = {(name, "WeightNorm"): values for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): np.ones(25) for name in NAMES}
+    (found,) = no_update(evidence(numbers, steps))
+    assert (found.module, found.step) == ("", 20)
