@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.robust import Numbers, spread
+from taiyi_fx.findings.robust import Numbers, median, spread
 from taiyi_fx.findings.watched import Watched
 
 _MANY = 60
@@ -17,6 +17,9 @@ _SMOOTH = 0.6
 """The deviation of a loss's changes beside its own: batches that are drawn have 1.4."""
 _WIDE = 0.03
 """The deviation of a loss, as a share of what a guess costs."""
+_ABRUPT = 3.5
+"""The largest tenth of a loss's changes beside half of them: of a normal deviation 2.4, of a wave
+1.4."""
 _FEWEST, _MOST = 6, 0.33
 """Times that it passes its own trend, and the share of its numbers: batches that are drawn pass it
 at half of them, and a loss that only falls hardly ever."""
@@ -63,4 +66,10 @@ def _runs(values: Numbers, guess: float) -> int:
     passes = int((np.diff(np.sign(left)) != 0).sum())
     is_smooth = spread(np.diff(values)) < _SMOOTH * spread(left)
     is_wide = spread(left) > _WIDE * guess
-    return passes + 1 if is_smooth and is_wide and _FEWEST <= passes <= _MOST * len(at) else 0
+    changes = np.abs(np.diff(values))
+    is_abrupt = np.quantile(changes, 0.9) > _ABRUPT * median(changes)
+    return (
+        passes + 1
+        if is_smooth and is_wide and is_abrupt and _FEWEST <= passes <= _MOST * len(at)
+        else 0
+    )

@@ -32,10 +32,20 @@ def test_runs_that_are_worse_than_a_guess_are_a_warning():
         2.5 + np.sin(STEPS / 40),
         RUNS - 2,
         RUNS * 100,
+        2.4 + 0.5 * np.sin(STEPS / 3) + 0.01 * NOISE,
         2.4 + 0.01 * (RUNS - 2.4),
         RUNS[:50],
     ],
-    ids=["at random", "falls", "two runs", "better than a guess", "wild", "narrow", "few"],
+    ids=[
+        "at random",
+        "falls",
+        "two runs",
+        "better than a guess",
+        "wild",
+        "a wave",
+        "narrow",
+        "few",
+    ],
 )
 def test_other_losses_are_none(values):
     assert found_in(values) == []
