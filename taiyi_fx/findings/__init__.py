@@ -5,6 +5,7 @@ from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss_graph import LossGraph, loss_graph_of
+from taiyi_fx.findings.of_layers import LayerSettings, settings_of
 from taiyi_fx.findings.of_model import (
     batch_axes_of,
     decays_of,
@@ -16,6 +17,7 @@ from taiyi_fx.findings.of_model import (
     left_out_of,
     owners_of,
     repeated_in,
+    shrinkage_of,
 )
 from taiyi_fx.findings.squashed import classes_of, squashed_by
 from taiyi_fx.findings.watched import Watched
@@ -24,6 +26,7 @@ __all__ = [
     "Evidence",
     "Finding",
     "Findings",
+    "LayerSettings",
     "LossGraph",
     "Watched",
     "batch_axes_of",
@@ -39,5 +42,7 @@ __all__ = [
     "loss_graph_of",
     "owners_of",
     "repeated_in",
+    "settings_of",
+    "shrinkage_of",
     "squashed_by",
 ]

@@ -11,6 +11,8 @@ _ORIGINS = (
     "wild_input",
     "input_spike",
     "wild_loss",
+    "heavy_dropout",
+    "large_epsilon",
     "changed_gradient",
     "changed_by_hook",
     "odd_rate",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,9 @@ _MEANT = (2.0, 20.0)
 """Times the learning rate of most, by which a head that is new is trained faster on purpose."""
 _HALF = 0.3
 """Powers of ten by which a weight shrinks that fades, though its siblings do not."""
+_SOON = 300
+"""Steps in which all weights come down to half where it is a fault: decay of a usual size takes
+thousands."""
 _APART = 0.4
 """And by which it parts from these, which is more than six of their deviations, too."""
 
@@ -55,6 +59,9 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
     if middle <= -_POWERS or middle >= _GROWN:
         yield _of_all(series, middle)
         return
+    if middle <= -_HALF and _halve_soon(series):
+        yield replace(_of_all(series, middle), severity="warning")
+        return
     apart = _apart([s.role for s in series], moved)
     grow_up = _grow_up(np.array([_elements(s, evidence) for s in series]), moved)
     for i in np.argsort(-np.abs(moved)).tolist():
@@ -66,6 +73,16 @@ def drift(evidence: Evidence) -> Iterator[Finding]:
             yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
         elif apart[i] and moved[i] <= -_HALF:
             yield _of_series(series[i], float(moved[i]), usual, "warning", evidence)
+
+
+def _halve_soon(series: list[Watched]) -> bool:
+    """True if half of all weights come down to half within a few hundred steps."""
+    spans = [float(s.steps[_since(s, -_HALF)] - s.steps[0]) for s in series if _is_halved(s)]
+    return len(spans) >= len(series) / 2 and median(spans) <= _SOON
+
+
+def _is_halved(s: Watched) -> bool:
+    return bool(log10(s.values[-1:])[0] - log10(s.values[:1])[0] <= -_HALF)
 
 
 def _has_larger_rate(module: str, evidence: Evidence) -> bool:

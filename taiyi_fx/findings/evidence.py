@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings.chain import InRole, passed_back
 from taiyi_fx.findings.loss_graph import LossGraph
+from taiyi_fx.findings.of_layers import LayerSettings
 from taiyi_fx.findings.places import in_order
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Steps, Watched
@@ -57,6 +58,9 @@ class Evidence:
         classes: The number of classes that a loss chooses between, by the loss's name.
         loss_graphs: What is odd in how a loss is made, by the loss's name.
         frozen: The modules with parameters of which none is to be trained now.
+        settings: The settings of dropouts and norms, by the module's name.
+        shrinkage: The share of each module's parameters that weight decay takes away at a step, for
+            a learning rate of 1; of modules in one group whose optimizer is known to do so.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
     """
@@ -79,6 +83,8 @@ class Evidence:
     loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
     frozen: frozenset[str] = frozenset()
     frozen_adapters: Sequence[str] = ()
+    settings: Mapping[str, LayerSettings] = field(default_factory=dict)
+    shrinkage: Mapping[str, float] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

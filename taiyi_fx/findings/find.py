@@ -13,7 +13,9 @@ from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.broadcasts import broadcasts
 from taiyi_fx.findings.causes import by_severity, causes_first
+from taiyi_fx.findings.copied_targets import copied_targets
 from taiyi_fx.findings.copies import parted_copies
+from taiyi_fx.findings.decays import large_decays
 from taiyi_fx.findings.depth import chains, jumps
 from taiyi_fx.findings.drift import drift
 from taiyi_fx.findings.ended import ended_rates
@@ -28,6 +30,7 @@ from taiyi_fx.findings.growing_values import growing_values
 from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.idle import without_steps_of_idle
 from taiyi_fx.findings.inputs import drifting_inputs, wild_inputs
+from taiyi_fx.findings.layers import odd_layers
 from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.listed import Findings
@@ -42,6 +45,7 @@ from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
 from taiyi_fx.findings.rates import odd_rates
 from taiyi_fx.findings.rounding import updates_lost
+from taiyi_fx.findings.runs_of_batches import sorted_batches
 from taiyi_fx.findings.saturation import saturated
 from taiyi_fx.findings.scaler import overflow, skipped_steps
 from taiyi_fx.findings.shared_entries import shared_entries
@@ -69,12 +73,15 @@ RULES: tuple[Rule, ...] = (
     odd_rates,
     ended_rates,
     frozen_adapters,
+    large_decays,
+    odd_layers,
     weight_jumps,
     drift,
     turned_masks,
     missing_masks,
     softmax_axes,
     broadcasts,
+    copied_targets,
     batch_axes,
     evaluation_modes,
     rank_collapses,
@@ -107,6 +114,7 @@ RULES: tuple[Rule, ...] = (
     unbounded_losses,
     divergence,
     spikes,
+    sorted_batches,
     plateau,
     drifting_inputs,
     shared_entries,
@@ -116,6 +124,8 @@ RULES: tuple[Rule, ...] = (
 """The rules for numbers that are finite. Those after the first NaN or Inf are not looked at."""
 
 _LEADS_TO_NON_FINITE = (
+    "heavy_dropout",
+    "large_epsilon",
     "wild_loss",
     "wild_input",
     "changed_by_hook",

@@ -60,6 +60,15 @@ def _is_of_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module != "" and f"{effect.module}.".startswith(f"{cause.module}.")
 
 
+def _is_of_all_or_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    """True for weights that decay makes smaller: all of them, or those of the module itself."""
+    return cause.module in ("", effect.module)
+
+
+def _is_at_any_time(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return True
+
+
 def _is_before(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
     place = evidence.modules
     is_before = place.get(effect.module, len(place)) < place[cause.module]
@@ -93,6 +102,14 @@ _OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(
     _is_in_its_block,
 )
 _OF_SIZE = ("wild_output", "growth", "drift", "wild_parameter", "exploding_gradient", "outlier")
+_OF_DATA = (
+    "zero_output",
+    "share_of_trouble",
+    "zero_gradient",
+    "vanishing_gradient",
+    "loss_spike",
+    "plateau",
+)
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
@@ -100,6 +117,9 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
+    ("large_decay", {"drift": _is_of_all_or_it}),
+    ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
+    ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),
     ("growth", _OF_GROWTH),
     ("wild_output", _OF_GROWTH),

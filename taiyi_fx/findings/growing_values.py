@@ -49,7 +49,8 @@ def _grows(sizes: Sequence[float]) -> bool:
         return False
     factors = [b / a for a, b in pairwise(sizes)]
     mean = (sizes[-1] / sizes[0]) ** (1 / len(factors))
-    return min(factors) >= max(_EACH, max(factors) / _LIKE) and mean >= _MEAN
+    later = factors[1:]  # the first is given the data, which may be of another width
+    return min(factors) >= _EACH and max(later) <= _LIKE * min(later) and mean >= _MEAN
 
 
 def _finding(

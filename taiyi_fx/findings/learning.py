@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
@@ -112,6 +112,25 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
         is_left_out = site.module in evidence.left_out
         text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
         yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
+    if moves:
+        yield from _other_parameters(evidence, out)
+
+
+def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Finding]:
+    """Parameters that are no weights, as a token of a class, which have a gradient and stay."""
+    pulled = {(s.module, _parameter(s)): s for s in evidence.of_each("ParameterGradNorm")}
+    for s in evidence.of_each("UpdateRatio"):
+        gradient = pulled.get((s.module, _parameter(s)))
+        if "weight" in s.quantity or gradient is None or s.module in out:
+            continue
+        if len(s.values) >= _MANY and not s.values.any() and (gradient.values > 0).all():
+            of = f" of {s.module!r}" if s.module else ""
+            text = f"the parameter {_parameter(s)!r}{of} never changes, though it has a gradient"
+            yield NO_UPDATE.at(s, 0, f"{text} and others change", "a change at each step")
+
+
+def _parameter(s: Watched) -> str:
+    return s.quantity.partition(".")[2]
 
 
 def _of_optimizer(evidence: Evidence) -> str:
@@ -126,8 +145,12 @@ def _of_optimizer(evidence: Evidence) -> str:
 
 
 def _has_ended(s: Watched) -> bool:
-    """True if it moved, and does not in the longer part of all steps."""
-    return not _is_still(s) and len(s.values) - _since_still(s) > max(_MANY, len(s.values) / 2)
+    """True if it moved, and does not in the longer part of all steps, or of all numbers."""
+    first = _since_still(s)
+    count = len(s.values) - first
+    is_long = 2 * (s.steps[-1] - s.steps[first]) > s.steps[-1] - s.steps[0]
+    is_known = count > max(_MANY, len(s.values) / 2) or (count >= _SOON and is_long)
+    return not _is_still(s) and len(s.values) >= _MANY and bool(is_known)
 
 
 def _since_still(s: Watched) -> int:

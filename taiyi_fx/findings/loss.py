@@ -23,6 +23,8 @@ _FLAT = 0.01
 _LEVEL = 0.03
 _BELOW, _ABOVE = 0.98, 1.05
 """Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
+_CLOSE = 0.005
+"""Of that loss: so little may a loss still fall that has come down to it."""
 _SPIKE = 6.0
 """Robust deviations above the median of the last 128, as of the quantity LossSpike."""
 _HIGH = 1.5
@@ -170,7 +172,11 @@ def _stays(loss: Watched, guess: float, noise: float) -> bool:
     first, *parts = np.array_split(loss.values, 5)
     levels = np.array([median(part) for part in parts])
     is_there = bool(((_BELOW * guess <= levels) & (levels <= _ABOVE * guess)).all())
-    return is_there and median(first) > guess and levels[0] - levels[-1] <= 2 * noise
+    return (
+        is_there
+        and median(first) > guess
+        and levels[0] - levels[-1] <= max(2 * noise, _CLOSE * guess)
+    )
 
 
 def _noise(values: Numbers) -> float:

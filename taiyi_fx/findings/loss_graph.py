@@ -1,4 +1,5 @@
-"""Oddities in autograd's graph of a loss: softmaxes over samples, operands that broadcast.
+"""Oddities in autograd's graph of a loss: softmaxes over samples, operands that broadcast, targets
+that are the inputs.
 
 Where samples lie on an axis, it leads to the mean of the loss; see `followed_axes.py`.
 """
@@ -30,6 +31,7 @@ _INSERTING = frozenset(
     "LinalgVectorNorm".split()
 )
 """Functions that make an axis of one on purpose."""
+_TABLE = "Embedding"
 _LEAF = "torch::autograd::AccumulateGrad"
 _FEW = 4
 """Samples below which equal sizes are no sign."""
@@ -70,10 +72,17 @@ class Broadcast(NamedTuple):
 
 
 class LossGraph(NamedTuple):
-    """The oddities in how a loss is made."""
+    """The oddities in how a loss is made.
+
+    Attributes:
+        softmaxes: Softmaxes over the wrong axis.
+        broadcasts: Operands that broadcast.
+        copied: The module that is given what the loss has for targets; empty if there is none.
+    """
 
     softmaxes: tuple[OddSoftmax, ...] = ()
     broadcasts: tuple[Broadcast, ...] = ()
+    copied: str = ""
 
 
 def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
@@ -91,7 +100,30 @@ def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
             for x in softmaxes
         ),
         tuple(Broadcast(_module(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)),
+        _copied(uses, parameters),
     )
+
+
+def _copied(uses: Uses, parameters: Mapping[int, str]) -> str:
+    """The embedding whose indices are the targets of the loss, one for one.
+
+    Empty where another embedding of as many is given others, as that of a decoder is, and after a
+    backward, which frees what autograd has saved.
+    """
+    losses = [x for x in uses.nodes if name_of(x) in OF_LOGARITHMS]
+    tables = [x for x in uses.nodes if name_of(x) == _TABLE]
+    if len(losses) != 1 or not tables:
+        return ""
+    try:
+        targets = losses[0]._saved_target.flatten()
+        given = [(x, x._saved_indices.flatten()) for x in tables]
+    except RuntimeError:
+        return ""
+    alike = [(x, indices) for x, indices in given if indices.shape == targets.shape]
+    is_target = targets >= 0  # others are left out of the loss
+    varies = len(targets) >= _FEW and bool((targets != targets[0]).any())
+    same = [bool(((indices == targets) | ~is_target).all()) for _, indices in alike]
+    return _module(alike[0][0], parameters) if alike and all(same) and varies else ""
 
 
 def _is_odd(uses: Uses, node: Any) -> bool:

@@ -49,6 +49,38 @@ def decays_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str
     return found
 
 
+def shrinkage_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[str, float]:
+    """The share of each module's parameters that decay takes at a step, for a learning rate of 1.
+
+    Of decay that is added to the parameters, as of AdamW, and of that of SGD, which momentum makes
+    larger. What Adam makes of a decay within its gradient depends on that: such modules are left
+    out, and those with parameters in groups of several decays.
+
+    Args:
+        modules: The modules by name.
+        optimizers: Those that train the model.
+    """
+    every = [(optimizer, group) for optimizer in optimizers for group in optimizer.param_groups]
+    shares = {id(p): _shrinkage(one, group) for one, group in every for p in group["params"]}
+    found: dict[str, float] = {}
+    for name, module in modules.items():
+        own = {shares.get(id(parameter), 0.0) for parameter in _own_parameters(module)}
+        one = own.pop() if len(own) == 1 else 0.0
+        if one > 0:
+            found[name] = one
+    return found
+
+
+def _shrinkage(optimizer: Any, group: Mapping[str, Any]) -> float:
+    decay = group.get("weight_decay")
+    if not isinstance(decay, (int, float)):
+        return 0.0
+    kinds = {of.__name__ for of in type(optimizer).__mro__}
+    if group.get("decoupled_weight_decay") or kinds & {"AdamW", "Lion", "Muon"}:
+        return float(decay)
+    return float(decay) / max(1 - group.get("momentum", 0.0), 1e-3) if "SGD" in kinds else 0.0
+
+
 def left_out_of(
     modules: Mapping[str, Any], optimizers: Sequence[Any]
 ) -> tuple[frozenset[str], int]:

@@ -7,13 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from taiyi_fx.findings.evidence import Evidence
-from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.finding import Finding, Severity
 from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.robust import median
+from taiyi_fx.findings.watched import Values
 
 _LARGE = 1e4
 """Sums over the elements of a batch are smaller, mostly."""
 _USUAL = 10.0
 """The size of outputs that make no such loss: it is of what they are compared with."""
+_MANY, _FALLS = 50, 0.5
+"""Numbers after which a loss that steps of a usual size lower has come down to half."""
 _FIRST, _STEP = 3, 0.5
 """Steps of the beginning, and the size of one beside the weight by which it is another."""
 
@@ -37,8 +41,15 @@ def wild_losses(evidence: Evidence) -> Iterator[Finding]:
                 f"{loss.quantity!r} begins at {first:.3g}, though no module returns more than "
                 f"{largest:.3g} in size"
             )
-            severity = "alert" if _are_steps_large(evidence) else "note"
+            severity = _severity(loss.values, evidence)
             yield WILD_LOSS.at(loss, 0, text, "near 1", module="", severity=severity)
+
+
+def _severity(values: Values, evidence: Evidence) -> Severity:
+    if _are_steps_large(evidence):
+        return "alert"
+    is_left = len(values) >= _MANY and median(values[-_MANY // 2 :]) > _FALLS * values[0]
+    return "warning" if is_left else "note"
 
 
 def _are_steps_large(evidence: Evidence) -> bool:

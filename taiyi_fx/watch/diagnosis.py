@@ -25,6 +25,8 @@ from taiyi_fx.findings import (
     loss_graph_of,
     owners_of,
     repeated_in,
+    settings_of,
+    shrinkage_of,
     squashed_by,
 )
 from taiyi_fx.outline import Outline
@@ -112,6 +114,8 @@ class Diagnosis:
             frozen=frozen_of(self._modules),
             hooks=hooks_of(self._modules),
             repeated=repeated_in(self._modules),
+            settings=settings_of(self._modules),
+            shrinkage=shrinkage_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)
         for one in found:

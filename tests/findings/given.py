@@ -39,6 +39,8 @@ FACTS = {
     "UpdateLost.weight": ("backward", "", "share"),
     "UpdateLost.bias": ("backward", "", "share"),
     "LearningRate": ("parameter", "", "rate"),
+    "ParameterGradNorm.token": ("backward", "", ""),
+    "UpdateRatio.token": ("backward", "step_size", "ratio"),
     "LearningRate.group1": ("parameter", "", "rate"),
     "loss": ("", "", ""),
 }

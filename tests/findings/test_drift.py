@@ -72,3 +72,10 @@ def test_one_that_shrinks_is_none_of_these():
     groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, 1e-2)}
     (found,) = drift(replace(weights(np.linspace(1, 0.2, 40)), groups=groups))
     assert found.severity == "alert"
+
+
+@pytest.mark.parametrize(("steps", "count"), [(2, 1), (200, 0)])
+def test_where_all_come_down_to_half_within_few_steps_it_is_a_warning_of_the_model(steps, count):
+    numbers = {(f"h.{i}", "WeightNorm"): 0.97 ** np.arange(40.0) for i in range(6)}
+    found = [*drift(evidence(numbers, steps * np.arange(40)))]
+    assert [(one.module, one.severity) for one in found] == [("", "warning")] * count

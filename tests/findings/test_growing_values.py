@@ -49,3 +49,7 @@ def test_one_that_grows_by_its_modules_does_not_accuse_what_lies_between():
 )
 def test_other_chains_are_none(changed):
     assert [*growing_values(of(**changed))] == []
+
+
+def test_the_first_of_a_chain_may_grow_by_another_factor():
+    assert len([*growing_values(of((0.6, 1.9, 15.0, 180.0, 2600.0, 26000.0)))]) == 1

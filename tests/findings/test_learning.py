@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.missing import missing_gradients
@@ -105,3 +106,22 @@ def test_a_weight_that_is_frozen_with_the_last_gradient_of_a_training_before_is_
     known = model(still=["h.2"])
     assert [one.module for one in no_update(known)] == ["h.2"]
     assert [*no_update(replace(known, frozen=frozenset({"h.2"})))] == []
+
+
+@pytest.mark.parametrize(("change", "count"), [(0.0, 1), (1e-3, 0)])
+def test_a_parameter_that_is_no_weight_and_never_changes_is_named(change, count):
+    numbers = {("a", "WeightNorm"): 1 + np.arange(40) / 1000, ("a", "WeightGradNorm"): 1.0}
+    numbers[("", "ParameterGradNorm.token")] = 1.0
+    numbers[("", "UpdateRatio.token")] = change
+    found = [*no_update(evidence(numbers))]
+    assert len(found) == count
+    assert all("the parameter 'token' never changes" in one.text for one in found)
+
+
+def test_weights_that_stay_for_most_of_the_steps_are_told_where_numbers_are_rare():
+    steps = np.append(np.arange(20), [20, 40, 60, 80, 100])
+    values = np.append(MOVES[:20], np.full(5, 2.0))
+    numbers = {(name, "WeightNorm"): values for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): np.ones(25) for name in NAMES}
+    (found,) = no_update(evidence(numbers, steps))
+    assert (found.module, found.step) == ("", 20)

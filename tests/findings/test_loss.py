@@ -147,3 +147,8 @@ def test_a_jump_of_a_loss_that_has_fallen_to_nearly_nothing_is_a_note():
     assert (found.severity, found.step) == ("note", 90)
     (found,) = spikes(of(np.where(np.arange(100) == 90, 0.8, values)))
     assert found.severity == "warning"
+
+
+def test_a_loss_without_noise_that_comes_down_to_that_of_a_guess_is_a_plateau():
+    (found,) = plateau(of_ten(2.3026 + 0.2 * np.exp(-np.arange(120) / 8)))
+    assert found.severity == "warning"

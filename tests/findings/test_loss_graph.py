@@ -171,3 +171,25 @@ def test_a_graph_of_very_many_functions_is_left_alone():
     for _ in range(21_000):
         x = x * 1
     assert loss_graph_of(x.mean(), {}) == LossGraph()
+
+
+def copied(targets, *given):
+    """The embedding that is given the targets, of a model with one table for each input."""
+    tables = nn.ModuleDict({f"t{i}": nn.Embedding(K, 6) for i in range(len(given))})
+    x = sum(table(ids) for table, ids in zip(tables.values(), given, strict=True))
+    return loss_graph_of(F.cross_entropy(many(x), targets), owners_of({**tables})).copied
+
+
+def test_targets_that_are_an_embedding_s_indices_are_copied():
+    other = LABELS.roll(1)
+    assert copied(LABELS, LABELS) == "t0"
+    assert copied(LABELS.where(LABELS > 2, -100), LABELS) == "t0"
+    assert copied(other, LABELS) == ""
+
+
+def test_where_another_embedding_is_given_others_it_is_that_of_an_encoder():
+    assert copied(LABELS, LABELS, LABELS.roll(1)) == ""
+
+
+def test_targets_that_are_all_one_class_say_nothing():
+    assert copied(torch.ones_like(LABELS), torch.ones_like(LABELS)) == ""

@@ -13,6 +13,7 @@ from taiyi_fx.findings import (
     left_out_of,
     owners_of,
     repeated_in,
+    shrinkage_of,
 )
 
 
@@ -105,3 +106,14 @@ def test_the_owner_of_a_parameter_is_the_first_module_that_has_it():
     owners = owners_of(dict(model.named_modules()))
     assert owners[id(model[1].weight)] == "0"
     assert owners[id(model[1].bias)] == "1"
+
+
+def test_decay_shrinks_weights_by_its_product_with_the_rate():
+    model = nn.Linear(2, 2)
+    modules, parameters = {"": model}, [*model.parameters()]
+    adamw = torch.optim.AdamW(parameters, lr=0.1, weight_decay=0.5)
+    sgd = torch.optim.SGD(parameters, lr=0.1, weight_decay=0.5, momentum=0.75)
+    adam = torch.optim.Adam(parameters, lr=0.1, weight_decay=0.5)
+    assert shrinkage_of(modules, [adamw]) == {"": 0.5}
+    assert shrinkage_of(modules, [sgd]) == {"": 2.0}
+    assert shrinkage_of(modules, [adam]) == shrinkage_of(modules, []) == {}

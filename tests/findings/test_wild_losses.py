@@ -1,5 +1,6 @@
 """Losses that begin at a wild size."""
 
+import numpy as np
 import pytest
 
 from taiyi_fx.findings import find
@@ -34,3 +35,10 @@ def test_it_comes_before_the_large_steps_that_it_makes():
         numbers[module, "UpdateRatio.weight"] = [2.0] * 40
         numbers[module, "WeightNorm"] = 1.0
     assert [one.kind for one in find(evidence(numbers))][:2] == ["wild_loss", "large_steps"]
+
+
+@pytest.mark.parametrize(("end", "severity"), [(9e8, "warning"), (1e7, "note")])
+def test_one_that_steps_do_not_lower_is_a_warning(end, severity):
+    numbers = {("", "loss"): np.linspace(1e9, end, 60), ("a", "OutputRMS"): 1.0}
+    (found,) = wild_losses(evidence(numbers))
+    assert found.severity == severity

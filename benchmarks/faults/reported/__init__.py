@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from benchmarks.faults.reported import (
     attention,
+    axes,
     experts,
     forwards,
     losses,
     meaning,
     more,
     optimizers,
+    settings,
     starts,
     writes,
 )
 
 __all__ = [
     "attention",
+    "axes",
     "experts",
     "forwards",
     "losses",
     "meaning",
     "more",
     "optimizers",
+    "settings",
     "starts",
     "writes",
 ]

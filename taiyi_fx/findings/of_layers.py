@@ -1,0 +1,50 @@
+"""Facts about single layers that no number tells: shares of dropout, settings of norms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class LayerSettings(NamedTuple):
+    """Settings of a layer that training goes by.
+
+    Attributes:
+        drops: The share of elements that a dropout sets to zero; 0 of other layers.
+        epsilon: What a norm adds to the variance; 0 of other layers.
+        momentum: The weight of the latest batch in a BatchNorm's running statistics; 0 of others.
+        is_moving: True for a BatchNorm that is frozen, though its running statistics move.
+    """
+
+    drops: float = 0.0
+    epsilon: float = 0.0
+    momentum: float = 0.0
+    is_moving: bool = False
+
+
+def settings_of(modules: Mapping[str, Any]) -> dict[str, LayerSettings]:
+    """The settings of the dropouts and norms among some modules, by name.
+
+    Args:
+        modules: The modules by name. A run is read without torch, hence `Any`.
+    """
+    known = ((name, _settings(module)) for name, module in modules.items())
+    return {name: settings for name, settings in known if settings != LayerSettings()}
+
+
+def _settings(module: Any) -> LayerSettings:
+    kind, own = type(module).__name__, vars(module)
+    if "Dropout" in kind:
+        return LayerSettings(drops=_number(own.get("p")))
+    if "Norm" not in kind:
+        return LayerSettings()
+    has_statistics = module._buffers.get("running_var") is not None
+    momentum = _number(own.get("momentum")) if has_statistics else 0.0
+    weight = module._parameters.get("weight")
+    is_frozen = weight is not None and not weight.requires_grad
+    is_moving = is_frozen and module.training and momentum > 0
+    return LayerSettings(0.0, _number(own.get("eps")), momentum, is_moving)
+
+
+def _number(setting: Any) -> float:
+    return float(setting) if isinstance(setting, (int, float)) else 0.0

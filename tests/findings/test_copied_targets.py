@@ -1,0 +1,49 @@
+"""Targets that are the inputs."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+
+
+class Model(nn.Module):
+    def __init__(self, *, is_causal):
+        super().__init__()
+        self.is_causal, self.words = is_causal, nn.Embedding(11, 8)
+        self.qkv, self.head = nn.Linear(8, 24), nn.Linear(8, 11)
+
+    def forward(self, ids):
+        q, k, v = self.qkv(self.words(ids)).chunk(3, -1)
+        return self.head(F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal))
+
+
+def found_in(is_causal, shift, logs_first=True):
+    torch.manual_seed(0)
+    watched = taiyi_fx.instrument(Model(is_causal=is_causal), "transformer")
+    for step in range(10):
+        ids = torch.randint(11, (4, 7))
+        made, targets = watched(ids[:, : 7 - shift]), ids[:, shift:]
+        loss = F.cross_entropy(made.flatten(0, 1), targets.flatten())
+        if logs_first:
+            watched.monitor.log("loss", loss)
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        watched.monitor.track(step)
+    return [one for one in watched.monitor.findings if one.kind == "copied_targets"]
+
+
+@pytest.mark.parametrize(("is_causal", "severity"), [(True, "warning"), (False, "note")])
+def test_labels_that_are_not_shifted_are_told(is_causal, severity):
+    (found,) = found_in(is_causal, 0)
+    assert (found.severity, found.module) == (severity, "")
+    assert "'words'" in found.text
+
+
+def test_labels_that_are_shifted_are_none():
+    assert found_in(True, 1) == []
+
+
+def test_after_a_backward_nobody_knows():
+    assert found_in(True, 0, logs_first=False) == []

@@ -1,0 +1,28 @@
+"""Settings of single layers."""
+
+from torch import nn
+
+from taiyi_fx.findings import LayerSettings, settings_of
+
+
+def of(**layers):
+    return settings_of(layers)
+
+
+def test_dropouts_and_norms_have_settings_and_other_layers_none():
+    found = of(a=nn.Dropout(0.3), b=nn.LayerNorm(4, eps=0.1), c=nn.Linear(2, 2), d=nn.Dropout(0.0))
+    assert found == {"a": LayerSettings(drops=0.3), "b": LayerSettings(epsilon=0.1)}
+
+
+def test_a_momentum_is_that_of_running_statistics():
+    found = of(a=nn.BatchNorm1d(2, momentum=0.7), b=nn.InstanceNorm1d(2), c=nn.BatchNorm1d(2))
+    assert {name: own.momentum for name, own in found.items()} == {"a": 0.7, "b": 0.0, "c": 0.1}
+    assert of(a=nn.BatchNorm1d(2, momentum=None))["a"].momentum == 0
+
+
+def test_a_norm_moves_that_is_frozen_and_in_training_mode():
+    norm = nn.BatchNorm1d(2)
+    assert not of(a=norm)["a"].is_moving
+    norm.requires_grad_(False)
+    assert of(a=norm)["a"].is_moving
+    assert not of(a=norm.eval())["a"].is_moving
