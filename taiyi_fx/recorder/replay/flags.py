@@ -40,6 +40,13 @@ class NonFiniteFlag:
 
     def __bool__(self) -> bool:
         """True if that is known; false also as long as it has not come."""
-        if self._host is None or (self._event is not None and not self._event.query()):
-            return False
-        return bool(self._host)
+        return self._has_come and bool(self._host)
+
+    @property
+    def is_known_to_be_finite(self) -> bool:
+        """True if all are finite, and that has come."""
+        return self._has_come and not bool(self._host)
+
+    @property
+    def _has_come(self) -> bool:
+        return self._host is not None and (self._event is None or self._event.query())

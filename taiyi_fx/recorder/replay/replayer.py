@@ -19,6 +19,9 @@ from taiyi_fx.recorder.replay.rerun import Ways, run_again
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.snapshot.bitwise import difference
 
+_LOOKED_BACK = 20
+"""Steps before that of a finding: so far apart are those that presets read later on."""
+
 
 class CannotReplay(Exception):
     """A step cannot be run again; the message says why."""
@@ -45,7 +48,8 @@ def replay_step(
         ways: The ways to call it.
         optimizers: The optimizers that train it.
         is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
-            that it had in the step before.
+            that it had in the step before: in this step, or the nearest of those before it, as
+            what found it may not have looked at each.
         is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
@@ -55,7 +59,7 @@ def replay_step(
         CannotReplay: The step is not kept, or no state before it that is finite.
         StepFunctionFailed: A function of the user's raised an error.
     """
-    first = step - 1 if is_of_size and any(one.step == step - 1 for one in kept) else step
+    first = _first_to_compare(step, kept) if is_of_size else step
     chosen = _from_state_before(first, kept)
     if is_of_size:
         chosen = [one for one in chosen if one.step <= step]
@@ -84,10 +88,14 @@ def replay_step(
     is_latest = is_live and last.step == kept[-1].step and not kept[-1].norms
     if is_latest and last.gradients:
         compare_gradients(last, model)
-    found = _replay(ran)
-    if is_of_size and last.origin is None and len(ran) > 1:
-        found = _with_growth(found, first_growth(ran[-2].sizes, last.sizes))
-    return found, chosen
+    found = _of_latest_growth(ran) if is_of_size and last.origin is None else None
+    found = _replay(ran) if found is None else found
+    return found, [one for one in chosen if one.step <= found.step]
+
+
+def _first_to_compare(step: int, kept: Sequence[KeptStep]) -> int:
+    states = [one.step for one in kept if one.checkpoint is not None and one.step < step]
+    return max(step - _LOOKED_BACK, min(states)) if states else step
 
 
 def _unreached(step: int, chosen: Sequence[KeptStep]) -> str:
@@ -180,10 +188,17 @@ def _replay(ran: Sequence[Ran]) -> Replay:
     )
 
 
-def _with_growth(replay: Replay, growth: Growth | None) -> Replay:
+def _of_latest_growth(ran: Sequence[Ran]) -> Replay | None:
+    """The replay of the last step in which an operation left its usual size, if there is one."""
+    for i in range(len(ran) - 1, 0, -1):
+        growth = first_growth(ran[i - 1].sizes, ran[i].sizes)
+        if growth is not None:
+            return _with_growth(_replay(ran[: i + 1]), growth)
+    return None
+
+
+def _with_growth(replay: Replay, growth: Growth) -> Replay:
     """The replay, at an operation that left its usual size."""
-    if growth is None:
-        return replay
     at, place = growth.at, growth.at.place
     grown = f"its output is {growth.factor:.3g} times as large as in the step before"
     return replace(

@@ -126,9 +126,22 @@ class _Rerun:
                 continue
             ran = Ran(kept.step)
             self._run(kept, ran)
+            if ran.origin is not None and self._is_new(kept):
+                ran.differences.append(
+                    "gradients are not finite, and were as the step was tracked: it depends on "
+                    "something that is not kept, such as a variable of the script, or gradients "
+                    "were mended in between"
+                )
             yield ran
             if ran.origin is not None:
                 return
+
+    def _is_new(self, kept: KeptStep) -> bool:
+        """True if a step that was run again has a gradient that is not finite, unlike then."""
+        if kept.flags is None or not kept.flags[1].is_known_to_be_finite:
+            return False
+        gradients = (p.grad for p in self._parameters.values())
+        return any(has_non_finite(g) for g in gradients if g is not None)
 
     def _load(self, checkpoint: Checkpoint) -> None:
         with torch.no_grad():

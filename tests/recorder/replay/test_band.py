@@ -1,5 +1,6 @@
 """Operations that leave their usual size."""
 
+import pytest
 import torch
 
 from taiyi_fx.recorder.replay.band import Size, first_growth
@@ -57,6 +58,17 @@ def test_in_a_training_it_is_the_line_that_did_it():
     assert found.note.startswith("its output is ")
     assert found.is_exact
     assert replay_of_size(Kept(Scaled()), 5).operation == ""
+
+
+@pytest.mark.parametrize("every", [2, 4])
+def test_what_was_looked_at_steps_later_is_found_in_its_own_step(every):
+    def spoil(step, kept):
+        kept.model.scale = 5000.0 if step >= 3 else 1.0
+
+    kept = Kept(Scaled(), every=every, before=spoil)
+    found = replay_of_size(kept, 5)
+    assert (found.step, found.operation) == (3, "mul")
+    assert found.is_exact
 
 
 def replay_of_size(kept, step):

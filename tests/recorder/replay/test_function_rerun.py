@@ -93,6 +93,20 @@ def test_an_operation_of_its_backward_is_named_by_the_line_of_the_forward():
     assert (found.is_outside, found.is_exact) == (True, True)
 
 
+def test_a_fault_by_a_variable_that_is_not_kept_did_not_happen_as_it_did_then():
+    given, armed = Training(every=3), []
+
+    @given.recorder.step
+    def step(x, now):
+        armed.extend([now] * (now == AT))
+        loss = given.loss(given.one(x), now)
+        (backward_alone(loss) if armed else loss).backward()
+
+    found = given.run(step)[0]
+    assert (found.step, found.phase, found.is_exact) == (AT - 1, "backward", False)
+    assert "gradients are not finite, and were as the step was tracked" in found.note
+
+
 def log_of_negative(loss):
     return torch.log(loss - 100)
 
