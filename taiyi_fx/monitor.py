@@ -25,7 +25,7 @@ from taiyi_fx.recorder.training_recorder import TrainingRecorder
 from taiyi_fx.records.epochs import Epochs, EpochSummary, Statistics
 from taiyi_fx.records.record import Records, Value
 from taiyi_fx.schedule import check_step, whole
-from taiyi_fx.step.at_exit import close_at_exit, discard
+from taiyi_fx.step.at_exit import close_at_exit, discard, is_process_ending
 from taiyi_fx.step.postponed import Postponed
 from taiyi_fx.step.queue import StepQueue
 from taiyi_fx.step.ranks.launch import launch_token
@@ -408,7 +408,8 @@ class Monitor:
     def close(self) -> None:
         """Ends monitoring and closes the writers: the model runs its own forward. Records stay.
 
-        Findings that were not reported yet are reported now.
+        Findings that were not reported yet are reported now, and a recorder that keeps steps runs
+        those of alerts again, unless the process ends.
         """
         self._tracker.warn_if_never_tracked()
         self.pause()
@@ -417,7 +418,8 @@ class Monitor:
             self._record()
             found = self._responder.at_end()
             if self._recorded is not None:
-                self._recorded.found(found)
+                runs_again = not is_process_ending()
+                self._queue.add_events(self._recorded.at_end(found, runs_again=runs_again))
             self._queue.write_pending()
             self._responder.watch.close()
         finally:

@@ -196,10 +196,14 @@ class Replays:
         self._warn.of("audit", f"step {kept.step} is not run twice: {why}")
         return []
 
-    def after(self, findings: Sequence[Finding]) -> list[Replay]:
+    def after(self, findings: Sequence[Finding], *, is_just_tracked: bool = True) -> list[Replay]:
         """Runs steps that went wrong again, and those of alerts; returns what was found.
 
         A NaN is seen here at once, as the watch looks at the numbers of a training now and then.
+
+        Args:
+            findings: The new findings.
+            is_just_tracked: True if the model's gradients are still those of the last step.
         """
         alerts = {one.step for one in findings if one.severity == "alert"}
         bad = self._bad_steps()
@@ -207,7 +211,10 @@ class Replays:
         made: list[Replay] = []
         for step in steps[: max(0, self._options.most - len(self._replayed))]:
             self._replayed.add(step)
-            for one in self._replays_of(step, is_of_size=step not in bad):
+            is_of_size = step not in bad
+            for one in self._replays_of(
+                step, is_of_size=is_of_size, is_just_tracked=is_just_tracked
+            ):
                 if one.operation or step in bad:  # an alert may be of what no operation brought
                     warn(f"a step was run again\n{one}")
                     made.append(one)
@@ -310,10 +317,10 @@ class Replays:
     def _is_audited(self, step: int) -> bool:
         return self.audit_every is not None and step % self.audit_every == 0
 
-    def _replays_of(self, step: int, *, is_of_size: bool) -> list[Replay]:
+    def _replays_of(self, step: int, **how: bool) -> list[Replay]:
         with self._boundary(f"running step {step} again"):
             try:
-                return [self.replay(step, is_of_size=is_of_size, is_just_tracked=True)]
+                return [self.replay(step, **how)]
             except CannotReplay as error:
                 self._warn.of("replay", f"step {step} was not run again: {error}")
         return []

@@ -11,6 +11,7 @@ from taiyi_fx.findings import Finding
 from taiyi_fx.recorder.dumps import Dumps
 from taiyi_fx.recorder.ending import tell_no_more, tell_of_end
 from taiyi_fx.recorder.peers import Peers
+from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replays import KeepingOptions, Replays, Training
 from taiyi_fx.recorder.ring import Ring
 from taiyi_fx.records.record import Event
@@ -95,12 +96,24 @@ class TrainingRecorder:
         audit = self.replays.audit(step)
         events = [] if audit is None else [Event(step, "finding", "", f"audit: {audit.text}")]
         for one in self.replays.after(findings):
-            text = f"run again: {one}"
-            events.append(Event(step, "finding", one.module, text))
+            events.append(_run_again(step, one))
             if not is_written:  # as on a rank that does not record, where nobody looks for findings
                 self.write(f"step {one.step} was run again, as it went wrong")
                 is_written = True
         return events
+
+    def at_end(self, findings: Sequence[Finding], *, runs_again: bool) -> list[Event]:
+        """The same of what is found as training is over, without audits.
+
+        Args:
+            findings: The new findings.
+            runs_again: True to run the steps of alerts again.
+        """
+        self.found(findings)
+        if self.replays is None or not runs_again:
+            return []
+        made = self.replays.after(findings, is_just_tracked=False)
+        return [_run_again(one.step, one) for one in made]
 
     def found(self, findings: Sequence[Finding]) -> bool:
         """Writes the last steps, if an alert is among new findings; true if there is one."""
@@ -141,3 +154,7 @@ class TrainingRecorder:
         tell_no_more(self)
         if self.replays is not None:
             self.replays.close()
+
+
+def _run_again(step: int, one: Replay) -> Event:
+    return Event(step, "finding", one.module, f"run again: {one}")

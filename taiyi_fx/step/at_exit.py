@@ -17,6 +17,8 @@ class Closeable(Protocol):
 
 
 _OPEN: weakref.WeakSet[Closeable] = weakref.WeakSet()
+_under_way: list[None] = []
+"""Not empty while all is closed."""
 
 
 def close_at_exit(one: Closeable) -> None:
@@ -29,11 +31,18 @@ def discard(one: Closeable) -> None:
     _OPEN.discard(one)
 
 
+def is_process_ending() -> bool:
+    """True while all is closed as the process ends."""
+    return bool(_under_way)
+
+
 @atexit.register
 def close_all() -> None:
     """Closes all; an error of one is printed."""
+    _under_way.append(None)
     for one in list(_OPEN):
         try:
             one.close()
         except BaseException:  # noqa: BLE001 - the others are closed all the same
             traceback.print_exc()
+    _under_way.pop()

@@ -58,6 +58,44 @@ def test_what_was_made_stays_after_the_end():
     assert [found.step for found in recorder.replays] == [1]
 
 
+class Spoilt(nn.Module):
+    """Its outputs grow by a factor of a million at one step."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.by = nn.Linear(4, 2), 1.0
+
+    def forward(self, x):
+        return self.fc(x) * self.by
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize("is_process_ending", [False, True])
+def test_an_alert_that_is_found_as_training_is_over_runs_its_step_again(
+    monkeypatch, is_process_ending
+):
+    monkeypatch.setattr("taiyi_fx.monitor.is_process_ending", lambda: is_process_ending)
+    model, recorder = Spoilt(), taiyi_fx.Recorder(checkpoint_every=1)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    cfg = {"": ["OutputRMS"]}
+    one = taiyi_fx.instrument(model, cfg, recorder=recorder, optimizer=optimizer)
+    monkeypatch.setattr(one.monitor._responder, "after", lambda step, scale: ())  # it looks later
+    for step in range(30):
+        model.by = 1e6 if step == 25 else 1.0
+        optimizer.zero_grad()
+        one(torch.randn(4, 4)).tanh().sum().backward()
+        one.monitor.track(step)
+        optimizer.step()
+    alert = taiyi_fx.Finding(
+        "spike", "alert", "", "OutputRMS", step=25, value=1e6, expected="", text="", advice=""
+    )
+    monkeypatch.setattr(one.monitor._responder, "at_end", lambda: (alert,))
+    one.monitor.close()
+    assert recorder.last is not None
+    found = [(one.step, one.operation) for one in recorder.replays]
+    assert found == ([] if is_process_ending else [(25, "mul")])
+
+
 class Nested(nn.Module):
     """A model of batches that are dictionaries of lists of lists."""
 

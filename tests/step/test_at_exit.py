@@ -2,15 +2,16 @@
 
 import gc
 
-from taiyi_fx.step.at_exit import close_all, close_at_exit, discard
+from taiyi_fx.step.at_exit import close_all, close_at_exit, discard, is_process_ending
 
 
 class Door:
     def __init__(self, fails=False):
-        self.fails, self.closed = fails, 0
+        self.fails, self.closed, self.is_last = fails, 0, False
 
     def close(self):
         self.closed += 1
+        self.is_last = is_process_ending()
         if self.fails:
             raise ZeroDivisionError("in close")
 
@@ -24,6 +25,9 @@ def test_one_that_fails_to_close_keeps_no_other_from_closing(capsys):
     discard(good)
     assert "ZeroDivisionError: in close" in capsys.readouterr().err
     assert failing.closed == good.closed == 1
+    assert failing.is_last
+    assert good.is_last
+    assert not is_process_ending()
 
 
 def test_what_was_closed_or_is_gone_is_not_closed_again():
