@@ -231,7 +231,14 @@ def norm(x: Tensor) -> float:
 
 CHOICES = pytest.mark.parametrize("chosen", [is_leaf, is_any], ids=["leaves", "every module"])
 # Two thousand modules have a test of their own.
-ALL = pytest.mark.parametrize("case", [c for c in CASES if "thousand" not in c.name], ids=repr)
+ALL = pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(c, marks=[pytest.mark.slow] if "150 deep" in c.name else [], id=repr(c))
+        for c in CASES
+        if "thousand" not in c.name
+    ],
+)
 # torch.compile looks at `.grad` of tensors with hooks.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 

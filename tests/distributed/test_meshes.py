@@ -32,6 +32,8 @@ from tests.distributed.models import (
 from tests.distributed.processes import run
 from tests.distributed.test_data_parallel import every_quantity
 
+pytestmark = pytest.mark.slow  # four ranks
+
 # Both as seen of models that nobody monitors.
 shards_on_host = pytest.mark.skipif(
     torch.__version__ < (2, 7), reason="torch 2.6 cannot run fully_shard on a CPU"

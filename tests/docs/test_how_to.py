@@ -39,6 +39,7 @@ def test_a_page_shows_what_its_code_prints(name, tmp_path, monkeypatch):
         assert numbers == pytest.approx(numbers_shown)
 
 
+@pytest.mark.slow  # inductor
 def test_the_page_on_two_runs_names_the_module_and_its_exit_codes_are_true(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (_, _), (compiled, _), (changed, _), (engines, shown) = run(

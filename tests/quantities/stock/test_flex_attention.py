@@ -178,7 +178,7 @@ class Chains(nn.Module):
 
 @needs_flex
 @of_torch
-@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("dynamic", [None, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_all_calls_within_compiled_functions_are_series_of_their_own(backend, dynamic):
     torch.compiler.reset()
