@@ -72,13 +72,13 @@ def shrinkage_of(modules: Mapping[str, Any], optimizers: Sequence[Any]) -> dict[
 
 
 def _shrinkage(optimizer: Any, group: Mapping[str, Any]) -> float:
-    decay = group.get("weight_decay")
-    if not isinstance(decay, (int, float)):
+    decay, momentum = group.get("weight_decay"), group.get("momentum", 0.0)
+    if not isinstance(decay, (int, float)) or not isinstance(momentum, (int, float)):
         return 0.0
     kinds = {of.__name__ for of in type(optimizer).__mro__}
     if group.get("decoupled_weight_decay") or kinds & {"AdamW", "Lion", "Muon"}:
         return float(decay)
-    return float(decay) / max(1 - group.get("momentum", 0.0), 1e-3) if "SGD" in kinds else 0.0
+    return float(decay) / max(1 - momentum, 1e-3) if "SGD" in kinds else 0.0
 
 
 def left_out_of(

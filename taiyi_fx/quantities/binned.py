@@ -19,3 +19,8 @@ FINITE = slice(1, -2)
 
 OF_ZERO = len(_POWERS)
 """The index of the bin of zero alone, among the finite bins."""
+
+
+def are_counts(unit: str, length: int) -> bool:
+    """True for a vector of such counts: a file, or a quantity of a user's own, may say anything."""
+    return unit == BY_POWER_OF_TWO and length == len(EDGES) + 2

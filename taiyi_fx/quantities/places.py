@@ -98,7 +98,11 @@ class Place:
 
     @property
     def histogram(self) -> Source:
-        """Counts by sign and power of two, a vector of 514 integers."""
+        """Counts by sign and power of two, a vector of 514 integers.
+
+        Pages and dashboards show it as a histogram where the quantity declares
+        ``unit="elements by power of two"``.
+        """
         return self.reduce(reductions.Histogram)
 
     @property

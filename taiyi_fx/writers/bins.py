@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, EDGES, FINITE
+from taiyi_fx.quantities.binned import EDGES, FINITE, are_counts
 from taiyi_fx.records.record import Record
 from taiyi_fx.writers.values import doubles
 
@@ -40,7 +40,7 @@ def bins_of(record: Record, unit: str, most: int = 64) -> Bins:
     """
     x = record.value
     assert isinstance(x, Tensor)
-    if unit == BY_POWER_OF_TWO:
+    if x.ndim == 1 and are_counts(unit, len(x)):
         return _trimmed(x.numpy())
     return _equal(doubles(x).reshape(-1).numpy(), most)
 

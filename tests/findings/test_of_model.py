@@ -117,3 +117,5 @@ def test_decay_shrinks_weights_by_its_product_with_the_rate():
     assert shrinkage_of(modules, [adamw]) == {"": 0.5}
     assert shrinkage_of(modules, [sgd]) == {"": 2.0}
     assert shrinkage_of(modules, [adam]) == shrinkage_of(modules, []) == {}
+    sgd.param_groups[0]["momentum"] = None  # as an optimizer of a user's own may have it
+    assert shrinkage_of(modules, [sgd]) == {}

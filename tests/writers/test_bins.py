@@ -45,6 +45,14 @@ def test_a_vector_of_as_many_elements_is_no_histogram_by_its_name():
     assert (found.edges[0], found.counts.sum()) == (-7, 514)
 
 
+@pytest.mark.parametrize("shape", [(3,), (600,), (2, 257)])
+def test_a_unit_that_is_wrong_makes_no_histogram_of_counts(shape):
+    found = bins_of(
+        Record(0, "fc", "q", torch.arange(math.prod(shape)).reshape(shape)), BY_POWER_OF_TWO
+    )
+    assert (found.edges[0], found.edges[-1]) == (0, math.prod(shape) - 1)
+
+
 def test_where_nothing_is_finite_there_are_no_bins():
     found = of(torch.tensor([math.nan, math.inf]))
     assert (len(found.edges), len(found.counts), found.not_finite) == (0, 0, 2)

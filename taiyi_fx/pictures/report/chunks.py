@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.pictures.report.downsample import Downsampled, Numbers, downsample, widths
 from taiyi_fx.pictures.report.gathered import Group
-from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, EDGES, FINITE, OF_ZERO
+from taiyi_fx.quantities.binned import EDGES, FINITE, OF_ZERO, are_counts
 
 LONGEST_VECTOR = 4096
 """The longest vector that is shown; longer ones, and images, are left out."""
@@ -109,7 +109,7 @@ def tensors_chunk(
             row[: len(x)] = x
     bins: dict[str, Any] = {"kind": "index"}
     bad: dict[str, NDArray[Any]] = {}
-    if unit == BY_POWER_OF_TWO:
+    if are_counts(unit, values.shape[1]) and (length == length[0]).all():
         bad = {"nan": values[:, -1], "inf": values[:, 0] + values[:, -2]}
         edges, values = _trimmed(values)
         bins = {"kind": "edges", "edges": edges.tolist()}

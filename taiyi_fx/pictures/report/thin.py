@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, FINITE
+from taiyi_fx.quantities.binned import FINITE, are_counts
 
 _BATCH = 512
 """Vectors that are read at once."""
@@ -91,7 +91,7 @@ def extent(vector: NDArray[Any], unit: str = "") -> Extent:
     """The extent of a vector, or of counts by power of two."""
     x = np.abs(vector) if np.iscomplexobj(vector) else vector
     x = x.reshape(-1).astype(np.float64)
-    if unit == BY_POWER_OF_TWO:
+    if are_counts(unit, len(x)):
         (filled,) = np.nonzero(x[FINITE])
         low, high = (filled[0], filled[-1]) if len(filled) else (np.nan, np.nan)
         size, bad = np.linalg.norm(x[FINITE]), x[0] + x[-2:].sum()

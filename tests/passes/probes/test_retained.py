@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 
 import taiyi_fx
 from taiyi_fx.passes.probes.retained import Retained
+from tests.passes.probes.test_gradient_hook import DoublesGradient
 
 NORMS = ["OutputGradSndNorm", "OutputGradRMS"]  # read of many small tensors at once
 QUANTITIES = ["OutputGradSndNorm", "OutputGradAbsMax", "OutputGradCovMaxEig", "BackwardOutput"]
@@ -380,26 +381,9 @@ def test_forwards_that_return_one_tensor_have_its_gradient_each():
     assert record.value == pytest.approx(math.sqrt(2 * 24) * 4)
 
 
-class DoubledGradient(torch.autograd.Function):
-    """The identity; its backward writes into the gradient that it is given."""
-
-    @staticmethod
-    def forward(ctx, x):
-        return x.clone()
-
-    @staticmethod
-    def backward(ctx, g):
-        return g.mul_(2)
-
-
-class Doubles(nn.Module):
-    def forward(self, x):
-        return DoubledGradient.apply(x)
-
-
 def test_gradients_that_are_changed_afterwards_are_read_as_they_came():
-    model = nn.Sequential(nn.Linear(6, 8), Doubles(), nn.Tanh())
-    probed = taiyi_fx.instrument(model, {"Doubles": ["OutputGradSndNorm"]})
+    model = nn.Sequential(nn.Linear(6, 8), DoublesGradient(), nn.Tanh())
+    probed = taiyi_fx.instrument(model, {"DoublesGradient": ["OutputGradSndNorm"]})
     norms, x = [], torch.randn(4, 6)
     for parts in (1, 2):
         y = probed(x).square().sum()

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import taiyi_fx
-from taiyi_fx.pictures.report.chunks import _trimmed
-from taiyi_fx.quantities.binned import EDGES
+from taiyi_fx.pictures.report.chunks import _trimmed, tensors_chunk
+from taiyi_fx.quantities.binned import BY_POWER_OF_TWO, EDGES
 from taiyi_fx.records.record import Record
 from taiyi_fx.reductions import histogram_edges
 from taiyi_fx.writers import Batch, Store
@@ -70,6 +70,13 @@ def test_empty_bins_outside_and_around_zero_are_not_shown(counts, edges, kept):
     found = _trimmed(histogram(**counts))
     assert found[0].tolist() == edges
     assert found[1].tolist() == [[0] * len(kept), kept]
+
+
+@pytest.mark.parametrize("lengths", [(3, 3), (600, 600), (514, 3)])
+def test_a_unit_that_is_wrong_makes_no_histogram(lengths):
+    found = {step: np.arange(n) for step, n in enumerate(lengths)}
+    chunk = tensors_chunk({"quantity": "q"}, found, BY_POWER_OF_TWO)
+    assert chunk.entry["bins"] == {"kind": "index"}
 
 
 def test_vectors_of_all_kinds_are_shown_as_float32(tmp_path):
