@@ -14,12 +14,14 @@ import pytest
 
 _TRACE_ME, _PEEK_USER, _POKE_USER, _NEXT_CALL, _SET_OPTIONS = 0, 3, 6, 24, 0x4200
 _MARKED, _KILL_WITH_PARENT = 1, 0x100000
-_NUMBER, _RESULT = 8 * 15, 8 * 10
-"""The places of a call's number and of its result among the registers of x86-64."""
+_NUMBER, _RESULT, _THIRD = 8 * 15, 8 * 10, 8 * 12
+"""The places of a call's number, its result and its third argument among x86-64's registers."""
 
-WRITING = {1, 18, 20, 74, 75, 76, 77, 82, 83, 87, 257, 263, 264, 296, 316}
-"""write, pwrite64, writev, fsync, fdatasync, truncate, ftruncate, rename, mkdir, unlink, openat,
-unlinkat, renameat, pwritev, renameat2: all that change files."""
+WRITING = {1, 18, 20, 74, 75, 76, 77, 82, 83, 87, 263, 264, 296, 316}
+"""write, pwrite64, writev, fsync, fdatasync, truncate, ftruncate, rename, mkdir, unlink,
+unlinkat, renameat, pwritev, renameat2: all that change files, beside an openat that may write."""
+
+_OPEN = 257
 
 needs_tracing = pytest.mark.skipif(
     sys.platform != "linux" or platform.machine() != "x86_64",
@@ -45,20 +47,15 @@ def failed_at(action: Callable[[], object], call: int, error: int) -> None:
 def _traced(action: Callable[[], object], chosen: int | None, error: int | None = None) -> int:
     trace = ctypes.CDLL(None, use_errno=True).ptrace
     trace.restype, trace.argtypes = ctypes.c_long, [ctypes.c_long] * 4
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            trace(_TRACE_ME, 0, 0, 0)
-            os.kill(os.getpid(), signal.SIGSTOP)
-            action()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-            raise
-        finally:
-            os._exit(code)
-    os.waitpid(child, 0)
+
+    def writes() -> bool:
+        number = trace(_PEEK_USER, child, _NUMBER, 0)
+        opens_to_write = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+        return number in WRITING or (
+            number == _OPEN and bool(trace(_PEEK_USER, child, _THIRD, 0) & opens_to_write)
+        )
+
+    child = _stopped(action, trace)
     trace(_SET_OPTIONS, child, 0, _MARKED | _KILL_WITH_PARENT)
     count, is_entry, passed_on, fails = 0, True, 0, False
     while True:
@@ -75,7 +72,7 @@ def _traced(action: Callable[[], object], chosen: int | None, error: int | None 
         if fails:
             trace(_POKE_USER, child, _RESULT, -(error or 0))
             fails = False
-        if is_entry and trace(_PEEK_USER, child, _NUMBER, 0) in WRITING:
+        if is_entry and writes():
             if count == chosen and error is None:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
@@ -85,3 +82,23 @@ def _traced(action: Callable[[], object], chosen: int | None, error: int | None 
                 fails = True
             count += 1
         is_entry = not is_entry
+
+
+def _stopped(action: Callable[[], object], trace: Callable[[int, int, int, int], int]) -> int:
+    """A child that may be traced and stands before the action."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            sys.dont_write_bytecode = True  # a first import would make calls that no later one does
+            trace(_TRACE_ME, 0, 0, 0)
+            os.kill(os.getpid(), signal.SIGSTOP)
+            action()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+            raise
+        finally:
+            os._exit(code)
+    os.waitpid(child, 0)
+    return child

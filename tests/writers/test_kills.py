@@ -1,7 +1,6 @@
 """Runs whose process is killed at any of its calls, or whose calls fail: read, and resumed."""
 
 import errno
-import os
 import shutil
 import sqlite3
 from contextlib import closing, suppress
@@ -26,9 +25,6 @@ START = 34
 NEW = {step: float(1000 + step) for step in range(START, START + 6)}
 EPOCH = 7
 """The epoch's number, which the rows before its end don't have."""
-
-STRIDE = 1 if os.environ.get("TAIYI_INTERRUPTS") else 5
-"""Every which call the slow tests kill a process at."""
 
 FEW = 4
 """The calls at which a process is killed in the quick tests, evenly chosen."""
@@ -129,9 +125,7 @@ def goes_on(kind, folder, start):
 
 def chosen(calls, few):
     return (
-        range(0, calls, STRIDE)
-        if few is None
-        else sorted({i * (calls - 1) // (few - 1) for i in range(few)})
+        range(calls) if few is None else sorted({i * (calls - 1) // (few - 1) for i in range(few)})
     )
 
 
