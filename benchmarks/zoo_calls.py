@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx import output, quantity
-from taiyi_fx.passes.probes.retained import keeps_graph
 from taiyi_fx.verification.calls import Calls as CallsOfModules
 from taiyi_fx.verification.calls import Side
 
@@ -46,7 +45,6 @@ class Calls:
 
     def __init__(self) -> None:
         self.norms: dict[Reading, float] = {}
-        self._kept: dict[str, Tensor] = {}
 
     @contextmanager
     def watching(self, model: nn.Module) -> Iterator[None]:
@@ -56,16 +54,7 @@ class Calls:
             yield
 
     def _take(self, call: str, side: Side, tensor: Tensor) -> None:
-        x = self._summed(call, tensor) if side == "output_grad" else tensor
-        self.norms[call, _QUANTITY_AT[side]] = _norm(x)
-
-    def _summed(self, call: str, g: Tensor) -> Tensor:
-        """The gradient with those of backwards before it, as autograd adds up `Tensor.grad`."""
-        before = self._kept.pop(call, None)
-        total = g.detach() if before is None else before + g.detach()
-        if keeps_graph():
-            self._kept[call] = total.clone()
-        return total
+        self.norms[call, _QUANTITY_AT[side]] = _norm(tensor)
 
 
 def _norm(x: Tensor) -> float:

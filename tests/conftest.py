@@ -18,11 +18,17 @@ settings.register_profile(
 settings.load_profile("taiyi_fx")
 
 
+QUICK_PAGES = ("test_real_pages", "test_live_run", "test_graph")
+"""Where pages are opened by `make test`, too: those of real runs, one that grows, and the graph."""
+
+
 def pytest_collection_modifyitems(items):
-    """What inductor compiles takes long."""
+    """What inductor compiles takes long, and so do pages in a browser: the quick tests open some."""
     for item in items:
         values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-        if any(isinstance(value, str) and value == "inductor" for value in values):
+        is_compiled = any(isinstance(value, str) and value == "inductor" for value in values)
+        opens_a_page = "browser" in item.fixturenames and item.path.stem not in QUICK_PAGES
+        if is_compiled or opens_a_page:
             item.add_marker(pytest.mark.slow)
 
 

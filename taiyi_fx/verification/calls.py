@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from taiyi_fx.passes.probes.retained import keeps_graph
 from taiyi_fx.snapshot.bitwise import leaves
 
 Side = Literal["input", "output", "output_grad"]
@@ -20,8 +22,9 @@ Take = Callable[[str, Side, Tensor], None]
 class Calls:
     """Reports the first input and output tensor of each call, and the output's gradient.
 
-    What backward calls to compute a forward again is no call of its own, nor is what ``torch.func``
-    maps or differentiates.
+    Of several backwards through one forward, each reports the sum so far, as autograd adds them up
+    in ``Tensor.grad``. What backward calls to compute a forward again is no call of its own, nor is
+    what ``torch.func`` maps or differentiates.
 
     Args:
         take: Called with each of them.
@@ -35,6 +38,7 @@ class Calls:
         self._take = take
         self._inputs: dict[str, list[Tensor]] = {}
         self._first: dict[str, list[Tensor]] = {}
+        self._kept: dict[str, Tensor] = {}
 
     @contextmanager
     def watching(self, modules: Mapping[str, nn.Module]) -> Iterator[None]:
@@ -83,10 +87,17 @@ class Calls:
             if len(tensors) > 1 and not any(first is x for x in given):
                 first, value = _with_copy(first, value)
             if first.requires_grad:
-                first.register_hook(lambda gradient: self._take(call, "output_grad", gradient))
+                first.register_hook(functools.partial(self._take_gradient, call))
             return value
 
         return hook
+
+    def _take_gradient(self, call: str, gradient: Tensor) -> None:
+        before = self._kept.pop(call, None)
+        total = gradient.detach() if before is None else before + gradient.detach()
+        if keeps_graph():
+            self._kept[call] = total.clone()
+        self._take(call, "output_grad", total)
 
     def _call(self, name: str) -> str:
         count = self.counts[name]

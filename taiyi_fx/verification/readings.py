@@ -67,14 +67,10 @@ class Shown:
 
     def _take(self, call: str, side: Side, tensor: Tensor) -> None:
         place = self._step, call
-        # Of two gradients, as of a backward inside the forward, a reading is neither.
-        is_second = side in self.sides[place]
         self.sides[place].add(side)
         for subscription in self._of[_module_of(call)]:
             expected = expected_at(subscription, side, tensor)
-            if expected is not None and is_second:
-                self.expected.pop((*place, subscription.label), None)
-            elif expected is not None:
+            if expected is not None:
                 self.expected[(*place, subscription.label)] = expected
 
 

@@ -46,3 +46,24 @@ def test_a_reading_that_is_not_available_is_named_with_its_reason():
     found = taiyi_fx.verify(Model(), {"part": ["OutputGradRMS"]}, torch.randn(2, 3))
     assert found.differences == ()
     assert "(the tensor there is a parameter itself" in found.first_difference
+
+
+def test_gradients_of_several_backwards_are_compared_as_their_sum():
+    class Twice(nn.Module):
+        """Goes back through a part itself, before the caller's backward does."""
+
+        def __init__(self):
+            super().__init__()
+            self.part, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+
+        def forward(self, x):
+            y = self.part(x)
+            if y.requires_grad:
+                loss = self.head(y).square().sum()
+                torch.autograd.grad(loss, self.part.weight, retain_graph=True)
+            return y.tanh()
+
+    found = taiyi_fx.verify(Twice(), {"part": ["OutputGradSndNorm"]}, torch.randn(5, 3))
+    assert found.ok, found.first_difference
+    assert found.worst_error is not None
+    assert found.worst_error < 1e-6

@@ -13,6 +13,9 @@ import pytest
 from tests.pictures.report import fake
 from tests.pictures.report.assembly import assemble
 
+PATIENCE = 20_000
+"""The milliseconds that a page has for anything: compilers may run beside it."""
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -55,7 +58,7 @@ def show_file(browser: Any, complaints: list[str]) -> Iterator[Callable[..., Any
     def open_file(path: Path, **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1600, "height": 1000}, **options})
         contexts.append(context)
-        context.set_default_timeout(5000)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         _watch(page, complaints, f"file://{path}")
         page.goto(f"file://{path}")
@@ -87,12 +90,12 @@ def _watch(page: Any, complaints: list[str], own: str) -> None:
 
 
 def wait_until_ready(page: Any) -> None:
-    page.wait_for_selector("html[data-ready=all]", state="attached", timeout=20_000)
+    page.wait_for_selector("html[data-ready=all]", state="attached", timeout=PATIENCE)
 
 
 def wait_until(page: Any, expression: str) -> None:
     """Waits for a JavaScript expression to hold; the page's policy lets no one evaluate in it."""
-    for _ in range(200):
+    for _ in range(PATIENCE // 25):
         if page.evaluate(expression):
             return
         page.wait_for_timeout(25)

@@ -51,6 +51,9 @@ def windowed(score, b, h, i, j):
 
 
 # What torch says of itself, and of its own operations as it traces them.
+backends = pytest.mark.parametrize(
+    "backend", ["eager", pytest.param("aot_eager", marks=pytest.mark.slow)]
+)
 of_torch = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
 needs_flex = pytest.mark.skipif(
     TorchVersion(torch.__version__) < "2.13", reason="flex attention is not read there"
@@ -92,7 +95,7 @@ def test_flex_attention_is_read_as_its_functions_have_it(backend, score_mod, mas
 
 @needs_flex
 @of_torch
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@backends
 def test_compiled_attention_of_many_layers_is_compiled_once_more_at_most(backend):
     torch.compiler.reset()
     counter = CompileCounterWithBackend(backend)
@@ -179,7 +182,7 @@ class Chains(nn.Module):
 @needs_flex
 @of_torch
 @pytest.mark.parametrize("dynamic", [None, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@backends
 def test_all_calls_within_compiled_functions_are_series_of_their_own(backend, dynamic):
     torch.compiler.reset()
     counter = CompileCounterWithBackend(backend)
