@@ -22,10 +22,8 @@ def needs(block):
 
 
 @pytest.mark.filterwarnings("ignore:The ``noload``:DeprecationWarning")
-def test_the_code_of_the_page_on_writers_runs(tmp_path, monkeypatch, capsys):
+def test_the_code_of_the_page_on_writers_runs(wandb_offline, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
     namespace = {"__name__": "docs.writers"}
     skipped = set()

@@ -20,14 +20,7 @@ BLOCK = 32768
 
 
 @pytest.fixture
-def offline(monkeypatch):
-    wandb.teardown()  # it reads its environment once, which others may have had it do
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-
-
-@pytest.fixture
-def start(offline, tmp_path):
+def start(wandb_offline, tmp_path):
     return lambda: wandb.init(project="tests", dir=tmp_path)
 
 
@@ -146,7 +139,7 @@ def test_hostile_names_are_logged_apart(start, tmp_path):
     assert sorted(found) == list(range(len(records)))
 
 
-def test_a_run_of_its_own_is_finished(offline, tmp_path):
+def test_a_run_of_its_own_is_finished(wandb_offline, tmp_path):
     writer = WandB(project="tests", dir=tmp_path)
     write(writer, numbers(0, InputMean=1.0))
     assert wandb.run is None
