@@ -1034,7 +1034,14 @@ def test_a_checkpoint_counts_once_in_compiled_code_too(backend, is_selective):
     assert_same_records(eager.monitor.records, compiled.monitor.records)
 
 
-@pytest.mark.parametrize("quantity", ["InputSndNorm", "OutputGradSndNorm", "GradientNoiseScale"])
+@pytest.mark.parametrize(
+    "quantity",
+    [
+        "GradientNoiseScale",
+        pytest.param("InputSndNorm", marks=pytest.mark.slow),
+        pytest.param("OutputGradSndNorm", marks=pytest.mark.slow),
+    ],
+)
 def test_nothing_that_the_compiler_traced_with_is_kept(quantity):
     model = taiyi_fx.instrument(nn.Linear(4, 4), {"": [quantity]})
     before = traced_with()

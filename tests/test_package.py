@@ -91,6 +91,7 @@ def test_the_page_on_own_quantities_lists_all_readings():
     assert sorted(listed) == sorted(stock | of_pairs)
 
 
+@pytest.mark.slow
 def test_the_code_of_the_page_on_testing_runs():
     namespace = {"__name__": "docs.testing"}
     for block in python_blocks(ROOT / "docs" / "how-to" / "testing.md"):

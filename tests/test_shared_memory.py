@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 import taiyi_fx
+from tests.examples import tried
 
 N = 4
 
@@ -173,9 +174,12 @@ def records(monitor):
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-@given(programs_to_probe())
-@settings(max_examples=300)
-def test_programs_train_as_the_plain_ones(program):
+@tried(100, of=600)
+def test_programs_train_as_the_plain_ones(examples):
+    settings(max_examples=examples)(given(programs_to_probe())(trains_as_the_plain_one))()
+
+
+def trains_as_the_plain_one(program):
     plain, cfg = program
     probed = taiyi_fx.instrument(copy.deepcopy(plain), cfg)
     expected = trained_or_not(plain, plain)

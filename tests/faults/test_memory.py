@@ -83,15 +83,16 @@ def train(model, k=0, monitor=None):
     return mode
 
 
-def test_training_goes_on_whichever_operation_of_ours_fails():
+@pytest.mark.parametrize("apart", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_training_goes_on_whichever_operation_of_ours_fails(apart):
     plain = net()
     train(plain)
     whole = taiyi_fx.instrument(net(), CFG)
     train(whole, 0, whole.monitor)
     expected = {(r.module, r.quantity, r.step): r.value for r in whole.monitor.records}
-    k = losses = 0
+    k = tried = losses = 0
     while True:
-        k += 1
+        k, tried = k + apart, tried + 1
         model = taiyi_fx.instrument(net(), CFG)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -112,7 +113,7 @@ def test_training_goes_on_whichever_operation_of_ours_fails():
         assert sum("out of memory" in text for text in said) == bool(lost), (mode.failed_in, said)
         losses += bool(lost)
     assert k > 100
-    assert losses > 50
+    assert losses > tried // 5
 
 
 @pytest.mark.parametrize("place", ["Planner.values", "Evaluator.start", "StepQueue.put"])

@@ -13,6 +13,7 @@ from torch import nn
 import taiyi_fx
 from taiyi_fx import edit
 from taiyi_fx.testing import configs
+from tests.examples import tried
 
 STEPS = 2
 
@@ -114,9 +115,12 @@ def cases(draw):
     return kinds, ways, is_python, cfg
 
 
-@settings(max_examples=40, deadline=None)
-@given(cases())
-def test_a_quantity_alone_gives_the_same_as_beside_others(case):
+@tried(15, of=60)
+def test_a_quantity_alone_gives_the_same_as_beside_others(examples):
+    settings(max_examples=examples)(given(cases())(gives_the_same))()
+
+
+def gives_the_same(case):
     kinds, ways, is_python, cfg = case
     together = recorded(made(kinds, ways, is_python=is_python), cfg)
     entries = [(key, entry) for key, of in cfg.items() for entry in of]

@@ -44,7 +44,7 @@ def by_series(points):
 
 
 @pytest.mark.parametrize("budget", [6_000_000, 100])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(points=st.lists(POINT, max_size=60))
 def test_the_file_has_the_runs_numbers(tmp_path_factory, monkeypatch, budget, points):
     monkeypatch.setattr(contents, "NUMBERS_BUDGET", budget)
