@@ -159,7 +159,8 @@ def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
     """True for a weight that grew tenfold, from elements that were tiny."""
     count = evidence.counts.get((size.module, "weight"), 0.0)
     is_tiny = not count or size.values[0] / np.sqrt(count) < _TINY
-    return bool(is_tiny and size.values[0] < 0.1 * median(size.values))
+    latest = size.values[np.isfinite(size.values)][-1:]  # of which a first look has not many
+    return bool(is_tiny and (size.values[0] < 0.1 * latest).all())
 
 
 def _large(large: list[Watched], series: list[Watched]) -> Finding:

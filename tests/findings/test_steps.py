@@ -28,9 +28,10 @@ def test_steps_of_nothing_are_a_warning():
         (1e-3, 1.0),
         (np.where(np.arange(40) == 5, 0.5, 1e-3), 1.0),
         (1 / (1 + np.arange(40.0)), np.arange(40.0)),
+        (2.4 / np.arange(1, 13), np.arange(1.0, 13.0)),
         (np.where(np.arange(40) > 20, 0.0, 1e-3), 1.0),
     ],
-    ids=["usual", "once", "began at zero", "ended"],
+    ids=["usual", "once", "began at zero", "began near zero, looked at early", "ended"],
 )
 def test_other_steps_are_none(ratio, weight):
     assert [*step_sizes(steps(ratio, weight))] == []
