@@ -174,7 +174,7 @@ def records(monitor):
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-@tried(100, of=600)
+@tried(100, of=300)
 def test_programs_train_as_the_plain_ones(examples):
     settings(max_examples=examples)(given(programs_to_probe())(trains_as_the_plain_one))()
 

@@ -115,7 +115,7 @@ def cases(draw):
     return kinds, ways, is_python, cfg
 
 
-@tried(15, of=60)
+@tried(15, of=40)
 def test_a_quantity_alone_gives_the_same_as_beside_others(examples):
     settings(max_examples=examples)(given(cases())(gives_the_same))()
 
