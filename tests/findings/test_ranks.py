@@ -107,3 +107,12 @@ def test_a_gradient_that_points_one_way_is_found_in_a_training(is_planted):
         optimizer.zero_grad()
     found = [(one.kind, one.module) for one in watched.monitor.findings]
     assert found == ([("rank_collapse", "2")] if is_planted else [])
+
+
+def test_a_weight_that_is_zero_has_no_rank_and_is_no_finding():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.zeros_(model[1].weight)  # as of LoRA
+    watched = taiyi_fx.instrument(model, {"Linear": ["WeightStableRank"]})
+    watched(torch.randn(8, 4)).sum().backward()
+    watched.monitor.track(0)
+    assert watched.monitor.findings == []
