@@ -11,11 +11,12 @@ from taiyi_fx.findings import find
 from taiyi_fx.findings.loads import dropped_tokens, unbalanced_routers
 from tests.findings.given import evidence
 
-STEPS = np.arange(40)
+STEPS = np.arange(100)
 
 
 def of(busiest, fair=0.25, **others):
-    numbers = {"RouterLoad.busiest": busiest, "RouterLoad.imbalance": np.array(busiest) / fair}
+    busiest = np.broadcast_to(busiest, STEPS.shape)
+    numbers = {"RouterLoad.busiest": busiest, "RouterLoad.imbalance": busiest / fair}
     return evidence({("moe.gate", name): values for name, values in {**numbers, **others}.items()})
 
 
@@ -50,10 +51,18 @@ def test_experts_that_die_of_it_are_beneath_it():
         (np.where(STEPS % 2, 0.4, 0.9), 0.25),  # of some batches
         (1.0, 0.5),  # two experts, of which one gets all: that is a collapse
         (1.0, 1.0),  # a single expert
+        (np.where(STEPS < 40, 0.3, 0.9), 0.25),  # not for long
     ],
 )
 def test_loads_of_healthy_routers_are_none(busiest, fair):
     assert [*unbalanced_routers(of(busiest, fair))] == []
+
+
+def test_the_first_steps_of_a_router_that_begins_unevenly_are_none():
+    first = {"busiest": 0.95, "imbalance": 3.8, "dropped": 0.6}
+    numbers = {("gate", f"RouterLoad.{name}"): np.full(50, x) for name, x in first.items()}
+    found = evidence(numbers)
+    assert [*unbalanced_routers(found), *dropped_tokens(found)] == []
 
 
 @pytest.mark.parametrize(("share", "severity"), [(0.3, "note"), (0.6, "warning")])
@@ -64,7 +73,7 @@ def test_dropped_tokens_are_told(share, severity):
     assert f"drops {share:.0%} of all choices" in found.text
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, np.where(STEPS < 19, 0.6, 0.02)])
+@pytest.mark.parametrize("share", [np.full(100, 0.1), np.where(STEPS < 60, 0.6, 0.02)])
 def test_a_few_of_them_and_those_of_the_beginning_are_none(share):
     assert [*dropped_tokens(evidence({("moe", "RouterLoad.dropped"): share}))] == []
 
