@@ -13,9 +13,9 @@ from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import at_common_steps
 
 _TOKENS, _TIMES = 2 / 3, 2.5
-"""Shares of all tokens at one expert, and times its fair share, which is `MaxVio` of arXiv 2408.15664
-and 1. In healthy trainings the busiest of eight has 1.6 to 2 times its share in the end, 0.4 to 0.5
-of the tokens; in one of many experts that specialise (arXiv 2409.02060) these are few of all."""
+"""Shares of all tokens at one expert, and times its fair share: one more than `MaxVio` of arXiv
+2408.15664. In healthy trainings the busiest of eight has 1.6 to 2 times its share in the end, 0.4
+to 0.5 of the tokens; of many experts that specialise (arXiv 2409.02060), none has most of them."""
 _LONG = 64
 """Steps that it lasts: routers begin unevenly, and are balanced within some dozens."""
 _DROPPED, _MOST = 0.2, 0.5
