@@ -13,9 +13,9 @@ from taiyi_fx.findings.lasting import lasting, since
 from taiyi_fx.findings.watched import Watched, at_common_steps
 
 _NOTHING = 1e-4
-"""Of the size of all heads: a sum with the others in bfloat16 does not show it. In healthy trainings
-the smallest head has a third; those of trained models that rest on the first token, whose value is
-small (arXiv 2410.13835), have far less, and are not to be accused."""
+"""Of the size of all heads: a sum with the others in bfloat16 does not show it. In healthy
+trainings the smallest head has a third; those of trained models that rest on the first token, whose
+value is small (arXiv 2410.13835), have far less, and are not to be accused."""
 _FAR = 30.0
 """Times the median head; in healthy trainings the largest is up to 1.6 of it."""
 
