@@ -1,4 +1,4 @@
-"""Attention that breaks down: weights that are all or nothing, and logits that grow to it."""
+"""Attention that breaks down: weights all or nothing, logits that grow to it, all on one key."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ _SHARP = 30.0
 _LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
 """A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
 _MANY = 2 * STEPS
+_ALL = 0.98
+"""The weight of the first key in the mean over heads: of 12 heads none gives it less than 0.76.
+Healthy trainings of some hundred steps have 0.16 at most. Of trained language models most heads
+rest on it (arXiv 2309.17453, 2504.02732): that a layer is useless then is no more than likely."""
 
 ATTENTION_COLLAPSE = Kind(
     "attention_collapse",
@@ -33,6 +37,31 @@ ATTENTION_LOGIT_GROWTH = Kind(
     "They grow until weights are all or nothing and the loss jumps: normalize queries and keys "
     "(QK-norm), cap the logits, lower the learning rate, or decay their weights",
 )
+
+ATTENTION_SINK = Kind(
+    "attention_sink",
+    "warning",
+    "It hands on the first value whatever comes behind it: look at the scale of its queries and "
+    "keys, at masks that hide all others, and at what else the layer could tell; else leave it out",
+)
+
+
+def attention_sinks(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions of which all heads rest on the first key; a note where they begin so."""
+    collapsed = {found.module for found in attention_collapses(evidence)}
+    for one in evidence.of_quantity("AttentionSink"):
+        is_so = one.values >= _ALL
+        # Where there is a single key, all weight is its.
+        if one.module in collapsed or not mostly(is_so) or (one.values == 1).all():
+            continue
+        i, value = since(is_so), median(one.last_half)
+        begins = median(one.values[:_FIRST]) >= _ALL
+        text = (
+            f"step {one.steps[i]}: the queries of {one.module!r} give {value:.1%} of their weight "
+            "to the first key from here on, in all heads"
+        )
+        severity = "note" if begins else "warning"  # of a model that is trained already it is usual
+        yield ATTENTION_SINK.at(one, i, text, "below 0.9", value=value, severity=severity)
 
 
 def attention_collapses(evidence: Evidence) -> Iterator[Finding]:

@@ -8,7 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from taiyi_fx.findings.adapters import frozen_adapters
-from taiyi_fx.findings.attention import attention_collapses, attention_logit_growths
+from taiyi_fx.findings.attention import (
+    attention_collapses,
+    attention_logit_growths,
+    attention_sinks,
+)
 from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.broadcasts import broadcasts
@@ -27,6 +31,7 @@ from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.formats import out_of_range
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.growing_values import growing_values
+from taiyi_fx.findings.heads import odd_heads
 from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
 from taiyi_fx.findings.idle import without_steps_of_idle
 from taiyi_fx.findings.inputs import drifting_inputs, wild_inputs
@@ -34,10 +39,13 @@ from taiyi_fx.findings.layers import odd_layers
 from taiyi_fx.findings.learning import no_update, zero_gradients
 from taiyi_fx.findings.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.listed import Findings
+from taiyi_fx.findings.loads import dropped_tokens, unbalanced_routers
 from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
 from taiyi_fx.findings.masks import missing_masks, turned_masks
+from taiyi_fx.findings.massive import massive_activations
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.modes import evaluation_modes
+from taiyi_fx.findings.moments import lost_moments
 from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
@@ -67,6 +75,7 @@ RULES: tuple[Rule, ...] = (
     wild_losses,
     wild_parameters,
     updates_lost,
+    lost_moments,
     no_update,
     changed_gradients,
     changed_by_hooks,
@@ -91,9 +100,13 @@ RULES: tuple[Rule, ...] = (
     jumps,
     step_sizes,
     router_collapses,
+    unbalanced_routers,
     dead_experts,
+    dropped_tokens,
     attention_collapses,
     attention_logit_growths,
+    attention_sinks,
+    odd_heads,
     zero_outputs,
     shares_of_trouble,
     saturated,
@@ -107,6 +120,7 @@ RULES: tuple[Rule, ...] = (
     wild_outputs,
     out_of_range,
     keep_wider,
+    massive_activations,
     stale_statistics,
     growth,
     chains,

@@ -118,6 +118,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
+    ("unbalanced_router", dict.fromkeys(("dead_experts", "zero_gradient"), _is_in_its_block)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),

@@ -9,7 +9,10 @@ JUDGED = frozenset(
         "AttentionAllowed",
         "AttentionEntropy",
         "AttentionLogitMax",
+        "AttentionSink",
+        "HeadNorm",
         "InputRMS",
+        "OutlierFeatures",
         "OutputAbsMax",
         "OutputGradRMS",
         "OutputGradSampleRate",
@@ -23,6 +26,8 @@ JUDGED = frozenset(
         "ParticipationRatio",
         "RankMe",
         "RouterEntropy",
+        "RouterLoad",
+        "SecondMoment",
         "UpdateLost",
         "UpdateRatio",
         "VarTID",
@@ -30,5 +35,7 @@ JUDGED = frozenset(
         "WeightGradExcess",
         "WeightGradNorm",
         "WeightNorm",
+        "WeightSpectralNorm",
+        "WeightStableRank",
     }
 )

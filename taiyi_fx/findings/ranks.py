@@ -1,4 +1,4 @@
-"""Outputs that have collapsed to one direction, where those of siblings have many."""
+"""Outputs and weights that have collapsed to one direction, where there were many."""
 
 from __future__ import annotations
 
@@ -23,11 +23,18 @@ RANK_COLLAPSE = Kind(
     "All its units compute the same: look for rows of the weight that are equal or zero at "
     "initialisation, and for a scale of the input that saturates it",
 )
+COLLAPSED_WEIGHT = Kind(
+    "rank_collapse",
+    "warning",
+    "One direction has grown over all others, or the others have decayed: look at the learning "
+    "rate and the weight decay, and for a gradient that points one way at each step",
+)
 
 
 def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
-    """Modules whose outputs lie along one direction from the start, or in the last half."""
+    """Modules whose outputs, or weights, lie along one direction from the start, or at the end."""
     yield from _without_variance(evidence)
+    yield from _of_weights(evidence)
     for quantity in ("ParticipationRatio", "RankMe"):
         groups: dict[str, list[Watched]] = {}
         for one in evidence.of_quantity(quantity):
@@ -46,6 +53,19 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
                 f"those of its {len(others)} siblings along {median(others):.3g}"
             )
             yield RANK_COLLAPSE.at(one, i, text, f"{median(others):.3g}, as of its siblings")
+
+
+def _of_weights(evidence: Evidence) -> Iterator[Finding]:
+    """Weights that had several directions and have one: a matrix of one column always has one."""
+    for one in evidence.of_quantity("WeightStableRank"):
+        is_one = one.values <= _ONE
+        if one.values[0] >= _MANY and lasting(is_one):
+            i = since(is_one)
+            text = (
+                f"step {one.steps[i]}: the weight of {one.module!r} has one direction from here on "
+                f"(a stable rank of {one.values[-1]:.3g}), where it had {one.values[0]:.3g}"
+            )
+            yield COLLAPSED_WEIGHT.at(one, i, text, f"near {one.values[0]:.3g}")
 
 
 def _begins(one: Watched, few: float) -> bool:

@@ -95,6 +95,7 @@ def outliers(evidence: Evidence) -> Iterator[Finding]:
     apart = evidence.norms | evidence.beginning_at_zero
     every = (
         (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
+        (_in_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
         (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
         (made(outputs, apart), _Bounds(few=_FEW - 1)),
         (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),

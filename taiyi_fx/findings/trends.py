@@ -29,7 +29,7 @@ GROWTH = Kind(
 
 def growth(evidence: Evidence) -> Iterator[Finding]:
     """Weights, or what modules compute, that grow by a steady factor at each step."""
-    for one in evidence.of_quantity("WeightNorm", "OutputRMS"):
+    for one in evidence.of_quantity("WeightNorm", "WeightSpectralNorm", "OutputRMS"):
         found = _of_series(one)
         if found is not None:
             yield found

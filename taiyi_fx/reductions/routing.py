@@ -19,11 +19,13 @@ class RoutingValue(NamedTuple):
 
     Attributes:
         chosen: The number of choices that each expert got; NaN if a logit was NaN.
+        tokens: The number of tokens.
         taken: The number of choices that experts had room for, and the number of all choices, where
             the router says the first; else empty.
     """
 
     chosen: Tensor
+    tokens: Tensor
     taken: Tensor
 
 
@@ -31,6 +33,7 @@ class _Routed(NamedTuple):
     """The choices in one result; ``taken`` and ``offered`` are known where the router drops any."""
 
     chosen: Tensor
+    tokens: int
     taken: Tensor | None = None
     offered: int = 0
 
@@ -66,6 +69,7 @@ class Routing:
         logits = _logits(tensors, experts)
         found = _routed(tensors, logits, experts, self.k or 1)
         device = found.chosen.device
+        tokens = torch.full((), found.tokens, dtype=torch.int64, device=device)
         broken = torch.zeros((), dtype=torch.int64, device=device)
         if logits is not None:
             broken = logits.isnan().sum()
@@ -73,7 +77,7 @@ class Routing:
         if found.taken is not None:
             offered = torch.full((), found.offered, dtype=torch.int64, device=device)
             taken = torch.stack([found.taken.to(torch.int64), offered])
-        return found.chosen, broken, taken
+        return found.chosen, broken, tokens, taken
 
     def merge(self, a: State, b: State) -> State:
         return tuple(x + y for x, y in zip(a, b, strict=True))
@@ -82,8 +86,8 @@ class Routing:
         return state  # what the loss was multiplied with chooses nothing
 
     def finish(self, state: State) -> RoutingValue:
-        chosen, broken, taken = state
-        return RoutingValue(torch.where(broken > 0, torch.nan, chosen.double()), taken)
+        chosen, broken, tokens, taken = state
+        return RoutingValue(torch.where(broken > 0, torch.nan, chosen.double()), tokens, taken)
 
 
 def _width(tensors: Sequence[Tensor]) -> int:
@@ -104,17 +108,17 @@ def _routed(tensors: Sequence[Tensor], logits: Tensor | None, experts: int, k: i
     for x in tensors:
         if _is_whole(x) and _is_beside(x, logits, experts, k):
             if x.shape[-1] != experts or k == experts:
-                return _Routed(_counts(x, experts))
+                return _Routed(_counts(x, experts), _rows(x if logits is None else logits))
             mask = x != 0
             if logits is None:
-                return _Routed(_by_expert(mask))
-            return _Routed(_top(logits, k), mask.sum(), k * _rows(mask))
+                return _Routed(_by_expert(mask), _rows(mask))
+            return _Routed(_top(logits, k), _rows(mask), mask.sum(), k * _rows(mask))
     if logits is not None:
-        return _Routed(_top(logits, k))
+        return _Routed(_top(logits, k), _rows(logits))
     for x in tensors:
         if _dispatches(x, experts):
             mask = (x != 0).any(-1)
-            return _Routed(_by_expert(mask), mask.sum(), k * _rows(mask))
+            return _Routed(_by_expert(mask), _rows(mask), mask.sum(), k * _rows(mask))
     raise ValueError(
         f"its output holds nothing for each of {experts} experts: ask for it of the router, whose "
         "output is the logits, probabilities or choices"
@@ -157,5 +161,5 @@ def _by_expert(mask: Tensor) -> Tensor:
     return mask.reshape(-1, mask.shape[-1]).sum(0)
 
 
-def _rows(mask: Tensor) -> int:
-    return mask.numel() // max(1, mask.shape[-1])
+def _rows(of_tokens: Tensor) -> int:
+    return of_tokens.numel() // max(1, of_tokens.shape[-1])

@@ -11,6 +11,7 @@ SHOWN = {
     "how-to/first-nan": 5,
     "how-to/nan-last-night": 9,
     "how-to/attention": 3,
+    "how-to/experts": 1,
     "how-to/large-models": 4,
     "how-to/amp-and-accumulation": 2,
     "how-to/compile": 3,

@@ -16,5 +16,5 @@ def test_all_that_rules_name_are_judged_and_no_others():
     known = {one.name for one in every if one.health != "share_of_trouble"}
     files = Path(findings.__file__).parent.glob("*.py")
     texts = [file.read_text(encoding="utf-8") for file in files if file.name != "judged.py"]
-    named = {name for text in texts for name in re.findall(r'"([A-Z]\w+)(?:\.weight)?"', text)}
+    named = {name for text in texts for name in re.findall(r'"([A-Z]\w+)(?:\.[a-z]\w*)?"', text)}
     assert (named & known) - COUNTS == JUDGED

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
 
+import taiyi_fx
 from taiyi_fx.findings.ranks import rank_collapses
 from tests.findings.given import evidence
 
@@ -61,3 +65,54 @@ def test_of_one_output_nothing_is_said_though_no_bias_tells_how_many_there_are(n
         numbers[str(i), "ParameterRMS.weight"] = 0.1
     found = [one.module for one in rank_collapses(evidence(numbers))]
     assert found == (["2"] if is_told else [])
+
+
+def rank(values):
+    return [*rank_collapses(evidence({("fc", "WeightStableRank"): values}))]
+
+
+def test_a_weight_that_comes_to_one_direction_is_named_from_the_step_on():
+    (found,) = rank(np.where(np.arange(40) < 10, 12.0, 1.01))
+    assert (found.kind, found.severity, found.step) == ("rank_collapse", "warning", 10)
+    assert "the weight of 'fc' has one direction from here on (a stable rank of 1.01)" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        1.0,  # a matrix of one column
+        np.where(np.arange(40) < 10, 12.0, 1.3),
+        np.where(np.arange(40) < 30, 12.0, 1.0),
+        np.where(np.arange(40) < 10, np.nan, 1.0),  # it began at zero
+    ],
+)
+def test_weights_of_few_directions_are_none(values):
+    assert rank(values) == []
+
+
+@pytest.mark.parametrize("is_planted", [False, True])
+def test_a_gradient_that_points_one_way_is_found_in_a_training(is_planted):
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(4)))
+    if is_planted:
+        model[2].weight.register_hook(lambda g: g - 0.5)  # the fault
+    cfg = {"Linear": ["WeightStableRank"]}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, cfg, optimizer=optimizer)
+    for step in range(80):
+        x = torch.randn(32, 16)
+        F.mse_loss(watched(x).tanh(), x.tanh()).backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = [(one.kind, one.module) for one in watched.monitor.findings]
+    assert found == ([("rank_collapse", "2")] if is_planted else [])
+
+
+def test_a_weight_that_is_zero_has_no_rank_and_is_no_finding():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.zeros_(model[1].weight)  # as of LoRA
+    watched = taiyi_fx.instrument(model, {"Linear": ["WeightStableRank"]})
+    watched(torch.randn(8, 4)).sum().backward()
+    watched.monitor.track(0)
+    assert watched.monitor.findings == []

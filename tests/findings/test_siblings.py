@@ -188,3 +188,10 @@ def test_a_network_of_stages_has_other_streams_between_them():
             numbers |= {(name, "InputRMS"): size, (name, "OutputRMS"): 1.0}
             numbers |= {(name, "ParameterRMS.weight"): 1.0}
     assert [*outliers(evidence(numbers))] == []
+
+
+def test_a_spectral_norm_that_is_far_from_its_siblings_is_named():
+    numbers = {(f"h.{i}.fc", "WeightSpectralNorm"): 2.0 + 0.1 * i for i in range(5)}
+    assert [*outliers(evidence(numbers))] == []
+    (found,) = outliers(evidence({**numbers, ("h.2.fc", "WeightSpectralNorm"): 90.0}))
+    assert (found.module, found.quantity) == ("h.2.fc", "WeightSpectralNorm")

@@ -16,3 +16,9 @@ def test_growth_is_told_with_its_doubling_time_and_its_end():
 def test_slow_and_straight_growth_is_none():
     for values in (1 + np.arange(80.0), 2.0 ** (np.arange(80) / 40), 2.0 ** (np.arange(20) / 2)):
         assert [*growth(evidence({("fc", "WeightNorm"): values}))] == []
+
+
+def test_a_spectral_norm_that_feeds_itself_is_told_too():
+    (found,) = growth(evidence({("fc", "WeightSpectralNorm"): 2.0 ** (np.arange(80) / 4)}))
+    assert (found.kind, found.quantity) == ("growth", "WeightSpectralNorm")
+    assert [*growth(evidence({("fc", "WeightSpectralNorm"): np.linspace(2, 12, 80)}))] == []

@@ -50,6 +50,7 @@ def test_a_mask_says_what_was_dropped(seed, samples, tokens, capacity):
     alone = found((mask,), experts=4)
     assert alone.chosen.tolist() == kept(logits, 1, capacity)
     assert not len(alone.taken)
+    assert result.tokens == alone.tokens == samples * tokens
 
 
 @given(st.integers(0, 999), st.lists(st.integers(1, 5), min_size=2, max_size=4))
@@ -60,11 +61,13 @@ def test_any_split_of_the_tokens_merges_to_the_whole(seed, sizes):
     for state in rest:
         first = reduction.merge(first, state)
     assert reduction.finish(first).chosen.tolist() == counts(logits, 2)
+    assert reduction.finish(first).tokens == sum(sizes)
 
 
 def test_top_1_choices_may_lack_an_axis():
     logits = drawn(0, 2, 5, 4)
-    assert found((logits, logits.argmax(-1)), experts=4).chosen.tolist() == counts(logits, 1)
+    result = found((logits, logits.argmax(-1)), experts=4)
+    assert (result.chosen.tolist(), result.tokens) == (counts(logits, 1), 10)
 
 
 def test_all_experts_for_each_token_are_no_mask():

@@ -19,7 +19,6 @@ _OF_INDICES = (nn.Embedding, nn.EmbeddingBag)
 _RECTIFIERS = (nn.ReLU, nn.ReLU6)
 _PARAMETRIZATIONS = "parametrizations"
 _ROUTES = re.compile(r"rout(er|ing)|gat(e|ing)", re.IGNORECASE)
-_HALF = (torch.bfloat16, torch.float16)
 _SMALL = 2**16
 """Elements of a weight, whose gradient is made once more in little time."""
 
@@ -45,9 +44,17 @@ def trains_weight(name: str, module: nn.Module) -> bool:
 
 def trains_half(name: str, module: nn.Module) -> bool:
     """True for a module with a weight of its own in half precision that is not frozen."""
-    if not trains_weight(name, module):
-        return False
-    return dict(module.named_parameters(recurse=False))["weight"].dtype in _HALF
+    return _format_of_trained(module) in (torch.bfloat16, torch.float16)
+
+
+def trains_float16(name: str, module: nn.Module) -> bool:
+    """True for such a module in float16, which holds few squares of gradients."""
+    return _format_of_trained(module) is torch.float16
+
+
+def _format_of_trained(module: nn.Module) -> torch.dtype | None:
+    weight = dict(module.named_parameters(recurse=False)).get("weight")
+    return weight.dtype if weight is not None and weight.requires_grad else None
 
 
 def has_other_parameters(name: str, module: nn.Module) -> bool:
@@ -60,6 +67,13 @@ def takes_numbers(name: str, module: nn.Module) -> bool:
     """True for a leaf with parameters whose input is a tensor of numbers, not of indices."""
     is_own = has_weight(name, module) or has_other_parameters(name, module)
     return is_own and is_leaf(name, module) and not isinstance(module, _OF_INDICES)
+
+
+def is_block(name: str, module: nn.Module) -> bool:
+    """True for a module of several parts that is numbered, as blocks are, and lies in no other."""
+    *around, last = name.split(".")
+    is_outermost = last.isdecimal() and not any(part.isdecimal() for part in around)
+    return is_outermost and any(part != _PARAMETRIZATIONS for part, _ in module.named_children())
 
 
 def is_rectifier(name: str, module: nn.Module) -> bool:

@@ -48,6 +48,11 @@ _MATRICES = Part(
         [name, SELDOM] for name in ("WeightGradAgreement", "WeightGradExcess", "ParticipationRatio")
     ),
 )
+_NARROW = Part(
+    "modules with a weight in float16 that is trained",
+    kinds.trains_float16,
+    (["SecondMoment", SCHEDULE, {"param": "weight"}],),
+)
 _PARAMETERS = Part(
     "modules with other parameters",
     kinds.has_other_parameters,
@@ -80,17 +85,22 @@ _RECURRENT = Part(
 _ATTENTION = Part(
     "modules whose forward attends",
     kinds.is_any,
-    tuple(
-        # Of a few queries, by one reading: all would take as long as the attention itself.
-        [name, SCHEDULE, {"queries": 16, **options}]
-        for name, options in (
-            ("AttentionLogitMax", {}),
-            ("AttentionEntropy", {"normalized": True}),
-            ("AttentionAhead", {}),
-            ("AttentionAllowed", {}),
-        )
+    (
+        *(
+            # Of a few queries, by one reading: all would take as long as the attention itself.
+            [name, SCHEDULE, {"queries": 16, **options}]
+            for name, options in (
+                ("AttentionLogitMax", {}),
+                ("AttentionEntropy", {"normalized": True}),
+                ("AttentionSink", {}),
+                ("AttentionAhead", {}),
+                ("AttentionAllowed", {}),
+            )
+        ),
+        ["HeadNorm", SCHEDULE],
     ),
 )
+_BLOCKS = Part("blocks", kinds.is_block, (["OutlierFeatures", SCHEDULE],))
 _PADDING = Part(
     "embeddings with a padding_idx",
     kinds.pads,
@@ -98,6 +108,7 @@ _PADDING = Part(
     kinds.padding_of,
 )
 _OF_ROUTERS = (
+    ["RouterLoad", SCHEDULE],
     ["RouterEntropy", SCHEDULE, {"normalized": True}],
     ["DeadExperts", SCHEDULE, {"window": "due"}],
 )
@@ -116,12 +127,13 @@ _COMMON = (
     _WEIGHTS,
     _MATRICES,
     _HALF,
+    _NARROW,
     _PARAMETERS,
     _RECTIFIERS,
     _SEQUENCES,
     _RECURRENT,
 )
-_OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _HALF, _PARAMETERS)
+_OF_ADAPTERS = (_WHOLE, _VALUES, _INPUTS, _TRAINED, _HALF, _NARROW, _PARAMETERS)
 
 PRESETS = {
     of.name: of
@@ -129,12 +141,14 @@ PRESETS = {
         Preset(
             "transformer",
             "models with attention, or of linear and norm layers",
-            (*_COMMON, _ATTENTION, _PADDING),
+            (*_COMMON, _ATTENTION, _BLOCKS, _PADDING),
         ),
         Preset("convolutional", "models of convolutions", (*_COMMON, _BATCH_NORMS)),
         Preset("recurrent", "models with LSTM, GRU and the like", (*_COMMON, _ATTENTION, _PADDING)),
         Preset(
-            "experts", "mixtures of experts", (*_COMMON, _ATTENTION, _PADDING, _ROUTERS, _GATES)
+            "experts",
+            "mixtures of experts",
+            (*_COMMON, _ATTENTION, _BLOCKS, _PADDING, _ROUTERS, _GATES),
         ),
         Preset("adapters", "large models trained by adapters, such as LoRA", _OF_ADAPTERS),
         Preset("gan", "a generator and a discriminator", (*_COMMON, _BATCH_NORMS)),

@@ -110,17 +110,24 @@ def attention_allowed(found: AttentionValue, *, reduce: Reduce = "all") -> dict[
 
 
 @quantity("HeadNorm", accuracy="1e-6", health="lasting", found=attention.reduce(HeadSquares))
-def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> Tensor:
+def head_norm(found: HeadSquaresValue, *, reduce: Reduce = "all") -> dict[str, Tensor]:
     """Root mean square of an attention's output, of all heads together or of each.
 
     Before heads are mixed by the output's projection: a head whose norm falls to nothing adds
-    nothing. Where a module takes the softmax itself, it is of the product that the weights lead
-    to; where that is not one that can be followed, there is no record.
+    nothing. Of all heads together also ``HeadNorm.smallest``, ``HeadNorm.median`` and
+    ``HeadNorm.largest``, of the heads' own. Where a module takes the softmax itself, it is of the
+    product that the weights lead to; where that is not one that can be followed, there is no
+    record.
 
     Formula: sqrt(mean o^2)
     """
-    squares = found.squares if reduce == "head" else found.squares.mean()
-    return (squares / found.n).sqrt()
+    sizes = (found.squares / found.n).sqrt()
+    if reduce == "head" or not len(sizes):
+        return {"": sizes}
+    ordered, n = sizes.sort().values, len(sizes)
+    median = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    together = (found.squares.mean() / found.n).sqrt()
+    return {"": together, "smallest": ordered[0], "median": median, "largest": ordered[-1]}
 
 
 def _check(found: AttentionValue) -> None:

@@ -21,8 +21,9 @@ def router_load(found: RoutingValue) -> dict[str, Tensor]:
     Of a router: a module that returns its choices, as those of transformers do, or logits or
     probabilities of the experts, such as a Linear, whose ``k`` largest are the choices.
     ``RouterLoad.imbalance`` is the largest share times the number of experts: 1 where all get the
-    same. Where the router says for which choices an expert had no room, their share of all choices
-    is ``RouterLoad.dropped``.
+    same. ``RouterLoad.busiest`` is the share of tokens that come to that expert: 1 where all do.
+    Where the router says for which choices an expert had no room, their share of all choices is
+    ``RouterLoad.dropped``.
 
     Formula: c_e / sum c, c_e = choices of expert e
     Source: arXiv 2101.03961
@@ -32,7 +33,8 @@ def router_load(found: RoutingValue) -> dict[str, Tensor]:
     if len(found.taken):
         taken, offered = found.taken
         dropped = {"dropped": 1 - ratio(taken, offered)}
-    return {"": load, "imbalance": load.amax() * len(load), **dropped}
+    busiest = ratio(found.chosen.amax(), found.tokens)
+    return {"": load, "imbalance": load.amax() * len(load), "busiest": busiest, **dropped}
 
 
 @quantity("RouterEntropy", unit="nats", accuracy="1e-9", health="lasting", found=routing)

@@ -26,7 +26,7 @@ def weight_spectral_norm(matrix: MatrixValue) -> Tensor:
     return matrix.largest.sqrt() * matrix.unit
 
 
-@quantity("WeightStableRank", accuracy="1e-5", health="lasting", matrix=_matrix)
+@quantity("WeightStableRank", unit="dimensions", accuracy="1e-5", health="lasting", matrix=_matrix)
 def weight_stable_rank(matrix: MatrixValue) -> Tensor:
     """Number of directions that carry the weight's size: its stable rank, as a matrix.
 

@@ -28,6 +28,8 @@ MODEL = nn.Sequential(
     nn.Linear(4, 4, dtype=torch.bfloat16),
     nn.Linear(4, 4, dtype=torch.float16).requires_grad_(False),
     nn.LayerNorm(4, dtype=torch.bfloat16),
+    nn.Linear(4, 4, dtype=torch.float16),
+    nn.Sequential(nn.Sequential(nn.Linear(4, 4)), nn.ReLU()),
 )
 
 
@@ -35,16 +37,36 @@ def found(fits):
     return [name for name, module in MODEL.named_modules() if fits(name, module)]
 
 
+OWN = ["1", "5", "6", "8", "9", "10", "11", "12", "13", "14.0.0"]
+
+
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        (kinds.is_leaf, ["0", "1", "2", "3", "5", "6", "7.inner", "8", "9", "10", "11", "12"]),
-        (kinds.has_weight, ["0", "1", "5", "6", "8", "9", "10", "11", "12"]),
-        (kinds.trains_weight, ["0", "1", "5", "6", "10", "12"]),
-        (kinds.trains_half, ["10", "12"]),
+        (
+            kinds.is_leaf,
+            [
+                "0",
+                "1",
+                "2",
+                "3",
+                "5",
+                "6",
+                "7.inner",
+                "8",
+                *map(str, range(9, 14)),
+                "14.0.0",
+                "14.1",
+            ],
+        ),
+        (kinds.has_weight, ["0", *OWN]),
+        (kinds.trains_weight, ["0", "1", "5", "6", "10", "12", "13", "14.0.0"]),
+        (kinds.trains_half, ["10", "12", "13"]),
+        (kinds.trains_float16, ["13"]),
         (kinds.has_other_parameters, ["2", "7"]),
-        (kinds.takes_numbers, ["1", "2", "5", "6", "8", "9", "10", "11", "12"]),
-        (kinds.is_rectifier, ["3", "7.inner"]),
+        (kinds.takes_numbers, ["1", "2", *OWN[1:]]),
+        (kinds.is_rectifier, ["3", "7.inner", "14.1"]),
+        (kinds.is_block, ["7", "14"]),
         (kinds.is_batch_norm, ["5"]),
         (kinds.is_model, [""]),
     ],

@@ -194,10 +194,13 @@ def of(function: Any) -> Any:
     return lambda s: function(seen_at(s), **s.options)
 
 
-def head_norm(s: Seen) -> Tensor:
-    """Root mean square of the output, of all or of each head."""
-    axes = (0, 2, 3) if s.options.get("reduce") == "head" else (0, 1, 2, 3)
-    return s.y.square().mean(axes).sqrt()
+def head_norm(s: Seen) -> Tensor | dict[str, Tensor]:
+    """Root mean square of the output, of each head, or of all and of three of the heads."""
+    each = s.y.square().mean((0, 2, 3)).sqrt()
+    if s.options.get("reduce") == "head":
+        return each
+    parts = {"smallest": each.min(), "median": each.quantile(0.5), "largest": each.max()}
+    return {"": s.y.square().mean().sqrt(), **parts}
 
 
 def logit_floor(s: Seen) -> float:

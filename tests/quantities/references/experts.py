@@ -72,10 +72,11 @@ def of_step(s: Seen) -> tuple[list[int], float | None]:
 
 
 def load(s: Seen) -> dict[str, object]:
-    """Shares, imbalance, and the dropped share."""
+    """Shares, imbalance, the share of tokens at the busiest expert, and the dropped share."""
     n, dropped = of_step(s)
     share = torch.tensor(n, dtype=torch.float64) / sum(n)
-    found = {"": share, "imbalance": max(n) * len(n) / sum(n)}
+    tokens = s.x.numel() // s.x.shape[-1]
+    found = {"": share, "imbalance": max(n) * len(n) / sum(n), "busiest": max(n) / tokens}
     return found if dropped is None else {**found, "dropped": dropped}
 
 

@@ -55,6 +55,7 @@ def test_a_linear_router_is_asked_for_by_its_name():
         of = found[f"{name}.gate"]
         assert torch.allclose(of["RouterLoad"], n.double())
         assert of["RouterLoad.imbalance"] == pytest.approx(4 * n.max().item())
+        assert of["RouterLoad.busiest"] == pytest.approx(2 * n.max().item())
         assert "RouterLoad.dropped" not in of
     one = records(model, x, cfg={"0.gate": ["RouterLoad"]})["0.gate"]["RouterLoad"]
     assert (one * 15).round().tolist() == counts(model[0].gate(x), 1)  # k is 1 by default
@@ -214,5 +215,6 @@ def test_dispatches_of_st_moe_say_what_was_dropped():
     assert torch.allclose(found["gate"]["RouterLoad"][0], places / places.sum().double())
     dropped = 1 - places.sum().item() / (2 * 32 * 2)
     assert found["gate"]["RouterLoad.dropped"][0] == pytest.approx(dropped)
+    assert found["gate"]["RouterLoad.busiest"][0] == pytest.approx(places.max().item() / 64)
     expected = counts(model.gate.to_gates(x), 2)
     assert (found["gate.to_gates"]["RouterLoad"][0] * 128).round().tolist() == expected

@@ -83,9 +83,8 @@ def test_dropout_of_weights_is_part_of_the_output(kind):
     model, x = built(kind, dropout=0.5), drawn()
     torch.manual_seed(1)
     expected = norms(model.first.outputs(x)).item()
-    assert read(model, x, {"first": ["HeadNorm"]})["first.attention()"] == {
-        "HeadNorm": pytest.approx(expected, rel=1e-6)
-    }
+    found = read(model, x, {"first": ["HeadNorm"]})["first.attention()"]
+    assert found["HeadNorm"] == pytest.approx(expected, rel=1e-6)
 
 
 @named
