@@ -11,10 +11,8 @@ from torch._C._autograd import _get_sequence_nr
 from torch.autograd.graph import Node
 
 from taiyi_fx.passes.ir import Numbers
-from taiyi_fx.passes.made_nodes import nodes_of
-from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.reductions.device_clock import device_of, moment, seconds_between
-from taiyi_fx.reductions.spans import TotalOfCalls
+from taiyi_fx.reductions.spans import TotalOfCalls, nodes_of
 
 Take = Callable[[Numbers | Callable[[], Numbers]], None]
 
@@ -36,7 +34,7 @@ class BackwardSeconds(TotalOfCalls):
     def watch(self, first: int, last: int, result: Any, take: Take) -> str | None:
         device = device_of(result)
         is_any = False
-        for node, _ in nodes_of(tensors_in(result), range(first, last)):
+        for node in nodes_of(result, range(first, last)):
             _timer_of(node, device).takers.append(take)
             is_any = True
         return None if is_any else "its call makes nothing that has a backward"

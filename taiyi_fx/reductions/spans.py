@@ -13,7 +13,6 @@ from torch.autograd.graph import Node
 from torch.nn import Parameter
 
 from taiyi_fx.passes.ir import Numbers, State
-from taiyi_fx.passes.made_nodes import nodes_of
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.reductions.device_clock import device_of, moment, seconds_between
 
@@ -70,7 +69,7 @@ class SavedBytes(TotalOfCalls):
 
     def measure_span(self, first: int, last: int, result: Any) -> Numbers:
         found: dict[int, int] = {}
-        for node, _ in nodes_of(tensors_in(result), range(first, last)):
+        for node in nodes_of(result, range(first, last)):
             for saved in _saved_by(node):
                 if isinstance(saved, Parameter) or isinstance(saved._base, Parameter):
                     continue
@@ -82,6 +81,19 @@ class SavedBytes(TotalOfCalls):
 def looks_at_saved_tensors() -> bool:
     """True if this torch shows a saved tensor without unpacking it."""
     return hasattr(SavedTensor, "data") and hasattr(SavedTensor, "unpack_hook")
+
+
+def nodes_of(result: Any, numbers: range) -> Iterator[Node]:
+    """The nodes of these numbers that a value depends on, each once."""
+    waiting = [x.grad_fn for x in tensors_in(result) if x.grad_fn is not None]
+    met: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in met or node._sequence_nr() not in numbers:
+            continue
+        met.add(node)
+        yield node
+        waiting += (other for other, _ in node.next_functions if other is not None)
 
 
 def _saved_by(node: Node) -> Iterator[Tensor]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 from torch._C._autograd import _get_sequence_nr
 from torch.autograd.graph import Node
 
-from taiyi_fx.passes.made_nodes import nodes_of
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, leave
 from taiyi_fx.passes.probes.eager_taps import expects_gradient, tap
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient
@@ -30,31 +28,28 @@ _NONE = -1
 """In place of the number of a backward pass, before the first."""
 
 
-@dataclass(frozen=True)
 class Begun:
     """A tensor that a call was given, as the call began.
+
+    Autograd numbers its nodes as a thread makes them: those of the call follow.
 
     Attributes:
         node: The node of autograd's graph that made it; None for a leaf.
         output: Its number among the node's outputs.
         leaf: The tensor itself, if it is a leaf.
-        first: The number of the first node that the call may make.
         shape: Its shape, if it has one.
         dtype: Its type.
+        first: The number of the first node that the call may make.
     """
 
-    node: Node | None
-    output: int
-    leaf: Tensor | None
-    first: int
-    shape: torch.Size | None
-    dtype: torch.dtype
+    __slots__ = ("dtype", "first", "leaf", "node", "output", "shape")
 
-    def is_made_by(self, node: Node | None, output: int) -> bool:
-        """True if an output of a node is the tensor."""
-        if self.node is not None:
-            return node is self.node and output == self.output
-        return node is not None and getattr(node, "variable", None) is self.leaf
+    def __init__(self, x: Tensor, node: Node | None) -> None:
+        self.node, self.output = node, x.output_nr
+        self.leaf = x if node is None else None
+        self.shape = None if x.is_nested else x.shape
+        self.dtype = x.dtype
+        self.first = _get_sequence_nr()
 
     def is_same(self, x: Tensor) -> bool:
         """True if a tensor is the one that was given, unchanged."""
@@ -69,9 +64,7 @@ def begin_uses(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
     if node is None and not expects_gradient(x, groups):
         return
     leave(groups, NOT_REACHED)
-    leaf, shape = x if node is None else None, None if x.is_nested else x.shape
-    first = _get_sequence_nr()
-    groups[0][1][0].begun = Begun(node, x.output_nr, leaf, first, shape, x.dtype)
+    groups[0][1][0].begun = Begun(x, node)
 
 
 def end_uses(
@@ -92,41 +85,59 @@ def end_uses(
     begun, slot.begun = slot.begun, None
     if begun is None:
         return
-    for x in tensors_in(value):
+    results = [value] if type(value) is Tensor else [*tensors_in(value)]
+    for x in results:
         if begun.is_same(x):
             tap(x, x, groups, "handed through")
             return
-    found = _uses(begun, value, given, keepers)
+    found = _uses(begun, results, given, keepers)
     uses = Uses(groups, begun, len(found))
-    for node, places in found:
-        node.register_hook(functools.partial(uses.take, places))
+    for node, places in found.items():
+        is_only = len(found) == len(places) == 1
+        take = functools.partial(uses.take_only if is_only else uses.take, places)
+        node.register_hook(take)
 
 
 def _uses(
-    begun: Begun, value: Any, given: Any, keepers: Sequence[nn.Module]
-) -> list[tuple[Node, list[int]]]:
+    begun: Begun, results: list[Tensor], given: Any, keepers: Sequence[nn.Module]
+) -> dict[Node, list[int]]:
     """The nodes that a call made of a tensor, and where in each its gradient comes out.
 
     Nearly always all nodes of a call lead to its result. Else some may lead to what it changed in
     place, or to what its modules keep as attributes, such as a loss.
     """
+    found: dict[Node, list[int]] = {}
     met: set[Node] = set()
-    uses = _uses_before(tensors_in(value), begun, met)
+    _look_before(results, begun, met, found)
     if len(met) < _get_sequence_nr() - begun.first:
-        uses += _uses_before(tensors_in(given), begun, met)
-        uses += _uses_before(_kept_by(keepers), begun, met)
-    return uses
-
-
-def _uses_before(
-    tensors: Iterable[Tensor], begun: Begun, met: set[Node]
-) -> list[tuple[Node, list[int]]]:
-    found = []
-    for node, edges in nodes_of(tensors, range(begun.first, _LEAVES), met):
-        places = [i for i, (n, output) in enumerate(edges) if begun.is_made_by(n, output)]
-        if places:
-            found.append((node, places))
+        _look_before(tensors_in(given), begun, met, found)
+        _look_before(_kept_by(keepers), begun, met, found)
     return found
+
+
+def _look_before(
+    tensors: Iterable[Tensor], begun: Begun, met: set[Node], found: dict[Node, list[int]]
+) -> None:
+    """Finds the nodes of a call that tensors depend on, and its uses of what it was given."""
+    made_by, output, leaf, first = begun.node, begun.output, begun.leaf, begun.first
+    made = [x.grad_fn for x in tensors]
+    waiting = [n for n in made if n is not None and first <= n._sequence_nr() < _LEAVES]
+    while waiting:
+        node = waiting.pop()
+        if node in met:
+            continue
+        met.add(node)
+        for place, (before, number) in enumerate(node.next_functions):
+            if before is None:
+                continue
+            if before is made_by:
+                if number == output:
+                    found.setdefault(node, []).append(place)
+            elif (made_as := before._sequence_nr()) >= first:
+                if made_as < _LEAVES:
+                    waiting.append(before)
+                elif leaf is not None and getattr(before, "variable", None) is leaf:
+                    found.setdefault(node, []).append(place)
 
 
 def _kept_by(keepers: Iterable[nn.Module]) -> Iterator[Tensor]:
@@ -157,6 +168,15 @@ class Uses:
         self._total: Tensor | None = None
         self._backward = _NONE
 
+    def take_only(self, places: Sequence[int], gradients: Sequence[Tensor | None], _: Any) -> None:
+        """The same as `take`, for the only use, in less time."""
+        g = gradients[places[0]]
+        shape = self._shape
+        if g is not None and shape is not None and g.shape == shape and g.dtype is self._dtype:
+            fold_gradient(self.groups, g, self)
+        else:
+            self.take(places, gradients, _)
+
     def take(self, places: Sequence[int], gradients: Sequence[Tensor | None], _: Any) -> None:
         """Takes what one node brings; the last one of a backward completes the gradient.
 
@@ -164,11 +184,12 @@ class Uses:
             places: The places of the tensor among what the node uses.
             gradients: The gradients of all that it uses.
         """
+        found = [g for place in places if (g := gradients[place]) is not None]
         if torch.compiler.is_compiling() or not are_modes_on():
-            self._take([g for g in map(gradients.__getitem__, places) if g is not None])
+            self._take(found)
         else:
             with modes_off():
-                self._take([g for g in map(gradients.__getitem__, places) if g is not None])
+                self._take(found)
 
     def _take(self, gradients: Sequence[Tensor]) -> None:
         try:
@@ -177,7 +198,7 @@ class Uses:
             self._came += 1
             for g in gradients:
                 if not is_batch(g, self.groups):
-                    self._add(g.detach(), is_only=self._count == len(gradients) == 1)
+                    self._add(g.detach())
             if self._came == self._count:
                 self._end()
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
@@ -193,22 +214,19 @@ class Uses:
             end = functools.partial(self._end_of, running)
             torch.autograd.Variable._execution_engine.queue_callback(end)
 
-    def _add(self, g: Tensor, *, is_only: bool) -> None:
+    def _add(self, g: Tensor) -> None:
         # Autograd does these two behind the node.
         if self._shape is not None and g.shape != self._shape:
             g = g.sum_to_size(self._shape)
         if g.dtype is not self._dtype:
             g = g.to(self._dtype)
-        if self._total is not None:
-            self._total = self._total + g
-        else:
-            self._total = g if is_only else g.clone()
+        self._total = g.clone() if self._total is None else self._total + g
 
     def _end(self) -> None:
         total, self._total = self._total, None
         self._came, self._backward = 0, _NONE
         if total is not None:
-            fold_gradient(self.groups, total, place=self)
+            fold_gradient(self.groups, total, self)
 
     def _end_of(self, backward: int) -> None:
         if self._backward == backward:
