@@ -33,7 +33,6 @@ from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import heads_of
 from taiyi_fx.quantities.layer_rules import weight_gradient_of
 from taiyi_fx.quantities.routers import choices_of, experts_of
-from taiyi_fx.quantities.views import asks_of_views
 
 
 class NotApplicable(Exception):
@@ -119,11 +118,6 @@ class Source:
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
         if self.port in MODEL_PORTS:
             return None
-        if self.port == "input_grad" and asks_of_views(module):
-            raise Unobservable(
-                "tests if a tensor is a view (`_is_view`, `_base`), and its input would be one "
-                "while its gradient is read: read that of the output of the module before it"
-            )
         if self.port == "input_grad" and getattr(module, "inplace", False):
             raise NotApplicable(
                 "changes its input in place, so that its gradient is that of the output"

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from taiyi_fx import input, output, quantity
+from taiyi_fx.quantities import declare
 from taiyi_fx.reductions import accumulated, as_matrix
 
 
@@ -165,3 +166,20 @@ class HalfSum(Mean):
 @quantity("half_mean", mean=output.reduce(HalfSum))
 def half_mean(mean):
     return mean
+
+
+@dataclass(frozen=True)
+class Nudging(Mean):
+    """Changes the last bits of the tensor that it reads."""
+
+    def measure(self, x):
+        return super().measure(x.mul_(1 + 2**-22))
+
+
+@quantity("nudged_mean", mean=output.reduce(Nudging))
+def nudged_mean(mean):
+    return mean
+
+
+# Whoever draws from all declared quantities is to find none that changes the model.
+declare._REGISTRY.pop(nudged_mean.name)

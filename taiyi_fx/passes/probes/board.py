@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from taiyi_fx.passes.probes.held import Held
 from taiyi_fx.passes.probes.slots import Slot
@@ -30,8 +29,6 @@ class Board:
         touched: The slots that have a result of this step, by their keys.
         late: The slots that wait for a device, for the time that it took.
         held: The small tensors that are still to be folded.
-        given: The model's own tensor, by the view that a call was given in its place. The call may
-            return the view, and then the gradient of its output is that of the tensor.
         readers: The reductions of a tensor in compiled code, one of each set.
         traces: The graphs that the compiler made.
         left: The results of their forwards that are still to be unpacked.
@@ -46,7 +43,6 @@ class Board:
         self.touched: dict[str, Slot] = {}
         self.late: list[Slot] = []
         self.held = Held()
-        self.given = WeakTensorKeyDictionary()
         self.readers: dict[Any, Reader] = {}
         self.traces: list[Trace] = []
         self.left: list[tuple[Trace, list[Part] | None, list[Tensor] | None]] = []

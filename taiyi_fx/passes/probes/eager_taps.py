@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.utils.hooks import RemovableHandle
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from taiyi_fx.passes.ir import State
 from taiyi_fx.passes.probes.accumulate import SlotGroup, leave
@@ -18,11 +17,10 @@ from taiyi_fx.passes.probes.edited import has_edit, hook_first
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient
 from taiyi_fx.passes.structure import alias_of, replace_tensor
 
-Way = Literal["made here", "given", "handed through", "held by another"]
+Way = Literal["made here", "handed through", "held by another"]
 """A tensor's sharing at a probe, which decides how its gradient is read."""
 
 PARAMETER = "the tensor there is a parameter itself; read its own gradient instead"
-NOT_REACHED_OF_INPUT = "no gradient reached it, or the module changed it in place"
 NOT_REACHED_OF_VIEW = "no gradient reached it, or it is a view that was changed in place"
 
 
@@ -44,7 +42,6 @@ def tap(
     tensor: Tensor,
     groups: tuple[SlotGroup, ...],
     way: Way,
-    given: WeakTensorKeyDictionary,
 ) -> Any:
     """Reads the gradient of this use of a tensor: the value with a Function in its path.
 
@@ -53,16 +50,7 @@ def tap(
         tensor: The tensor in it whose gradient is read.
         groups: The reductions and slots that take the gradient.
         way: How the tensor is shared there.
-        given: The model's own tensor, by the view that was passed on in its place; gets an entry
-            if this passes on a view.
     """
-    if way == "given" and tensor.layout is torch.strided and not tensor.is_nested:
-        # With a view, a change in place reaches all other names of the tensor, at the price of this
-        # reading. A hook on the tensor would see the gradient of its other uses, too.
-        alias = alias_of(tensor)
-        alias.register_hook(functools.partial(fold_gradient, groups))
-        given[alias] = tensor
-        return alias if value is tensor else replace_tensor(value, tensor, alias)
     if way != "made here":
         # A Function would separate the tensor from its other name: if it were then changed in place
         # and used again under that name, gradients would be wrong without an error. A hook on the
@@ -73,16 +61,6 @@ def tap(
         return value
     tapped = EagerTap.apply(tensor, groups)
     return tapped if value is tensor else replace_tensor(value, tensor, tapped)
-
-
-def as_given(tensor: Tensor, given: WeakTensorKeyDictionary) -> Tensor:
-    """The model's own tensor, if a tap passed on a view of all of it; otherwise the tensor itself.
-
-    An edit of its gradient separates the two: the gradient after the edit is read at the view.
-    """
-    while given and tensor in given and not has_edit(tensor):
-        tensor = given[tensor]
-    return tensor
 
 
 def _hook(tensor: Tensor, fold: Callable[[Tensor], None]) -> RemovableHandle:

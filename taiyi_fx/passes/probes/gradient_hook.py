@@ -153,9 +153,15 @@ def give_one_of(
         take(g)
 
 
-def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
-    """Folds a gradient into slots at once, or with the next ones of the same tensor."""
-    _fold_or(_fold_now, groups, g)
+def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor, place: Any = None) -> None:
+    """Folds a gradient into slots at once, or with the next ones of the same tensor.
+
+    Args:
+        groups: The reductions and slots that take it.
+        g: The gradient.
+        place: Says which tensor it is of; None for that of the hook that runs.
+    """
+    _fold_or(functools.partial(_fold_now, place=place), groups, g)
 
 
 def _fold_or(take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor) -> None:
@@ -170,13 +176,13 @@ def _fold_or(take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor
             take(groups, g)
 
 
-def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor, place: Any = None) -> None:
     if is_batch(g, groups):
         return
     retained = groups[0][1][0].retained
     if keeps_graph() or retained.sums:
         try:
-            total = retained.total(groups, g)
+            total = retained.total(groups, g, place)
         except Exception as error:  # noqa: BLE001 - never ends training; warned of at `track`
             fail_all(groups, error)
             return

@@ -7,7 +7,7 @@ from types import MethodType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import VALUE_PORTS, Pick, Port
 from taiyi_fx.passes.probes.accumulate import (
@@ -24,11 +24,9 @@ from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import Aliasing, Steps, What
 from taiyi_fx.passes.probes.dtensor import is_spread, whole
 from taiyi_fx.passes.probes.eager_taps import (
-    NOT_REACHED_OF_INPUT,
     NOT_REACHED_OF_VIEW,
     Way,
     WithInput,
-    as_given,
     expects_gradient,
     tap,
 )
@@ -36,6 +34,7 @@ from taiyi_fx.passes.probes.gradient_hook import GradientHook
 from taiyi_fx.passes.probes.held import MOST, NOT_REACHED, SMALL, Held, are_held
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.probes.traces import Reader
+from taiyi_fx.passes.probes.uses import begin_uses, end_uses
 from taiyi_fx.passes.structure import (
     Call,
     find_tensor,
@@ -60,16 +59,19 @@ class Probe:
         board: The board of the model.
         is_fresh: True if the value was just made and shares memory with nothing before it.
         begins: True if it stands at the begin of a call, False at the end.
+        ends: The slots that take the gradient of the input of the call that ends here.
+        keepers: The modules that this call runs, which may keep tensors as attributes.
 
     Attributes:
         value_slots: The reductions of values and their slots, by the pick from the value.
-        gradient_slots: The same for gradients.
+        gradient_slots: The same for gradients of all uses of a tensor.
+        use_slots: The same for gradients of a call's uses, which are begun at one probe and end at
+            another.
         pair_slots: The same for pairs, by the pick from the call's input, which they read together
             with the gradient of the output.
         call_slots: The same for calls, which are read with their result.
         span_slots: The reductions of spans, which begin at one probe and end at another, or of
             their backward, and their slots.
-        taps_output: True if the gradient of a call's output is read.
         stays: True if nothing can change the value before the graph ends.
         is_inside: True if only operations that put no hooks on the value get it.
         is_of_dropout: True if the value is a dropout's: its very input, where nothing is dropped.
@@ -83,6 +85,8 @@ class Probe:
         *,
         is_fresh: bool = False,
         begins: bool = False,
+        ends: Iterable[Slot] = (),
+        keepers: tuple[nn.Module, ...] = (),
     ) -> None:
         # torch.fx names a called object in the generated code by these two.
         self.__name__ = name
@@ -92,7 +96,15 @@ class Probe:
         self.is_fresh = is_fresh
         self.begins = begins
         self.value_slots = self._grouped(VALUE_PORTS)
-        self.gradient_slots = self._grouped(("input_grad", "output_grad"))
+        self.ends = tuple(ends)
+        self.keepers = keepers
+        # That of an input may be read where the tensor was made, if the call is its only use.
+        of_all_uses: tuple[Port, ...] = (
+            ("output_grad",) if begins else ("input_grad", "output_grad")
+        )
+        self.gradient_slots = self._grouped(of_all_uses)
+        begun = self.slots if begins else self.ends
+        self.use_slots = self._grouped(("input_grad",), begun)
         self.pair_slots = self._grouped(("pair",))
         self.call_slots = self._grouped(("call",))
         self.span_slots = tuple(
@@ -104,17 +116,19 @@ class Probe:
         )
         self._values = tuple((pick, g, self._room(g)) for pick, g in self.value_slots)
         self.stays = self.is_inside = self.is_of_dropout = False
-        self.taps_output = any(s.reading.site.port in ("output_grad", "pair") for s in self.slots)
 
     @property
     def taps_gradients(self) -> bool:
-        """True if it is in the path of the value: it may return another tensor."""
-        return bool(self.gradient_slots or self.pair_slots)
+        """True if it is in the path of the value: it may return another tensor.
+
+        At an input it never does, but there it can be seen if the call is the value's only use.
+        """
+        return bool(self.gradient_slots or self.pair_slots or (self.begins and self.use_slots))
 
     @property
     def takes_call(self) -> bool:
         """True if it needs the arguments of the call beside its result."""
-        return bool(self.call_slots or self.pair_slots)
+        return bool(self.call_slots or self.pair_slots or self.ends)
 
     def __repr__(self) -> str:
         return f"Probe({self.__name__!r}, {len(self.slots)} readings)"
@@ -127,6 +141,8 @@ class Probe:
             given: For an output, the input of its call, if the one may be the other or both
                 are read.
         """
+        if self.use_slots and not self.begins:
+            self._end_uses(value, given)
         if not self.span_slots:
             return self._read(value, given)
         # The marks stand next to the call itself, so that a span has none of this probe's own time.
@@ -140,7 +156,10 @@ class Probe:
     def _read(self, value: Any, given: Any) -> Any:
         self._read_values(value)
         self._read_call(value, given)
-        return self._with_gradients_read(value, given)
+        value = self._with_gradients_read(value, given)
+        if self.use_slots and self.begins:
+            self._begin_uses(value)
+        return value
 
     def _read_values(self, value: Any, given: Any = None) -> None:
         for pick, groups, room in self._values:
@@ -153,6 +172,22 @@ class Probe:
         for _, groups in self.call_slots:
             call = given if isinstance(given, Call) else Call((given,), {})
             fold_call(call, value, groups)
+
+    def _begin_uses(self, value: Any) -> None:
+        for pick, groups in self.use_slots:
+            tensor = _picked(value, pick)
+            if tensor is not None:
+                try:
+                    begin_uses(tensor, groups)
+                except Exception as error:  # noqa: BLE001 - never ends a training run
+                    fail_all(groups, error)
+
+    def _end_uses(self, value: Any, given: Any) -> None:
+        for _, groups in self.use_slots:
+            try:
+                end_uses(value, given, self.keepers, groups)
+            except Exception as error:  # noqa: BLE001 - never ends a training run
+                fail_all(groups, error)
 
     def _with_gradients_read(self, value: Any, given: Any = None) -> Any:
         for pick, hook in self._gradient_hooks:
@@ -177,69 +212,81 @@ class Probe:
         self, value: Any, tensor: Tensor, given: Any, hook: GradientHook
     ) -> Any:
         groups = hook.groups
-        if self.taps_output and not self.is_fresh:
-            tensor = as_given(tensor, self.board.given)
-        made = undressed(tensor) if self.taps_output and is_dressed(tensor) else tensor
+        made = undressed(tensor) if is_dressed(tensor) else tensor
         node = made.grad_fn if torch.is_grad_enabled() else None
         if node is None and not expects_gradient(tensor, groups):
             return value
         is_view = made._is_view()
-        if not self.taps_output:
-            leave(groups, NOT_REACHED_OF_INPUT)
-        else:
-            leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
+        leave(groups, NOT_REACHED_OF_VIEW if is_view else NOT_REACHED)
         # A view that is changed in place gets another node, but a Function before it stays. Other
         # hooks on the tensor would run before one on the node.
         may_leave = is_view and self.is_fresh and not (self.stays and self.is_inside)
-        if self.taps_output and node is not None and not (may_leave or tensor._backward_hooks):
+        if node is not None and not (may_leave or tensor._backward_hooks):
             hook.at(node, made.output_nr, is_inside=self.is_inside)
             return value
         way = self._way(value, tensor, given)
-        return tap(value, tensor, groups, way, self.board.given)
+        return tap(value, tensor, groups, way)
 
     def _way(self, value: Any, tensor: Tensor, given: Any) -> Way:
         if value is not tensor and not stands_in(value, tensor):
             return "held by another"
-        if self.taps_output and is_dressed(tensor):
+        if is_dressed(tensor):
             return "held by another"  # a Function would return it as a plain tensor
         if self.is_fresh:
             return "made here"
         if any(tensor is other for other in tensors_in(given)):
             return "handed through"
-        return "held by another" if self.taps_output else "given"  # it may be, as far as is known
+        return "held by another"  # it may be, as far as is known
 
     def fast_path(self) -> Callable[..., Any]:
         """A function that does the same, faster for the usual values."""
         if self.call_slots or self.span_slots:
             return _named(self, self.__call__)
+        rest = self._fast_but_for_uses()
+        if not self.use_slots:
+            return _named(self, rest)
+        begin, end = self._begin_uses, self._end_uses
+
+        def begun(value: Any, given: Any = None) -> Any:
+            value = rest(value, given)
+            begin(value)
+            return value
+
+        def ended(value: Any, given: Any = None) -> Any:
+            end(value, given)
+            return rest(value, given)
+
+        return _named(self, begun if self.begins else ended)
+
+    def _fast_but_for_uses(self) -> Callable[..., Any]:
         read, tapped = self._read_values, self._with_gradients_read
         if self.stays and len(self._values) == 1:
             ((pick, groups, room),) = self._values
             read = _holding(groups, room, read) if pick is None and room is not None else read
-        is_alone = self.is_inside and self.is_fresh and self.taps_output and not self.pair_slots
+        is_alone = self.is_inside and self.is_fresh and not self.pair_slots
         if is_alone and len(self._gradient_hooks) == 1:
             ((pick, hook),) = self._gradient_hooks
             tapped = hook.fast_path(tapped, may_be_view=self.stays) if pick is None else tapped
         if not self._values:
-            return _named(self, tapped)
+            return tapped
         if not self.taps_gradients:
-            return _named(self, read)
+            return read
 
         def read_and_tapped(value: Any, given: Any = None) -> Any:
             read(value)
             return tapped(value, given)
 
-        return _named(self, read_and_tapped)
+        return read_and_tapped
 
     def steps(self) -> Steps:
         """The steps of this probe, as constants for compiled code."""
         shared: Aliasing = "dropout's" if self.is_of_dropout else "shared"
-        aliasing: Aliasing = (
-            "made here" if self.is_fresh else shared if self.taps_output else "given"
-        )
+        is_given = self.begins and not (self.gradient_slots or self.pair_slots)
+        aliasing: Aliasing = "made here" if self.is_fresh else "given" if is_given else shared
         by_what: tuple[tuple[What, Picks], ...] = (
             ("value", self.value_slots),
             ("gradient", self.gradient_slots),
+            ("gradient", self.use_slots if self.begins else ()),
             ("pair", self.pair_slots),
             ("call", self.call_slots),
             ("span", ((None, self.span_slots),) if self.span_slots else ()),
@@ -250,9 +297,9 @@ class Probe:
             for pick, groups in picks
         )
 
-    def _grouped(self, ports: tuple[Port, ...]) -> Picks:
+    def _grouped(self, ports: tuple[Port, ...], slots: Iterable[Slot] | None = None) -> Picks:
         picks: dict[Pick, dict[Any, list[Slot]]] = {}
-        for slot in self.slots:
+        for slot in self.slots if slots is None else slots:
             site = slot.reading.site
             if site.port in ports:
                 groups = picks.setdefault(site.pick, {})

@@ -34,7 +34,7 @@ class Retained:
         self._backward = -1
         self._times: Counter[Any] = Counter()
 
-    def total(self, groups: Any, g: Tensor) -> Tensor | None:
+    def total(self, groups: Any, g: Tensor, place: Any = None) -> Tensor | None:
         """The sum of a gradient and those before it, or None while more may come.
 
         Call in a hook of autograd.
@@ -42,8 +42,9 @@ class Retained:
         Args:
             groups: Who is to take the sum.
             g: The gradient.
+            place: Says which tensor it is of; None for that of the hook that runs.
         """
-        place = self._place(groups)
+        place = self._place(groups) if place is None else place
         if keeps_graph():
             self.add(place, groups, g)
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ class Slot:
         failure: The error of a fold that failed in this step, or None.
         handles: Hooks on tensors that outlive the step.
         first: The mark at the begin of a call that has not ended yet, or None.
+        begun: The input of a call that has not ended yet, if its gradient is read, or None.
         note: The reason why it may stay empty, as far as the forward pass shows.
         order: The order of last folds among slots: larger is later.
         is_joined: True if it is merged with those of other ranks.
@@ -61,6 +62,7 @@ class Slot:
         self.shape: torch.Size | None = None
         self.failure: Exception | None = None
         self.first: int | None = None
+        self.begun: Any = None
         self.note: str | None = None
         self.order = 0
         self.is_joined = is_joined
@@ -99,7 +101,7 @@ class Slot:
 
     def restore(self, found: State | Numbers | None) -> None:
         """Sets the state back to one before a forward that does not count."""
-        self.found, self.failure = found, None
+        self.found, self.failure, self.begun = found, None, None
         self._waiting = []
 
     def fail(self, error: Exception) -> None:
@@ -114,7 +116,7 @@ class Slot:
 
     def clear(self) -> None:
         """Forgets the step."""
-        self.found = self.failure = self.first = self.note = None
+        self.found = self.failure = self.first = self.begun = self.note = None
         self._waiting = []
         if self.handles:
             for handle in self.handles:

@@ -38,6 +38,7 @@ def fuse_probes(graph: fx.Graph, context: Context) -> fx.Graph:
             probe.meta["is_returned"] = memory.is_returned(source)
         is_new = makes_new(source, memory.modules)
         _fuse_all(graph, probes, changes, memory.order, is_new=is_new)
+    _move_ends(graph)
     return graph
 
 
@@ -121,6 +122,17 @@ def _fuse(graph: fx.Graph, first: fx.Node, second: fx.Node, *, is_new: bool) -> 
     kept = [slot for slot in later.slots if slot not in moved]
     set_slots(graph, first, earlier.__name__, (*earlier.slots, *moved), earlier.board)
     set_slots(graph, second, later.__name__, kept, later.board)
+
+
+def _move_ends(graph: fx.Graph) -> None:
+    """Has the gradient of each input end at the call at whose begin it is begun now."""
+    probes = [node for node in graph.nodes if is_probe(node)]
+    begun = {node.meta["call"]: node.target.slots for node in probes if node.target.begins}
+    for node in probes:
+        if node.meta.get("ends"):
+            slots = begun.get(node.meta["call"], ())
+            node.meta["ends"] = tuple(s for s in slots if s.reading.site.port == "input_grad")
+            set_slots(graph, node, node.target.__name__, node.target.slots, node.target.board)
 
 
 def _may_move(slot: Slot, sole_use: bool) -> bool:

@@ -35,15 +35,18 @@ def insert_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     A probe without gradient readings returns its value, but no other node uses it. A probe of an
     output gets the input of the call too if the one may be the other, or if it reads both. One of
     a call whose reading is of the product that its result leads to stands behind that product.
+
+    The gradient of an input is begun at the one probe of its call and ends at the other, whose meta
+    has the slots of it, and the modules that the call runs.
     """
     marks = [node for node in graph.nodes if is_mark(node)]
     entered: dict[Any, fx.Node] = {m.args[1:]: m for m in marks if m.target is enter}
     _note_products(graph, entered, context)
     for mark in marks:
-        if mark.target is leave and not (
-            _made_fresh(mark, context.part) and not _takes_call(mark, context.table)
-        ):
-            mark.args = (*mark.args, entered[mark.args[1:]])
+        if mark.target is leave:
+            _note_end(mark, entered[mark.args[1:]], context)
+            if not (_made_fresh(mark, context.part) and not _takes_call(mark, context.table)):
+                mark.args = (*mark.args, entered[mark.args[1:]])
     for mark in marks:
         _lower(graph, mark, context)
     return graph
@@ -69,6 +72,30 @@ def _note_products(graph: fx.Graph, entered: Mapping[Any, fx.Node], context: Con
             mark.meta["product_of"] = named[mark.args[1:]], products.get(mark.args[1:])
 
 
+def _note_end(mark: fx.Node, entered: fx.Node, context: Context) -> None:
+    """Notes, at the mark of a call's end, the slots of its input's gradient and what it runs."""
+    slots = _slots_at(enter, *_call_at(mark, context), context)
+    mark.meta["ends"] = tuple(slot for slot in slots if slot.reading.site.port == "input_grad")
+    if mark.meta["ends"]:
+        ran, node = [], entered.next
+        while node is not mark:
+            ran += [str(node.target)] if node.op == "call_module" else []
+            node = node.next
+        mark.meta["keepers"] = tuple(map(context.part.get_submodule, dict.fromkeys(ran)))
+
+
+def _call_at(mark: fx.Node, context: Context) -> tuple[str, int]:
+    """The name of a mark's target, and the number of its call in the forward."""
+    module, call = cast(tuple[str, int], mark.args[1:3])
+    return module, call + context.starts.get(module, 0)
+
+
+def _slots_at(mark: Any, module: str, call: int, context: Context) -> list[Slot]:
+    table, mode = context.table, context.mode
+    found = table.at(mode, module, call) if mode else {}
+    return [slot for reading, slot in found.items() if reading.site.port in PORTS[mark]]
+
+
 def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
     value, made = mark.args[0], False
     if isinstance(value, fx.Node) and value.op == "call_module":
@@ -84,30 +111,25 @@ def _takes_call(mark: fx.Node, table: SlotTable) -> bool:
 
 
 def _lower(graph: fx.Graph, mark: fx.Node, context: Context) -> None:
-    table, mode = context.table, context.mode
-    value, module, call, *given = cast(tuple[Any, str, int, Any], mark.args)
-    call += context.starts.get(module, 0)
-    slots = [
-        slot
-        for reading, slot in (table.at(mode, module, call) if mode else {}).items()
-        if reading.site.port in PORTS[mark.target]
-    ]
+    table = context.table
+    (value, *_), (module, call) = mark.args, _call_at(mark, context)
+    given = cast(tuple[Any, ...], mark.args[3:])
+    slots = _slots_at(mark.target, module, call, context)
     name = probe_name(mark.target, module, call)
     mark.meta["mark"] = mark.target
+    mark.meta["call"] = module, call
     if "product_of" in mark.meta:
         slots = _read_product(graph, mark, name, slots, table.board)
     edited = edit_at(mark.target, module, table, is_fresh=mark.meta.get("is_fresh", False))
     if edited is not None:
         made, slots = before_edit(slots)
         with graph.inserting_before(mark):
-            if made:
-                is_own = mark.meta.get("is_fresh", False)
-                begins = mark.target is enter
-                own = Probe(f"{name}.made", made, table.board, is_fresh=is_own, begins=begins)
-                probe = graph.call_function(own, (value, *given))
-                probe.meta["mark"] = mark.target
-                probe.meta["is_fresh"] = own.is_fresh
+            if made or mark.meta.get("ends"):
+                probe = graph.call_function(cast(Any, mark.target), (value, *given))
+                probe.meta.update(mark.meta)
                 value = probe
+                set_slots(graph, probe, f"{name}.made", made, table.board)
+                mark.meta.pop("ends", None)
             value = graph.call_function(edited, (value, *given))
         mark.meta["is_fresh"], mark.meta["is_dropout"] = edited.leaves_fresh, False
     mark.args = (value, *given)
@@ -158,10 +180,13 @@ def set_slots(
 
     Only a probe that taps a gradient stays in the path of the value.
     """
-    probe = None
-    if slots:
+    probe, ends = None, node.meta.get("ends", ())
+    if slots or ends:
         is_fresh, begins = node.meta.get("is_fresh", False), node.meta.get("mark") is enter
-        probe = Probe(name, slots, board, is_fresh=is_fresh, begins=begins)
+        keepers = node.meta.get("keepers", ())
+        probe = Probe(
+            name, slots, board, is_fresh=is_fresh, begins=begins, ends=ends, keepers=keepers
+        )
         probe.is_of_dropout = node.meta.get("is_dropout", False)
         node.target = probe
         if probe.taps_gradients:

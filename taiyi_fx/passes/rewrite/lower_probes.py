@@ -26,8 +26,10 @@ def lower_probes(graph: fx.Graph, context: Context) -> fx.Graph:
     take_operations()
     gradients = sum(reading.site.port in GRADIENT_PORTS for _, reading in context.due)
     probes = CompiledProbes(context.table.board, gradients)
-    for node in graph.nodes:
-        if is_probe(node):
+    for node in list(graph.nodes):
+        if is_probe(node) and not node.target.slots:
+            graph.erase_node(node)  # the end of a call, which is not needed there
+        elif is_probe(node):
             value, *given = node.args
             node.args = (value, node.target.steps(), *given)
             node.target = probes

@@ -8,6 +8,7 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.probes.probe import Probe
+from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.rewrite.context import Context
 from taiyi_fx.passes.rewrite.fresh import is_torchs_call
 from taiyi_fx.passes.rewrite.insert_probes import is_probe, set_slots
@@ -19,7 +20,9 @@ def specialize(graph: fx.Graph, context: Context) -> fx.Graph:
     for node in list(graph.nodes):
         if is_probe(node):
             probe = node.target
-            kept = [slot for slot in probe.slots if (slot.module, slot.reading) in context.due]
+            kept = [slot for slot in probe.slots if _is_due(slot, context)]
+            ends = node.meta.get("ends", ())
+            node.meta["ends"] = tuple(slot for slot in ends if _is_due(slot, context))
             set_slots(graph, node, probe.__name__, kept, probe.board)
     is_known = _known(graph, context.part)
     for node in graph.nodes:
@@ -46,5 +49,10 @@ def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
 
 def is_not_due(node: fx.Node, context: Context) -> bool:
     """True if a node is a probe with a reading that is not due."""
-    slots = node.target.slots if isinstance(node.target, Probe) else ()
-    return any((slot.module, slot.reading) not in context.due for slot in slots)
+    probe = node.target
+    slots = (*probe.slots, *probe.ends) if isinstance(probe, Probe) else ()
+    return not all(_is_due(slot, context) for slot in slots)
+
+
+def _is_due(slot: Slot, context: Context) -> bool:
+    return (slot.module, slot.reading) in context.due

@@ -63,5 +63,5 @@ def test_steps_are_constants():
     slot = slot_of("output")
     (step,) = Probe("fc.output", [slot], Board()).steps()
     what, place, pick, reader = step
-    assert (what, place, pick) == ("value", "given", None)
+    assert (what, place, pick) == ("value", "shared", None)
     assert isinstance(reader, str)

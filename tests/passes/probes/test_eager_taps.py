@@ -4,33 +4,24 @@ import pytest
 import torch
 from torch import nn
 
-from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.eager_taps import PARAMETER, EagerTap, WithInput, expects_gradient, tap
 from taiyi_fx.reductions import Norm
 from tests.passes.probes.given import group_of, slot_of
 
 
-@pytest.mark.parametrize("way", ["made here", "given", "handed through", "held by another"])
+@pytest.mark.parametrize("way", ["made here", "handed through", "held by another"])
 def test_the_gradient_is_read_whatever_way_the_tensor_came(way):
     slot, x = slot_of("output_grad"), torch.tensor([1.0, 2.0], requires_grad=True)
     y = x * 2
-    value = tap((y, 1), y, (group_of(slot),), way, Board().given)
+    value = tap((y, 1), y, (group_of(slot),), way)
     (value[0] * torch.tensor([3.0, 4.0])).sum().backward()
     assert slot.state[0] == 5
     assert torch.equal(x.grad, torch.tensor([6.0, 8.0]))
 
 
-def test_only_this_use_of_what_was_given_is_read():
-    slot, x = slot_of("input_grad"), torch.tensor([1.0], requires_grad=True)
-    tapped = tap(x, x, (group_of(slot),), "given", Board().given)
-    (3 * tapped + 100 * x).sum().backward()
-    assert slot.state[0] == 3
-    assert x.grad == 103
-
-
 def test_a_hook_on_a_leaf_is_the_slots_to_remove():
     slot, x = slot_of("output_grad"), torch.ones(1, requires_grad=True)
-    assert tap(x, x, (group_of(slot),), "handed through", Board().given) is x
+    assert tap(x, x, (group_of(slot),), "handed through") is x
     assert len(slot.handles) == 1
     slot.clear()
     assert not x._backward_hooks

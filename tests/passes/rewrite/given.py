@@ -37,7 +37,7 @@ def edited(model, at):
 
 
 def probes(graph):
-    return {n.target.__name__: sorted(f"{s.module}.{s.reading.site}" for s in n.target.slots) for n in graph.nodes if is_probe(n)}  # fmt: skip
+    return {n.target.__name__: sorted(f"{s.module}.{s.reading.site}" for s in n.target.slots) for n in graph.nodes if is_probe(n) and n.target.slots}  # fmt: skip
 
 
 def ran(graph, model, x):

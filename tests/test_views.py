@@ -7,18 +7,11 @@ import torch
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx import MonitorWarning
-from taiyi_fx.quantities.views import asks_of_views
 
 
 class Asks(nn.Module):
     def forward(self, x):
         return x * 2 if x._is_view() else x * 3
-
-
-class AsksInside(nn.Module):
-    def forward(self, x):
-        return sum(y for y in [x] if y._base is None)
 
 
 class Net(nn.Module):
@@ -34,20 +27,15 @@ class Net(nn.Module):
         return self.last(x + 1 if x._is_view() else x)
 
 
-def test_what_a_forward_and_its_parts_ask_is_found_in_their_code():
-    assert asks_of_views(Asks())
-    assert asks_of_views(AsksInside())
-    assert asks_of_views(nn.Sequential(nn.Linear(1, 1), Asks()))
-    assert not asks_of_views(nn.Sequential(nn.Linear(1, 1), nn.MultiheadAttention(2, 1)))
-
-
 @pytest.mark.parametrize("view", [True, False])
-@pytest.mark.parametrize("named", ["InputSndNorm", "OutputGradSndNorm", "BackwardOutput"])
+@pytest.mark.parametrize(
+    "named", ["InputSndNorm", "OutputGradSndNorm", "BackwardOutput", "BackwardInput"]
+)
 def test_probes_do_not_change_what_is_a_view(named, view):
     plain = Net(view)
     watched = taiyi_fx.instrument(copy.deepcopy(plain), {kind: [named] for kind in
         (nn.Linear, Asks, nn.Flatten, Net)})  # fmt: skip
-    x = torch.randn(5, 4)
+    x = torch.randn(5, 4, requires_grad=True)
     for step in range(3):
         results = plain(x), watched(x)
         assert torch.equal(*results)
@@ -59,10 +47,3 @@ def test_probes_do_not_change_what_is_a_view(named, view):
     found = watched.monitor.get_output()
     for name in ("", "first", "asks", "flat", "last"):
         assert list(found[name][named]) == [0, 1, 2], name
-
-
-def test_the_gradient_of_an_input_that_is_asked_about_is_not_read():
-    with pytest.raises(taiyi_fx.ConfigError, match="tests if a tensor is a view"):
-        taiyi_fx.instrument(Net(False), {"asks": ["BackwardInput"]})
-    with pytest.warns(MonitorWarning, match="tests if a tensor is a view"):
-        taiyi_fx.instrument(Net(False), {"*": ["BackwardInput"]})
