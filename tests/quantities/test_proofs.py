@@ -39,13 +39,13 @@ def asked(name):
     }
 
 
-@tried(12, of=40)
+@tried(12, of=24)
 @pytest.mark.parametrize("name", PROOFS)
 def test_a_quantity_is_what_its_reference_says_as_closely_as_it_promises(name, examples):
     check_quantity(name, PROOFS[name].reference, **asked(name), max_examples=examples)
 
 
-@tried(5, of=12)
+@tried(5, of=8)
 @pytest.mark.parametrize("name", [name for name, proof in PROOFS.items() if proof.is_split])
 def test_a_quantity_is_that_of_all_rows_however_they_are_split(name, examples):
     any_order = PROOFS[name].any_order

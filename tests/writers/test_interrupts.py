@@ -19,7 +19,7 @@ from tests.writers.runs import info, numbers
 FEW = 5
 """The instructions at which the quick tests interrupt, evenly chosen."""
 
-STRIDE = {} if os.environ.get("TAIYI_INTERRUPTS") else {Parquet: 16, Store: 3}
+STRIDE = {} if os.environ.get("TAIYI_INTERRUPTS") else {Parquet: 40, Store: 10}
 """Every which instruction the slow tests interrupt: each takes 40 ms where many files are written."""
 
 ALL = [0, 1, 2, 3]
