@@ -161,19 +161,21 @@ def fold_gradient(groups: tuple[SlotGroup, ...], g: Tensor, place: Any = None) -
         g: The gradient.
         place: Says which tensor it is of; None for that of the hook that runs.
     """
-    _fold_or(functools.partial(_fold_now, place=place), groups, g)
+    _fold_or(_fold_now, groups, g, place)
 
 
-def _fold_or(take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor) -> None:
+def _fold_or(
+    take: Callable[..., None], groups: tuple[SlotGroup, ...], g: Tensor, *place: Any
+) -> None:
     """Gives a gradient to a function, or folds it where the compiler traces the backward pass."""
     if torch.compiler.is_compiling():  # under compiled autograd
         if not is_batch(g, groups):
             fold(g, groups)
     elif not are_modes_on():
-        take(groups, g)
+        take(groups, g, *place)
     else:
         with modes_off():
-            take(groups, g)
+            take(groups, g, *place)
 
 
 def _fold_now(groups: tuple[SlotGroup, ...], g: Tensor, place: Any = None) -> None:

@@ -178,7 +178,7 @@ class Probe:
             tensor = _picked(value, pick)
             if tensor is not None:
                 try:
-                    begin_uses(tensor, groups)
+                    begin_uses(tensor, value, groups)
                 except Exception as error:  # noqa: BLE001 - never ends a training run
                     fail_all(groups, error)
 

@@ -31,7 +31,8 @@ _NONE = -1
 class Begun:
     """A tensor that a call was given, as the call began.
 
-    Autograd numbers its nodes as a thread makes them: those of the call follow.
+    Autograd numbers its nodes as a thread makes them: those of the call follow. What other threads
+    made has numbers of theirs, so that the nodes behind the arguments are kept beside.
 
     Attributes:
         node: The node of autograd's graph that made it; None for a leaf.
@@ -40,15 +41,17 @@ class Begun:
         shape: Its shape, if it has one.
         dtype: Its type.
         first: The number of the first node that the call may make.
+        given: The nodes that made the arguments.
     """
 
-    __slots__ = ("dtype", "first", "leaf", "node", "output", "shape")
+    __slots__ = ("dtype", "first", "given", "leaf", "node", "output", "shape")
 
-    def __init__(self, x: Tensor, node: Node | None) -> None:
+    def __init__(self, x: Tensor, node: Node | None, value: Any) -> None:
         self.node, self.output = node, x.output_nr
         self.leaf = x if node is None else None
         self.shape = None if x.is_nested else x.shape
         self.dtype = x.dtype
+        self.given = {node} if value is x else {t.grad_fn for t in tensors_in(value)}
         self.first = _get_sequence_nr()
 
     def is_same(self, x: Tensor) -> bool:
@@ -58,13 +61,19 @@ class Begun:
         return x.grad_fn is self.node and x.output_nr == self.output
 
 
-def begin_uses(x: Tensor, groups: tuple[SlotGroup, ...]) -> None:
-    """Notes that a call begins that is given a tensor."""
+def begin_uses(x: Tensor, value: Any, groups: tuple[SlotGroup, ...]) -> None:
+    """Notes that a call begins that is given a tensor.
+
+    Args:
+        x: The tensor.
+        value: All arguments of the call.
+        groups: The reductions and slots that take the gradient.
+    """
     node = x.grad_fn if torch.is_grad_enabled() else None
     if node is None and not expects_gradient(x, groups):
         return
     leave(groups, NOT_REACHED)
-    groups[0][1][0].begun = Begun(x, node)
+    groups[0][1][0].begun = Begun(x, node, value)
 
 
 def end_uses(
@@ -133,7 +142,7 @@ def _look_before(
             if before is made_by:
                 if number == output:
                     found.setdefault(node, []).append(place)
-            elif (made_as := before._sequence_nr()) >= first:
+            elif before not in begun.given and (made_as := before._sequence_nr()) >= first:
                 if made_as < _LEAVES:
                     waiting.append(before)
                 elif leaf is not None and getattr(before, "variable", None) is leaf:

@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from taiyi_fx.passes.probes.eager_taps import PARAMETER
 from taiyi_fx.passes.probes.held import NOT_REACHED
 from taiyi_fx.passes.probes.uses import begin_uses, end_uses
+from taiyi_fx.passes.structure import Call
 from taiyi_fx.reductions import Raw
 from tests.passes.probes.given import group_of, slot_of
 
@@ -17,7 +19,7 @@ from tests.passes.probes.given import group_of, slot_of
 def read(function, x, given=None, keepers=()):
     """The slot that takes the gradient of a function's uses, and the function's result."""
     slot = slot_of("input_grad", Raw())
-    begin_uses(x, (group_of(slot),))
+    begin_uses(x, x, (group_of(slot),))
     y = function(x)
     end_uses(y, given, keepers, (group_of(slot),))
     return slot, y
@@ -106,6 +108,23 @@ def test_what_a_part_keeps_as_an_attribute_counts(keep):
     loss = kept if isinstance(kept, torch.Tensor) else next(iter(kept.values() if isinstance(kept, dict) else kept))  # fmt: skip
     (y.sum() + loss).backward()
     assert g_of(slot) == [10, 10]
+
+
+def test_other_arguments_that_another_thread_made_are_no_uses_of_the_call():
+    for _ in range(100):  # numbers of this thread, far beyond those of a new one
+        _, x = inputs()
+    y = 5 * x + 1
+    slot = slot_of("input_grad", Raw())
+
+    def call():
+        begin_uses(x, Call((x, y), {}), (group_of(slot),))
+        z = 3 * x + y
+        end_uses(z, None, (), (group_of(slot),))
+        return z
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(call).result().sum().backward()
+    assert g_of(slot) == [3, 3]
 
 
 def test_what_is_not_in_a_backward_does_not_count():
