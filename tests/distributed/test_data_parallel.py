@@ -29,6 +29,7 @@ from tests.distributed.models import (
     train,
 )
 from tests.distributed.processes import run
+from tests.test_input_gradients import Residual, batch, made
 
 SOME = {
     "fc": ["InputMean", "InputStd", "OutputGradSndNorm", "WeightNorm", "InputCovMaxEig"],
@@ -303,10 +304,28 @@ def of_a_stop(rank, ranks):
     return step
 
 
+def of_gradients_of_inputs(rank, ranks):
+    """The parameters' gradients of the plain model and of one whose inputs' gradients are read."""
+    gradients, kept = [], 0
+    for is_watched in (False, True):
+        model = made(Residual)
+        watched = taiyi_fx.instrument(model, {"*": ["BackwardInput"]}) if is_watched else model
+        wrapped = DistributedDataParallel(watched)
+        for step in range(3):
+            y = wrapped(batch(2 * step + rank).requires_grad_())
+            (y * torch.exp(torch.linspace(-6, 6, y.numel())).view_as(y)).sum().backward()
+            if is_watched:
+                watched.monitor.track(step)
+        gradients.append([p.grad for p in model.parameters()])
+        kept = len(watched.monitor.records) if is_watched else 0
+    return gradients, kept
+
+
 CHECKS = {
     check.__name__: check
     for check in (
         of_every_quantity,
+        of_gradients_of_inputs,
         of_a_stop,
         of_a_raised_cadence,
         compiled,
@@ -339,6 +358,13 @@ def test_every_quantity_is_that_of_the_union(answers):
     assert len(expected) > 1500
     assert not differences(first, expected)
     assert not second
+
+
+def test_reading_gradients_of_inputs_changes_no_bit(answers):
+    (first, kept), (second, _) = answers("of_gradients_of_inputs")
+    assert kept > 10
+    for plain, watched in (first, second):
+        assert all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
 
 
 def test_compiled_ranks_have_the_values_of_the_union(answers):

@@ -113,7 +113,7 @@ def test_training_goes_on_whichever_operation_of_ours_fails(apart):
         assert sum("out of memory" in text for text in said) == bool(lost), (mode.failed_in, said)
         losses += bool(lost)
     assert k > 100
-    assert losses > tried // 5
+    assert losses > tried // 2
 
 
 @pytest.mark.parametrize("place", ["Planner.values", "Evaluator.start", "StepQueue.put"])
