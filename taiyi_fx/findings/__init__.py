@@ -18,6 +18,7 @@ from taiyi_fx.findings.of_model import (
     owners_of,
     repeated_in,
     shrinkage_of,
+    undecaying_moments_of,
 )
 from taiyi_fx.findings.squashed import classes_of, squashed_by
 from taiyi_fx.findings.watched import Watched
@@ -45,4 +46,5 @@ __all__ = [
     "settings_of",
     "shrinkage_of",
     "squashed_by",
+    "undecaying_moments_of",
 ]

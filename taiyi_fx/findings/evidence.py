@@ -61,6 +61,8 @@ class Evidence:
         settings: The settings of dropouts and norms, by the module's name.
         shrinkage: The share of each module's parameters that weight decay takes away at a step, for
             a learning rate of 1; of modules in one group whose optimizer is known to do so.
+        undecaying_moments: The format of second moments that cannot make them smaller, and the
+            factor by which they would be made so at each step, by the module's name.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
     """
@@ -85,6 +87,7 @@ class Evidence:
     frozen_adapters: Sequence[str] = ()
     settings: Mapping[str, LayerSettings] = field(default_factory=dict)
     shrinkage: Mapping[str, float] = field(default_factory=dict)
+    undecaying_moments: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

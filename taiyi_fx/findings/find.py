@@ -45,7 +45,7 @@ from taiyi_fx.findings.masks import missing_masks, turned_masks
 from taiyi_fx.findings.massive import massive_activations
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.modes import evaluation_modes
-from taiyi_fx.findings.moments import lost_moments
+from taiyi_fx.findings.moments import lost_moments, undecaying_moments
 from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
@@ -76,6 +76,7 @@ RULES: tuple[Rule, ...] = (
     wild_parameters,
     updates_lost,
     lost_moments,
+    undecaying_moments,
     no_update,
     changed_gradients,
     changed_by_hooks,

@@ -81,6 +81,46 @@ def _shrinkage(optimizer: Any, group: Mapping[str, Any]) -> float:
     return float(decay) / max(1 - momentum, 1e-3) if "SGD" in kinds else 0.0
 
 
+def undecaying_moments_of(
+    modules: Mapping[str, Any], optimizers: Sequence[Any]
+) -> dict[str, tuple[str, float]]:
+    """The modules whose second moments are in a format that cannot make them smaller.
+
+    A factor of less than a quarter of the format's epsilon below 1 is rounded to 1, whatever
+    number it multiplies. Of Adam and its like, and of RMSprop.
+
+    Args:
+        modules: The modules by name.
+        optimizers: Those that train the model.
+
+    Returns:
+        The name of the format, and the factor, by the module's name.
+    """
+    found: dict[int, tuple[str, float]] = {}
+    every = [(one, group) for one in optimizers for group in one.param_groups]
+    for one, group in every:
+        for parameter in group["params"]:
+            kept = _undecaying(getattr(one, "state", {}).get(parameter) or {}, group)
+            if kept is not None:
+                found[id(parameter)] = kept
+    own = {name: [id(p) for p in _own_parameters(module)] for name, module in modules.items()}
+    return {name: found[ids[0]] for name, ids in own.items() if ids and ids[0] in found}
+
+
+_EPSILONS = {"torch.bfloat16": 2.0**-7, "torch.float16": 2.0**-10}
+
+
+def _undecaying(state: Mapping[str, Any], group: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The format of a parameter's second moment and its factor, if that is 1 for the format."""
+    betas: Any = group.get("betas")
+    is_adam = "exp_avg_sq" in state and isinstance(betas, (tuple, list))
+    decay: Any = betas[1] if is_adam else group.get("alpha")
+    dtype = str(getattr(state.get("exp_avg_sq", state.get("square_avg")), "dtype", ""))
+    if not isinstance(decay, float) or not 0 < 1 - decay < _EPSILONS.get(dtype, 0.0) / 4:
+        return None
+    return dtype.removeprefix("torch."), decay
+
+
 def left_out_of(
     modules: Mapping[str, Any], optimizers: Sequence[Any]
 ) -> tuple[frozenset[str], int]:

@@ -28,6 +28,7 @@ from taiyi_fx.findings import (
     settings_of,
     shrinkage_of,
     squashed_by,
+    undecaying_moments_of,
 )
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.of_evidence import with_outline
@@ -116,6 +117,7 @@ class Diagnosis:
             repeated=repeated_in(self._modules),
             settings=settings_of(self._modules),
             shrinkage=shrinkage_of(self._modules, optimizers),
+            undecaying_moments=undecaying_moments_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)
         for one in found:

@@ -1,4 +1,6 @@
-"""Second moments that their format rounds to nothing."""
+"""Second moments that their format rounds."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings.moments import lost_moments
+from taiyi_fx.findings.moments import lost_moments, undecaying_moments
 from tests.findings.given import evidence
 
 STEPS = np.arange(40)
@@ -63,3 +65,44 @@ def test_adam_in_float16_is_found_in_a_training(dtype, is_found):
     assert {one.module for one in every if one.kind == "lost_moment"} == (
         {"0", "2"} if is_found else set()
     )
+
+
+def falling(to, known=("bfloat16", 0.999)):
+    gradient = np.where(STEPS < 10, 1.0, to)
+    numbers = {("fc", "WeightNorm"): 1.0, ("fc", "WeightGradNorm"): gradient}
+    return replace(evidence(numbers), undecaying_moments={"fc": known} if known else {})
+
+
+def test_gradients_that_fell_beside_a_moment_that_cannot_are_a_note():
+    (found,) = undecaying_moments(falling(0.1))
+    assert (found.kind, found.severity, found.module) == ("undecaying_moment", "note", "")
+    assert "a number times 0.999 is the number itself" in found.text
+    assert "'fc' is 10 times as small as it was" in found.text
+
+
+@pytest.mark.parametrize("given", [falling(0.8), falling(0.1, known=None), falling(0.0)])
+def test_others_are_none(given):
+    assert [*undecaying_moments(given)] == []
+
+
+@pytest.mark.parametrize(
+    ("dtype", "beta", "is_found"),
+    [(torch.bfloat16, 0.999, True), (torch.bfloat16, 0.95, False), (torch.float32, 0.999, False)],
+)
+def test_adam_in_bfloat16_is_found_in_a_training(dtype, beta, is_found):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 16)).to(dtype)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, beta))
+    watched = taiyi_fx.instrument(model, "mlp", optimizer=optimizer)
+    (weight, *_), moments = [*model.parameters()], []
+    for step in range(80):
+        x = torch.randn(256, 16, dtype=dtype)
+        size = 1.0 if step < 16 else 0.1
+        (size * F.mse_loss(watched(x).float(), x.float())).backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+        moments.append(optimizer.state[weight]["exp_avg_sq"].float().norm().item())
+    assert (moments[-1] < 0.99 * max(moments)) != is_found  # it is what the finding says
+    every = [one for found in watched.monitor.findings for one in (found, *found.consequences)]
+    assert ("undecaying_moment" in {one.kind for one in every}) == is_found

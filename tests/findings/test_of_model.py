@@ -1,5 +1,6 @@
 """Facts about a model that no number tells."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -14,6 +15,7 @@ from taiyi_fx.findings import (
     owners_of,
     repeated_in,
     shrinkage_of,
+    undecaying_moments_of,
 )
 
 
@@ -119,3 +121,47 @@ def test_decay_shrinks_weights_by_its_product_with_the_rate():
     assert shrinkage_of(modules, [adam]) == shrinkage_of(modules, []) == {}
     sgd.param_groups[0]["momentum"] = None  # as an optimizer of a user's own may have it
     assert shrinkage_of(modules, [sgd]) == {}
+
+
+def test_second_moments_that_their_format_cannot_make_smaller():
+    kinds = [
+        (torch.bfloat16, torch.optim.Adam, {"betas": (0.9, 0.999)}),
+        (torch.bfloat16, torch.optim.Adam, {"betas": (0.9, 0.99)}),
+        (torch.bfloat16, torch.optim.RMSprop, {"alpha": 0.999}),
+        (torch.float16, torch.optim.AdamW, {"betas": (0.9, 0.999)}),
+        (torch.float16, torch.optim.AdamW, {"betas": (0.9, 0.9999)}),
+        (torch.float32, torch.optim.AdamW, {"betas": (0.9, 0.9999)}),
+        (torch.bfloat16, torch.optim.SGD, {"momentum": 0.999}),
+    ]
+    model = nn.ModuleList([nn.Linear(2, 2, dtype=dtype) for dtype, _, _ in kinds])
+    optimizers = [
+        kind(layer.parameters(), lr=1e-3, **options)
+        for layer, (_, kind, options) in zip(model, kinds, strict=True)
+    ]
+    named = dict(model.named_modules())
+    assert undecaying_moments_of(named, optimizers) == {}  # before the first step
+    for layer, optimizer in zip(model, optimizers, strict=True):
+        layer(torch.ones(1, 2, dtype=layer.weight.dtype)).sum().backward()
+        optimizer.step()
+    assert undecaying_moments_of(named, optimizers) == {
+        "0": ("bfloat16", 0.999),
+        "2": ("bfloat16", 0.999),
+        "4": ("float16", 0.9999),
+    }
+
+
+@pytest.mark.parametrize(
+    ("dtype", "decay", "is_rounded"),
+    [
+        (torch.bfloat16, 0.999, True),
+        (torch.bfloat16, 0.99, False),
+        (torch.float16, 0.9999, True),
+        (torch.float16, 0.999, False),
+    ],
+)
+def test_a_quarter_of_epsilon_is_where_all_numbers_are_rounded_to_themselves(
+    dtype, decay, is_rounded
+):
+    every = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(dtype)
+    normal = every[(every.abs() >= torch.finfo(dtype).tiny) & every.isfinite()]
+    assert (normal * decay == normal).all() == is_rounded
