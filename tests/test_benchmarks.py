@@ -385,6 +385,20 @@ def test_a_fault_that_changes_nothing_does_not_show():
     assert gap(planted("forget_bias_of_minus_10/lstm")).is_visible
 
 
+def test_a_shorter_training_alone_does_not_show():
+    fault = Fault("short", "moe", lambda training: setattr(training, "steps", 12), ("{router}.*",))
+    assert not gap(fault).is_visible
+
+
+def test_a_fault_that_is_no_modules_shows_in_the_loss():
+    def plant(training):
+        training.change_batch(lambda step, x, y: (x, torch.randint_like(y, 4)))
+
+    found = gap(Fault("labels_at_random", "lstm", plant, ()))
+    assert found.series == ("", "loss")
+    assert found.is_visible
+
+
 def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):
     def finding(module, kind, severity="alert"):
         facts = {"module": module, "kind": kind, "severity": severity}
