@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -27,6 +26,7 @@ from benchmarks.faults import __main__ as faults
 from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault
 from benchmarks.faults.score import names_culprit, score
+from benchmarks.faults.tasks import TASKS
 from benchmarks.faults.training import run
 from benchmarks.faults.visible import gap
 from benchmarks.overhead.hooks import NORMS, condition
@@ -339,13 +339,20 @@ def planted(label):
     return next(case for case in FAULTS if case.label == label)
 
 
-def test_faults_are_known_by_name_and_are_split_in_two_halves():
+def test_faults_are_known_by_name_and_those_kept_away_are_held_out():
     labels = [case.label for case in [*FAULTS, *HEALTHY]]
     assert len(set(labels)) == len(labels)
-    parts = {case.name: case.part for case in FAULTS}
-    assert set(parts.values()) == {"tuning", "held_out"}
-    assert min(Counter(parts.values()).values()) >= 40
     assert len(HEALTHY) >= 20
+    held_out = [case for case in FAULTS if case.part == "held_out"]
+    tuning = [case for case in FAULTS if case.part == "tuning"]
+    for case in FAULTS:
+        is_kept_away = case.plant.__module__.startswith("benchmarks.faults.kept_away.")
+        assert is_kept_away == (case.part == "held_out"), case
+    names = {case.name for case in held_out}
+    assert names.isdisjoint(case.name for case in tuning)
+    assert len(names) >= 45
+    assert len(held_out) >= 125
+    assert {case.task for case in held_out} == set(TASKS)
 
 
 def test_culprits_of_faults_are_modules_of_what_is_trained():
@@ -383,6 +390,20 @@ def test_a_fault_that_changes_nothing_does_not_show():
     fault = Fault("nothing", "lstm", lambda training: None, ("{middle}",))
     assert not gap(fault).is_visible
     assert gap(planted("forget_bias_of_minus_10/lstm")).is_visible
+
+
+def test_a_shorter_training_alone_does_not_show():
+    fault = Fault("short", "moe", lambda training: setattr(training, "steps", 12), ("{router}.*",))
+    assert not gap(fault).is_visible
+
+
+def test_a_fault_that_is_no_modules_shows_in_the_loss():
+    def plant(training):
+        training.change_batch(lambda step, x, y: (x, torch.randint_like(y, 4)))
+
+    found = gap(Fault("labels_at_random", "lstm", plant, ()))
+    assert found.series == ("", "loss")
+    assert found.is_visible
 
 
 def test_the_first_finding_is_judged(monkeypatch, capsys, tmp_path):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 from benchmarks.faults.tasks import build
 from benchmarks.faults.training import Training
 
 Change = Callable[[Training], object]
+Part = Literal["tuning", "held_out"]
 
 WHOLE = ""
 """The culprit of faults that are no module's: the loss, the data, the optimizer."""
@@ -27,7 +29,7 @@ class Fault:
             which `{middle}` is the module that plays this part in the task.
         kinds: A regular expression of kinds that are as right, whichever module they name.
         notes: Whether a finding of the severity note will do, since the fault harms nothing.
-        is_open: Whether those who set thresholds wrote it, so that it cannot be held out.
+        part: `tuning`, or `held_out` from those who make rules.
     """
 
     name: str
@@ -36,19 +38,12 @@ class Fault:
     culprits: tuple[str, ...]
     kinds: str | None = None
     notes: bool = False
-    is_open: bool = False
+    part: Part = "tuning"
 
     @property
     def label(self) -> str:
         """The name and the task, which together are no other's."""
         return f"{self.name}/{self.task}"
-
-    @property
-    def part(self) -> str:
-        """Whether rules may be tuned on it: a fault is in one part with all its tasks."""
-        if self.is_open:
-            return "tuning"
-        return "held_out" if zlib.crc32(self.name.encode()) % 2 else "tuning"
 
     def training(self) -> Training:
         """The faulty training, ready to run."""
@@ -97,7 +92,7 @@ def fault(
     *culprits: str,
     kinds: str | None = None,
     notes: bool = False,
-    is_open: bool = False,
+    part: Part = "tuning",
 ) -> Callable[[Change], Change]:
     """Registers a function that plants a fault, for each of the tasks.
 
@@ -106,16 +101,20 @@ def fault(
         culprits: See `Fault`.
         kinds: See `Fault`.
         notes: See `Fault`.
-        is_open: See `Fault`.
+        part: See `Fault`.
     """
 
     def register(plant: Change) -> Change:
         name = plant.__name__
-        facts = (plant, culprits, kinds, notes, is_open)
+        facts = (plant, culprits, kinds, notes, part)
         FAULTS.extend(Fault(name, task, *facts) for task in tasks.split())
         return plant
 
     return register
+
+
+held_out = partial(fault, part="held_out")
+"""Registers a fault that no rule may be tuned on."""
 
 
 def healthy(tasks: str) -> Callable[[Change], Change]:

@@ -31,6 +31,7 @@ def mlp(activation: type[nn.Module] = nn.ReLU) -> Training:
     names = {"first": "layers.0.linear", "middle": "layers.3.linear", "act": "layers.3.act"}
     names |= {"drop": "layers.3.drop", "stage": "layers.3", "next": "layers.4", "last": "head"}
     names |= {"after": "layers.4.linear"}
+    names |= {"early": "layers.1.linear", "late": "layers.6.linear", "late_act": "layers.6.act"}
     return Training(model, data.rows, optimizer, names, cross_entropy)
 
 
@@ -41,6 +42,7 @@ def cnn() -> Training:
     names = {"first": "layers.0.conv", "middle": "layers.2.conv", "act": "layers.2.act"}
     names |= {"drop": "layers.2.drop", "stage": "layers.2", "next": "layers.3", "last": "head"}
     names |= {"norm": "layers.2.norm", "after": "layers.3.conv"}
+    names |= {"early": "layers.1.conv", "late": "layers.4.conv", "late_act": "layers.4.act"}
     return Training(model, data.images, optimizer, names, cross_entropy)
 
 
@@ -52,6 +54,8 @@ def gpt(*, is_tied: bool = False) -> Training:
     names |= {"drop": "layers.1.mlp.drop", "stage": "layers.1", "next": "layers.2"}
     names |= {"last": "head", "norm": "layers.1.norm2", "after": "layers.1.mlp.down"}
     names |= {"attention": "layers.1.attn", "attention_norm": "layers.1.norm1"}
+    names |= {"early": "layers.0.attn.proj", "late": "layers.3.mlp.up"}
+    names |= {"late_act": "layers.3.mlp.act"}
     return Training(model, data.text, optimizer, names, cross_entropy)
 
 
@@ -61,6 +65,8 @@ def moe() -> Training:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     names = {"first": "words", "last": "head", "router": "layers.1.mlp.router"}
     names |= {"mixture": "layers.1.mlp", "expert": "layers.1.mlp.experts.5"}
+    names |= {"early": "layers.0.attn.proj", "late": "layers.2.mlp.up"}
+    names |= {"late_act": "layers.2.mlp.act"}
     return Training(model, data.text, optimizer, names, balanced)
 
 
@@ -68,7 +74,7 @@ def lstm() -> Training:
     """An LSTM that has to remember the first token, by Adam."""
     model = LSTM()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    names = {"first": "words", "middle": "lstm", "last": "head"}
+    names = {"first": "words", "middle": "lstm", "late": "lstm", "last": "head"}
     return Training(model, data.sequences, optimizer, names, cross_entropy)
 
 
@@ -78,6 +84,7 @@ def gan() -> Training:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, betas=(0.5, 0.999))
     names = {"first": "generator.0", "middle": "generator.2", "act": "generator.3"}
     names |= {"last": "generator.4", "judge": "discriminator.2"}
+    names |= {"early": "generator.0", "late": "discriminator.2", "late_act": "discriminator.3"}
     return Training(model, data.ring, optimizer, names, adversarial)
 
 
@@ -90,10 +97,13 @@ def vision(network: Callable[[], nn.Module], names: dict[str, str]) -> Training:
 
 _OF_RESNET = {"first": "stem.0", "middle": "layers.1.conv1", "norm": "layers.1.bn1"}
 _OF_RESNET |= {"act": "layers.1.act1", "stage": "layers.1", "next": "layers.2", "last": "head"}
+_OF_RESNET |= {"early": "layers.0.conv1", "late": "layers.3.conv1", "late_act": "layers.3.act1"}
 _OF_MOBILE = {"first": "stem.0", "middle": "blocks.3.conv_pw", "norm": "blocks.3.bn1"}
 _OF_MOBILE |= {"act": "blocks.3.act1", "stage": "blocks.3", "next": "blocks.4", "last": "head"}
+_OF_MOBILE |= {"early": "blocks.1.conv_dw", "late": "blocks.5.conv_pw", "late_act": "blocks.5.act1"}
 _OF_LEVIT = {"first": "stem.0", "middle": "blocks.3.up.0", "norm": "blocks.3.up.1"}
 _OF_LEVIT |= {"act": "blocks.3.act", "stage": "blocks.3", "next": "blocks.4", "last": "head"}
+_OF_LEVIT |= {"early": "blocks.1.up.0", "late": "blocks.7.up.0", "late_act": "blocks.7.act"}
 
 TASKS: dict[str, Callable[[], Training]] = {
     "mlp": mlp,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
+
+import torch
 
 from benchmarks.faults.fault import Fault
 from benchmarks.faults.tasks import build
@@ -26,7 +28,8 @@ class Gap:
 
     Attributes:
         loss: Mean of the last ten losses, of the sound and of the faulty training.
-        series: The culprits' series that is furthest off: its module and quantity.
+        series: The culprits' series that is furthest off, its module and quantity; the loss where
+            the sound training has none of the culprits.
         factor: By how much, at its worst step; infinite where only one of both has a value.
         by_chance: By how much that series is off between two sound trainings of other seeds.
     """
@@ -49,12 +52,12 @@ def gap(fault: Fault) -> Gap:
     """Trains the sound and the faulty model, and compares."""
     training = fault.training()
     culprits = [culprit.format_map(training.names) for culprit in fault.culprits]
-    sound, faulty = _sound(fault.task, 0), _scalars(run(training))
-    other = _sound(fault.task, 1)
+    sound, other = (_sound(fault.task, seed, training.steps) for seed in (0, 1))
+    faulty = _scalars(run(training))
+    theirs = [key for key in sound if any(fnmatchcase(_module(key), c) for c in culprits)]
     chosen = {
-        key: (_factor(sound.get(key, {}), faulty.get(key, {})), _factor(sound[key], other[key]))
-        for key in sound
-        if any(fnmatchcase(key[0].partition("@")[0], culprit) for culprit in culprits)
+        key: (_factor(sound[key], faulty.get(key, {})), _factor(sound[key], other[key]))
+        for key in theirs or [("", "loss")]
     }
     series = max(chosen, key=lambda key: _ratio(*chosen[key]))
     losses = _last(sound["", "loss"]), _last(faulty["", "loss"])
@@ -74,13 +77,18 @@ def line(fault: Fault, found: Gap) -> str:
 
 
 @cache
-def _sound(task: str, seed: int) -> Records:
-    return _scalars(run(build(task, seed)))
+def _sound(task: str, seed: int, steps: int) -> Records:
+    return _scalars(run(replace(build(task, seed), steps=steps)))
+
+
+def _module(key: tuple[str, str]) -> str:
+    return key[0].partition("@")[0]
 
 
 def _scalars(watched: InstrumentedModule) -> Records:
+    """All series; of a quantity of several numbers, such as the load of experts, the largest."""
     return {
-        (module, quantity): {step: float(value) for step, value in series.items()}
+        (module, quantity): {step: float(torch.as_tensor(v).max()) for step, v in series.items()}
         for module, quantities in watched.monitor.get_output().items()
         for quantity, series in quantities.items()
     }

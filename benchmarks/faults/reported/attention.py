@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from benchmarks.faults.reported.reported import change_class, reported
+from benchmarks.faults.changes import change_class
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 
@@ -32,73 +33,73 @@ def _rows(t: Training, part: int) -> Tensor:
     return t.module("attention").qkv.weight.data.chunk(3)[part]
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def queries_that_grow(t: Training) -> None:
     """Queries whose weight grows by a twentieth at each step, and the logits with it."""
     t.each_step(lambda: _rows(t, 0).mul_(1.05))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def queries_times_200(t: Training) -> None:
     """Queries so large that each looks at one key from the start."""
     _rows(t, 0).mul_(200)
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def keys_times_200_from_step_40(t: Training) -> None:
     """Keys that are loaded without the scale that they were stored with."""
     t.at(40, lambda: _rows(t, 1).mul_(200))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def values_of_zero(t: Training) -> None:
     """Values that begin at zero and are kept there."""
     t.before_step.append(lambda step: _rows(t, 2).zero_())
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def mask_that_leaves_only_oneself(t: Training) -> None:
     """A mask by which each token sees itself alone."""
     _attend(t, lambda x: x.masked_fill(~_past(x).triu(), float("-inf")).softmax(-1))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def mask_that_hides_oneself(t: Training) -> None:
     """A mask by which the first token sees nothing at all: a softmax of nothing is NaN."""
     _attend(t, lambda x: x.masked_fill(~_past(x).tril(-1), float("-inf")).softmax(-1))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def mask_times_minus_infinity(t: Training) -> None:
     """A mask of zeros and ones times minus infinity: zero times infinity is NaN."""
     _attend(t, lambda x: (x + ~_past(x) * float("-inf")).softmax(-1))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def scale_of_ten_thousand(t: Training) -> None:
     """A division by the scale in place of a product."""
     t.module("attention").scale = 1e4
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def temperature_of_zero(t: Training) -> None:
     """A temperature of zero, which leaves logits of infinity."""
     _attend(t, lambda x: (x / 0.0).masked_fill(~_past(x), float("-inf")).softmax(-1))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def no_softmax(t: Training) -> None:
     """Logits that are taken for weights, and ten times as large."""
     _attend(t, lambda x: 10 * x.masked_fill(~_past(x), 0.0))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def exponentials_that_are_not_divided(t: Training) -> None:
     """A softmax that forgets to divide by its sum, and is large by as many keys."""
     _attend(t, lambda x: (3 * x).exp().masked_fill(~_past(x), 0.0))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def queries_cut_off(t: Training) -> None:
     """Weights of attention through which no gradient passes."""
     _attend(

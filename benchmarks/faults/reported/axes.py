@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults import data
-from benchmarks.faults.fault import healthy
-from benchmarks.faults.reported.reported import reported
+from benchmarks.faults.fault import fault, healthy
 from benchmarks.faults.training import Losses, Training
 
 
@@ -60,25 +59,25 @@ class Pooled(nn.Module):
         return self.head((self.score(states).softmax(self.axis) * states).sum(1))
 
 
-@reported("mlp", "router", kinds="softmax_axis")
+@fault("mlp", "router", kinds="softmax_axis")
 def router_over_the_samples(t: Training) -> None:
     """Shares of experts that add up to 1 over the batch."""
     _anew(t, Mixture(16, 5, 0), t.backward)
 
 
-@reported("cnn", "router", kinds="softmax_axis")
+@fault("cnn", "router", kinds="softmax_axis")
 def router_over_the_samples_of_images(t: Training) -> None:
     """The same for flat images."""
     _anew(t, Mixture(64, 10, 0), t.backward)
 
 
-@reported("lstm", "score", kinds="softmax_axis")
+@fault("lstm", "score", kinds="softmax_axis")
 def pooling_over_the_samples(t: Training) -> None:
     """Attention over the first axis, which is not that of time."""
     _anew(t, Pooled(0), t.backward, 3e-3)
 
 
-@reported("lstm", "score", kinds="softmax_axis")
+@fault("lstm", "score", kinds="softmax_axis")
 def pooling_over_one_element(t: Training) -> None:
     """Attention over the last axis of a score, which has one element."""
     _anew(t, Pooled(2), t.backward, 3e-3)
@@ -114,7 +113,7 @@ def _regress(t: Training, backward: Losses) -> None:
     t.change_batch(lambda step, x, y: (x, y.float() / 2 - 1))
 
 
-@reported("mlp", "value", kinds="broadcast")
+@fault("mlp", "value", kinds="broadcast")
 def error_of_all_pairs(t: Training) -> None:
     """Outputs of (n, 1) less targets of (n,)."""
 
@@ -126,7 +125,7 @@ def error_of_all_pairs(t: Training) -> None:
     _regress(t, backward)
 
 
-@reported("mlp", "value", kinds="broadcast")
+@fault("mlp", "value", kinds="broadcast")
 def smooth_error_of_all_pairs(t: Training) -> None:
     """The same by torch's own loss, which warns of it once."""
 
@@ -139,7 +138,7 @@ def smooth_error_of_all_pairs(t: Training) -> None:
     _regress(t, backward)
 
 
-@reported("mlp", "value", kinds="broadcast")
+@fault("mlp", "value", kinds="broadcast")
 def weighted_error_of_all_pairs(t: Training) -> None:
     """Errors of (n, 1) times weights of (n,)."""
 
@@ -202,13 +201,13 @@ class Graphs(nn.Module):
         return self.head(x)
 
 
-@reported("mlp", "convs*", kinds="growing_values")
+@fault("mlp", "convs*", kinds="growing_values")
 def neighbours_added_up(t: Training) -> None:
     """Convolutions whose adjacency is not divided by its degrees."""
     _anew(t, Graphs(is_mean=False), t.backward)
 
 
-@reported("mlp", "convs*", kinds="growing_values")
+@fault("mlp", "convs*", kinds="growing_values")
 def neighbours_added_up_six_times(t: Training) -> None:
     """The same, deeper."""
     _anew(t, Graphs(is_mean=False, depth=6), t.backward)
@@ -273,7 +272,7 @@ def _padded(t: Training, model: nn.Module) -> None:
     t.change_batch(pad)
 
 
-@reported("lstm", "blocks*", kinds="turned_mask")
+@fault("lstm", "blocks*", kinds="turned_mask")
 def padding_mask_turned_round(t: Training) -> None:
     """Attention that sees padding and nothing else."""
     _padded(t, Encoder(is_turned=True))

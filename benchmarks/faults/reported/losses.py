@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE
-from benchmarks.faults.reported.reported import change_class, reported
+from benchmarks.faults.changes import change_class
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training, cross_entropy
 
 _BLOWN_UP = "large_steps|divergence|non_finite|loss|plateau|wild_parameter"
 
 
-@reported("mlp cnn gpt lstm", WHOLE, kinds="loss")
+@fault("mlp cnn gpt lstm", WHOLE, kinds="loss")
 def softmax_before_cross_entropy(t: Training) -> None:
     """A loss that squashes what was squashed."""
 
@@ -27,7 +27,7 @@ def softmax_before_cross_entropy(t: Training) -> None:
     t.backward = backward
 
 
-@reported("mlp cnn gpt lstm", WHOLE, kinds="loss")
+@fault("mlp cnn gpt lstm", WHOLE, kinds="loss")
 def logits_to_nll_loss(t: Training) -> None:
     """The negative log-likelihood of what is no logarithm of a probability."""
 
@@ -39,19 +39,19 @@ def logits_to_nll_loss(t: Training) -> None:
     t.backward = backward
 
 
-@reported("mlp cnn", WHOLE, kinds=_BLOWN_UP)
+@fault("mlp cnn", WHOLE, kinds=_BLOWN_UP)
 def summed_over_the_batch(t: Training) -> None:
     """The sum over a batch in place of the mean."""
     t.backward = lambda model, x, y: cross_entropy(model, x, y, reduction="sum")
 
 
-@reported("mlp cnn gpt lstm", WHOLE, kinds="not_cleared")
+@fault("mlp cnn gpt lstm", WHOLE, kinds="not_cleared")
 def no_zero_grad(t: Training) -> None:
     """Gradients of all steps are added up."""
     t.zero_grad = False
 
 
-@reported("mlp cnn gpt", WHOLE, kinds="loss|divergence|large_steps")
+@fault("mlp cnn gpt", WHOLE, kinds="loss|divergence|large_steps")
 def minus_before_the_loss(t: Training) -> None:
     """A loss that is to fall is made to rise."""
 
@@ -63,26 +63,26 @@ def minus_before_the_loss(t: Training) -> None:
     t.backward = backward
 
 
-@reported("mlp cnn lstm", WHOLE, kinds="plateau")
+@fault("mlp cnn lstm", WHOLE, kinds="plateau")
 def shuffled_labels(t: Training) -> None:
     """Labels of other rows."""
     t.steps = 150
     t.change_batch(lambda step, x, y: (x, y[torch.randperm(len(y))]))
 
 
-@reported("mlp cnn", WHOLE, kinds="loss|divergence")
+@fault("mlp cnn", WHOLE, kinds="loss|divergence")
 def labels_shuffled_from_step_60(t: Training) -> None:
     """Labels that belong to other rows from some step on."""
     t.change_batch(lambda step, x, y: (x, y[torch.randperm(len(y))] if step >= 60 else y))
 
 
-@reported("mlp cnn", "{first}", kinds="input")
+@fault("mlp cnn", "{first}", kinds="input")
 def pixels_of_0_to_255(t: Training) -> None:
     """Data that nobody scaled."""
     t.change_batch(lambda step, x, y: (x * 64 + 128, y))
 
 
-@reported("mlp cnn", "{first}", kinds="input")
+@fault("mlp cnn", "{first}", kinds="input")
 def a_batch_with_nan(t: Training) -> None:
     """One sample of one batch that is missing."""
 
@@ -94,7 +94,7 @@ def a_batch_with_nan(t: Training) -> None:
     t.change_batch(change)
 
 
-@reported("mlp cnn gpt lstm", "{middle}")
+@fault("mlp cnn gpt lstm", "{middle}")
 def gradient_hook_times_1000(t: Training) -> None:
     """A hook that scales the gradient of one layer's weights."""
     for name, parameter in t.module("middle").named_parameters():
@@ -102,7 +102,7 @@ def gradient_hook_times_1000(t: Training) -> None:
             parameter.register_hook(lambda g: g * 1000)
 
 
-@reported("mlp gpt", "{middle}", kinds="non_finite|overflow")
+@fault("mlp gpt", "{middle}", kinds="non_finite|overflow")
 def gradient_of_nan(t: Training) -> None:
     """A gradient that is NaN at one step."""
     step = [0]
@@ -111,19 +111,19 @@ def gradient_of_nan(t: Training) -> None:
     weight.register_hook(lambda g: g * float("nan") if step[0] == 30 else g)
 
 
-@reported("mlp cnn", WHOLE, kinds="small_steps|plateau|no_update")
+@fault("mlp cnn", WHOLE, kinds="small_steps|plateau|no_update")
 def clipped_to_a_millionth(t: Training) -> None:
     """A bound of all gradients that is far too small."""
     t.clip = 1e-6
 
 
-@reported("gan", "discriminator*", kinds="loss")
+@fault("gan", "discriminator*", kinds="loss")
 def sigmoid_before_the_logits(t: Training) -> None:
     """A discriminator that ends in a sigmoid, for a loss that has one."""
     change_class(t.model.get_submodule("discriminator"), lambda self, old, x: old(x).sigmoid())
 
 
-@reported("gan", "generator*", kinds="missing|detached")
+@fault("gan", "generator*", kinds="missing|detached")
 def generator_cut_off(t: Training) -> None:
     """False samples without a gradient."""
     change_class(t.model.get_submodule("generator"), lambda self, old, x: old(x).detach())
@@ -140,7 +140,7 @@ def generator_cut_off(t: Training) -> None:
     t.backward = backward if before else before
 
 
-@reported("lstm", "{middle}", "{last}")
+@fault("lstm", "{middle}", "{last}")
 def only_the_first_state(t: Training) -> None:
     """The last state is taken of the wrong dimension: the batch's."""
 

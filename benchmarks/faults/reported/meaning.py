@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.reported.reported import change_class, reported
+from benchmarks.faults.changes import change_class
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 
@@ -22,19 +23,19 @@ def _mask(t: Training, mask: Tensor) -> None:
     change_class(t.module("attention"), forward)
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def causal_mask_turned_round(t: Training) -> None:
     """True where MultiheadAttention would hide a key, given to scaled_dot_product_attention."""
     _mask(t, torch.ones(32, 32, dtype=torch.bool).triu(1))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def causal_mask_missing_in_one_block(t: Training) -> None:
     """One block that sees the future."""
     _mask(t, torch.ones(32, 32, dtype=torch.bool))
 
 
-@reported("gpt", "{attention}*")
+@fault("gpt", "{attention}*")
 def causal_mask_missing_in_one_head(t: Training) -> None:
     """One head of one block that sees the future."""
     mask = torch.ones(4, 32, 32, dtype=torch.bool).tril()
@@ -42,13 +43,13 @@ def causal_mask_missing_in_one_head(t: Training) -> None:
     _mask(t, mask)
 
 
-@reported("lstm", "{middle}")
+@fault("lstm", "{middle}")
 def batch_first_forgotten(t: Training) -> None:
     """A recurrent layer that takes the batch for time."""
     t.module("middle").batch_first = False
 
 
-@reported("lstm", "{middle}")
+@fault("lstm", "{middle}")
 def batch_first_forgotten_before_a_mean(t: Training) -> None:
     """The same, where the mean over time is classified."""
 
@@ -59,13 +60,13 @@ def batch_first_forgotten_before_a_mean(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@reported("cnn", kinds="evaluation_mode")
+@fault("cnn", kinds="evaluation_mode")
 def evaluation_that_is_never_undone(t: Training) -> None:
     """The mode of an evaluation, in which the training goes on."""
     t.at(40, t.model.eval)
 
 
-@reported("mlp cnn", kinds="class_axis")
+@fault("mlp cnn", kinds="class_axis")
 def log_softmax_over_the_samples(t: Training) -> None:
     """Probabilities that add up to 1 over the batch."""
 
@@ -77,14 +78,14 @@ def log_softmax_over_the_samples(t: Training) -> None:
     t.backward = backward
 
 
-@reported("cnn", kinds="plateau")
+@fault("cnn", kinds="plateau")
 def labels_of_another_sample(t: Training) -> None:
     """Labels that are one sample behind, as a loader that shuffles them apart gives."""
     t.steps = 150
     t.change_batch(lambda step, x, y: (x, y.roll(1)))
 
 
-@reported("mlp cnn", "{last}")
+@fault("mlp cnn", "{last}")
 def head_replaced_after_the_optimizer_was_built(t: Training) -> None:
     """An optimizer of the head that the model had before."""
     t.steps = 10
@@ -92,7 +93,7 @@ def head_replaced_after_the_optimizer_was_built(t: Training) -> None:
     t.model.set_submodule(t.names["last"], nn.Linear(old.in_features, old.out_features))
 
 
-@reported("gpt-tied", kinds="parted_copies", notes=True)
+@fault("gpt-tied", kinds="parted_copies", notes=True)
 def weights_that_loading_untied(t: Training) -> None:
     """A checkpoint whose tensors take the place of parameters, tied ones too."""
     state = {name: tensor.clone() for name, tensor in t.model.state_dict().items()}

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.faults import data
-from benchmarks.faults.fault import healthy
-from benchmarks.faults.reported.reported import reported, set_all
+from benchmarks.faults.changes import set_all
+from benchmarks.faults.fault import fault, healthy
 from benchmarks.faults.training import Training
 
 
@@ -19,14 +19,14 @@ def _logged_before_backward(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return loss
 
 
-@reported("gpt gpt-tied moe", kinds="copied_targets")
+@fault("gpt gpt-tied moe", kinds="copied_targets")
 def labels_that_are_not_shifted(t: Training) -> None:
     """A language model whose targets are its inputs."""
     t.backward = _logged_before_backward
     t.change_batch(lambda step, x, y: (x, x))
 
 
-@reported("lstm", kinds="copied_targets", notes=True)
+@fault("lstm", kinds="copied_targets", notes=True)
 def labels_that_are_not_shifted_of_an_lstm(t: Training) -> None:
     """The same, by a recurrent layer: where there is no attention, it may be on purpose."""
 
@@ -77,21 +77,21 @@ def _sorted(t: Training, batches: int) -> None:
     t.batch = batch
 
 
-@reported("cnn resnet mobile", kinds="sorted_batches")
+@fault("cnn resnet mobile", kinds="sorted_batches")
 def images_sorted_by_class(t: Training) -> None:
     """A loader that does not shuffle, of a folder for each class."""
     t.steps = 160
     _sorted(t, 6)
 
 
-@reported("cnn", kinds="sorted_batches")
+@fault("cnn", kinds="sorted_batches")
 def images_sorted_by_class_of_many(t: Training) -> None:
     """The same, of twice as many samples."""
     t.steps = 200
     _sorted(t, 12)
 
 
-@reported("cnn", "layers.*.norm", kinds="moving_statistics", notes=True)
+@fault("cnn", "layers.*.norm", kinds="moving_statistics", notes=True)
 def statistics_of_a_frozen_backbone(t: Training) -> None:
     """A new head on a trained model, whose norms go on averaging other images."""
     for step in range(60):
@@ -106,13 +106,13 @@ def statistics_of_a_frozen_backbone(t: Training) -> None:
     t.change_batch(lambda step, x, y: (2 * x + 1, y))
 
 
-@reported("mlp cnn gpt lstm", kinds="large_decay|drift")
+@fault("mlp cnn gpt lstm", kinds="large_decay|drift")
 def decay_of_ten(t: Training) -> None:
     """AdamW with a decay that was meant to be 0.01."""
     t.optimizer = torch.optim.AdamW(t.model.parameters(), lr=1e-3, weight_decay=10.0)
 
 
-@reported("mlp cnn", kinds="large_decay|drift")
+@fault("mlp cnn", kinds="large_decay|drift")
 def decay_of_sgd(t: Training) -> None:
     """SGD with a decay of a tenth."""
     set_all(t, weight_decay=0.1)
@@ -124,7 +124,7 @@ def decay_of_one(t: Training) -> None:
     t.optimizer = torch.optim.AdamW(t.model.parameters(), lr=1e-3, weight_decay=1.0)
 
 
-@reported("mlp cnn gpt", "*drop*", kinds="heavy_dropout")
+@fault("mlp cnn gpt", "*drop*", kinds="heavy_dropout")
 def dropout_of_what_is_kept(t: Training) -> None:
     """Dropouts that are told the share that they keep."""
     for module in t.model.modules():
@@ -132,7 +132,7 @@ def dropout_of_what_is_kept(t: Training) -> None:
             module.p = 0.95
 
 
-@reported("gpt cnn", "*norm*", kinds="large_epsilon")
+@fault("gpt cnn", "*norm*", kinds="large_epsilon")
 def epsilon_of_a_hundred(t: Training) -> None:
     """Norms whose epsilon is far larger than any variance."""
     for module in t.model.modules():
@@ -140,7 +140,7 @@ def epsilon_of_a_hundred(t: Training) -> None:
             module.eps = 100.0
 
 
-@reported("cnn resnet", "*", kinds="large_momentum")
+@fault("cnn resnet", "*", kinds="large_momentum")
 def momentum_of_another_library(t: Training) -> None:
     """BatchNorms whose momentum is the share that is kept."""
     for module in t.model.modules():
@@ -148,7 +148,7 @@ def momentum_of_another_library(t: Training) -> None:
             module.momentum = 0.99
 
 
-@reported("cnn", kinds="plateau")
+@fault("cnn", kinds="plateau")
 def labels_smoothed_to_nothing(t: Training) -> None:
     """Label smoothing of 1, by which all classes are as right."""
 
@@ -160,7 +160,7 @@ def labels_smoothed_to_nothing(t: Training) -> None:
     t.backward, t.steps = backward, 150
 
 
-@reported("mlp", kinds="wild_loss")
+@fault("mlp", kinds="wild_loss")
 def targets_that_are_not_scaled(t: Training) -> None:
     """Prices of a hundred thousand, of which the loss is the square."""
 
@@ -173,7 +173,7 @@ def targets_that_are_not_scaled(t: Training) -> None:
     t.optimizer = torch.optim.AdamW(t.model.parameters(), lr=1e-3)
 
 
-@reported("cnn", kinds="no_update")
+@fault("cnn", kinds="no_update")
 def token_left_out_of_the_optimizer(t: Training) -> None:
     """A parameter of the model itself, of which the optimizer has all modules' alone."""
 

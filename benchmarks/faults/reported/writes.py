@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.faults.reported.reported import reported
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 
-@reported("mlp gpt cnn", "{middle}")
+@fault("mlp gpt cnn", "{middle}")
 def stale_average_copied_back(t: Training) -> None:
     """An average of weights that is copied back at each step."""
     weight = t.module("middle").weight
@@ -22,14 +22,14 @@ def stale_average_copied_back(t: Training) -> None:
     t.each_step(copy)
 
 
-@reported("mlp gpt cnn", "{middle}")
+@fault("mlp gpt cnn", "{middle}")
 def reset_at_step_40(t: Training) -> None:
     """A layer that is initialised once more while training goes on."""
     weight = t.module("middle").weight
     t.at(40, lambda: torch.nn.init.normal_(weight, std=float(weight.detach().std())))
 
 
-@reported("mlp cnn gpt", "{middle}")
+@fault("mlp cnn gpt", "{middle}")
 def noise_at_each_step(t: Training) -> None:
     """Noise that something adds to one weight at each step."""
     weight = t.module("middle").weight
@@ -41,7 +41,7 @@ def noise_at_each_step(t: Training) -> None:
     t.each_step(add)
 
 
-@reported("gan", "discriminator*")
+@fault("gan", "discriminator*")
 def clamp_left_in(t: Training) -> None:
     """The clamp of another kind of GAN, far too tight."""
     weights = [p for p in t.model.get_submodule("discriminator").parameters() if p.dim() > 1]
@@ -54,7 +54,7 @@ def clamp_left_in(t: Training) -> None:
     t.before_step.append(lambda step: clamp())
 
 
-@reported("mlp cnn gpt", "{middle}")
+@fault("mlp cnn gpt", "{middle}")
 def weight_times_1_05_at_each_step(t: Training) -> None:
     """A weight decay of the wrong sign."""
     weight = t.module("middle").weight
@@ -66,7 +66,7 @@ def weight_times_1_05_at_each_step(t: Training) -> None:
     t.each_step(grow)
 
 
-@reported("mlp gpt", "{middle}")
+@fault("mlp gpt", "{middle}")
 def pruned_at_step_50(t: Training) -> None:
     """Nine of ten weights of a layer are set to zero at one step."""
     weight = t.module("middle").weight
@@ -78,7 +78,7 @@ def pruned_at_step_50(t: Training) -> None:
     t.at(50, prune)
 
 
-@reported("cnn", "{norm}")
+@fault("cnn", "{norm}")
 def running_statistics_reset(t: Training) -> None:
     """Running statistics that something resets at each step."""
     t.each_step(t.module("norm").reset_running_stats)

@@ -1,17 +1,12 @@
-"""The registration of a reported fault, and what several of them change."""
+"""Changes that several faults make: of a forward, and of the groups of an optimizer."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from torch import nn
 
-from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
-
-reported = partial(fault, is_open=True)
-"""Registers a fault that is no secret."""
 
 
 def change_class(module: nn.Module, forward: Any) -> None:
