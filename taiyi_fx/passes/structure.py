@@ -16,6 +16,7 @@ from torch.nn import Parameter
 from torch.nn.utils.parametrize import ParametrizationList
 
 from taiyi_fx.passes.ir import Pick
+from taiyi_fx.passes.module_tree import buffers_of, parameters_of
 
 _DISPATCH = "__torch_dispatch__"
 _NO_DISPATCH = getattr(Tensor, _DISPATCH)
@@ -59,7 +60,7 @@ def find_tensor(value: Any, pick: Pick) -> Tensor | None:
     if issubclass(type(value), Tensor):
         return value if pick in (None, 0) else None
     if pick is not None:
-        value = value.pick(pick) if type(value) is Call else dict(_parts(value)).get(pick)
+        value = value.pick(pick) if type(value) is Call else dict(parts_of(value)).get(pick)
     for tensor in tensors_in(value):  # the compiler of torch 2.6 takes no `next` with a default
         return tensor
     return None
@@ -109,7 +110,7 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
     if value is old:
         return new, True
     is_another = False
-    for key, part in list(_parts(value)):
+    for key, part in list(parts_of(value)):
         replaced, differs = _replaced(part, old, new)
         if differs:
             value, is_another = _with_part(value, key, replaced), True
@@ -125,7 +126,7 @@ def replace_picked(value: Any, pick: Pick, old: Tensor, new: Tensor) -> Any:
         return value.with_picked(pick, replace_tensor(value.pick(pick), old, new))
     if value is old or pick is None or isinstance(pick, tuple):
         return replace_tensor(value, old, new)
-    return _with_part(value, pick, replace_tensor(dict(_parts(value))[pick], old, new))
+    return _with_part(value, pick, replace_tensor(dict(parts_of(value))[pick], old, new))
 
 
 def _with_part(value: Any, key: Any, part: Any) -> Any:
@@ -153,7 +154,7 @@ def stands_in(value: Any, tensor: Tensor) -> bool:
     if type(value) is Call:
         return any(stands_in(part, tensor) for part in (*value.args, *value.kwargs.values()))
     if issubclass(type(value), tuple):
-        return any(stands_in(part, tensor) for _, part in _parts(value))
+        return any(stands_in(part, tensor) for _, part in parts_of(value))
     return value is tensor
 
 
@@ -161,7 +162,7 @@ def stands_in(value: Any, tensor: Tensor) -> bool:
 _ATOMS = (Tensor, type(None), bool, int, float, str)
 
 
-def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
+def parts_of(value: Any) -> Iterable[tuple[Any, Any]]:
     """The parts of a value with their keys, read without running any code of its class.
 
     A class may count how often it is read, fill what was not asked for yet, or refuse: so items are
@@ -213,6 +214,13 @@ def attributes_of(value: Any) -> dict[str, Any]:
     return held.__get__(value) if isinstance(held, GetSetDescriptorType) else {}
 
 
+def attribute_of(value: Any, name: str) -> Any:
+    """An attribute of an object, or None: no property, ``__getattr__`` or other code is run."""
+    attributes = attributes_of(value)
+    found = attributes[name] if name in attributes else _of_class(value, name)
+    return found if name in attributes or not hasattr(type(found), "__get__") else None
+
+
 def tensors_in(value: Any) -> Iterator[Tensor]:
     """All tensors in a value, in order; also in attributes of objects, such as lists of images.
 
@@ -234,7 +242,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             if id(value) in met:
                 continue
             met.add(id(value))
-        parts = _parts(value)
+        parts = parts_of(value)
         if depth < _OBJECT_DEPTH and _is_object(value):
             parts, depth = attributes_of(value).items(), depth + 1
         waiting += [(part, depth) for _, part in [*parts][::-1]]
@@ -294,7 +302,7 @@ def computed_text(name: str, own_code: str) -> str:
 def parts_of_computed(module: nn.Module, name: str) -> list[Tensor]:
     """The parameters and buffers that an attribute is computed of."""
     found = _parametrization(module, name)
-    return [] if found is None else [*found.parameters(), *found.buffers()]
+    return [] if found is None else [*parameters_of(found), *buffers_of(found)]
 
 
 def tensor_named(module: nn.Module, name: str) -> Any:
@@ -316,8 +324,8 @@ def tensor_named(module: nn.Module, name: str) -> Any:
     return _of_class(module, name)
 
 
-def _of_class(module: nn.Module, name: str) -> Any:
-    return next((vars(c)[name] for c in type(module).__mro__ if name in vars(c)), None)
+def _of_class(value: Any, name: str) -> Any:
+    return next((vars(c)[name] for c in type(value).__mro__ if name in vars(c)), None)
 
 
 def _parametrization(module: nn.Module, name: str) -> ParametrizationList | None:

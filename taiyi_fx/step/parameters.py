@@ -20,6 +20,7 @@ from taiyi_fx.passes.ir import (
     States,
     fast_path,
 )
+from taiyi_fx.passes.module_tree import parameters_of
 from taiyi_fx.passes.probes.dtensor import of_parameters
 from taiyi_fx.passes.structure import computed_by, computed_text, tensor_named
 from taiyi_fx.quantities.declare import NoValue
@@ -194,7 +195,7 @@ class ParameterStatistics:
 
     @functools.cached_property
     def _has_gradients(self) -> bool:
-        return any(p.grad is not None for p in self._modules[""].parameters())
+        return any(p.grad is not None for p in parameters_of(self._modules[""]))
 
     def _measure_many(
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
@@ -216,7 +217,7 @@ class ParameterStatistics:
 def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:
     """The parameters or buffers of a module that a reading is of."""
     name = str(reading.site.pick)
-    return list(module.parameters()) if name == "all" else [tensor_named(module, name)]
+    return list(parameters_of(module)) if name == "all" else [tensor_named(module, name)]
 
 
 def dense(gradient: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import constant_when_compiled, stays_python
 from taiyi_fx.passes.probes.modes import modes_off, unseen
@@ -69,7 +70,7 @@ class Session:
     """
 
     def __init__(self, installation: Installation, followed: Collection[str]) -> None:
-        depth = max(name.count(".") for name, _ in installation.root.named_modules())
+        depth = max(name.count(".") for name, _ in named_modules(installation.root))
         self.frames = _FRAMES * (depth + 1) if depth > DEEPEST else 0
         self.is_observing = depth < DEEPEST  # following the flow takes frames at each level, too
         self.installation = installation
