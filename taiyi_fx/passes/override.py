@@ -167,7 +167,7 @@ def forward_of_class(module: nn.Module) -> Callable[..., Any]:
     """The forward of a module's class, bound to the module."""
     kind = type(module)
     held = next(vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c))
-    return held.__get__(module, kind)
+    return held.__get__(module, kind) if hasattr(type(held), "__get__") else held
 
 
 def _base_with_forward(kind: type[nn.Module]) -> int:
