@@ -23,6 +23,14 @@ Function = Callable[..., Any]
 Wrap = Callable[[str, Function], Function]
 
 
+_SHOWN: dict[str, Any] = {}
+"""The warnings that Python has shown as of an emitted function, by which it shows none twice.
+
+A forward may place one in its caller (`stacklevel`), which is one line of torch for all modules. So
+all emitted functions are one place, too.
+"""
+
+
 def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = None) -> Function:
     """A function of the root and the graph's inputs that runs the graph.
 
@@ -51,6 +59,7 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
     scope: dict[str, Any] = {
         name: meant.get(id(value), value) for name, value in code.globals.items()
     }
+    scope["__warningregistry__"] = _SHOWN
     exec(compile(source, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)
     return scope["forward"]
 
