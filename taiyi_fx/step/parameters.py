@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from taiyi_fx.passes.freed import FREED, are_freed, is_freed
 from taiyi_fx.passes.ir import (
     PARAMETER_PORTS,
     Numbers,
@@ -80,7 +81,7 @@ class ParameterReadings(NamedTuple):
         except AttributeError:  # of None: it is not an own parameter
             return None
         is_usual = _OWN.issuperset(map(type, found)) and _STRIDED.issuperset(map(_layout_of, found))
-        return found if is_usual else None
+        return found if is_usual and not are_freed(found) else None
 
 
 def parameter_readings(
@@ -168,6 +169,8 @@ class ParameterStatistics:
             held = of_parameters(tensors, reading.reduction, self._members)
             if not held:
                 raise ReadingUnavailable("other ranks hold the tensor")
+            if any(map(is_freed, held)):
+                raise ReadingUnavailable(FREED)
             return held
         except Exception as error:  # noqa: BLE001 - raised when the value is needed
             self._found[key] = error.with_traceback(None)
