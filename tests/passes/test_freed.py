@@ -56,7 +56,9 @@ class Frees(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
-@pytest.mark.parametrize("quantity", ["WeightNorm", "ParameterRMS", "EffectiveStep", "WeightStableRank"])
+@pytest.mark.parametrize(
+    "quantity", ["WeightNorm", "ParameterRMS", "EffectiveStep", "WeightStableRank"]
+)
 def test_a_freed_weight_has_no_reading_and_the_reason(quantity):
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     optimizer = torch.optim.Adam(model.parameters())

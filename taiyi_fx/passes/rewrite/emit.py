@@ -11,6 +11,7 @@ from typing import Any, cast
 from torch import fx
 
 from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
+from taiyi_fx.passes.rewrite.model_lines import lines_by_number
 
 OWN = ""
 """The name, in a graph of a module's own call, of the module itself.
@@ -59,7 +60,7 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
     scope: dict[str, Any] = {
         name: meant.get(id(value), value) for name, value in code.globals.items()
     }
-    scope["__warningregistry__"] = _SHOWN
+    scope |= {"__warningregistry__": _SHOWN, **lines_by_number(graph, source)}
     exec(compile(source, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)
     return scope["forward"]
 
