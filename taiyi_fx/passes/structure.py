@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
@@ -27,6 +27,12 @@ def is_dressed(x: Tensor) -> bool:
     kind = type(x)
     is_torchs = kind is Tensor or kind is Parameter
     return not is_torchs and getattr(kind, _DISPATCH) is _NO_DISPATCH
+
+
+def unseen_by_classes(*tensors: Tensor) -> AbstractContextManager[Any]:
+    """In the body no class of these tensors is shown an operation by ``__torch_function__``."""
+    is_any = any(map(is_dressed, tensors))
+    return torch._C.DisableTorchFunctionSubclass() if is_any else nullcontext()
 
 
 def undressed(x: Tensor) -> Tensor:
@@ -262,7 +268,7 @@ def _is_object(value: Any) -> bool:
 def slots_of(value: Any) -> Iterator[tuple[str, Any]]:
     """Names and values that an object keeps in ``__slots__`` of its class."""
     for name, slot in slots_of_class(type(value)).items():
-        with contextlib.suppress(AttributeError):  # it may be empty
+        with suppress(AttributeError):  # it may be empty
             yield name, slot.__get__(value)
 
 

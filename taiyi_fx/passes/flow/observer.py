@@ -201,7 +201,7 @@ class Observer:
         """Runs a step of following, unless one has failed; None where it fails."""
         if self.flow.problem is None:
             try:
-                with modes_off():
+                with modes_off(), torch._C.DisableTorchFunctionSubclass():
                     return step(*args)
             except Exception as error:  # noqa: BLE001 - the diagram lacks edges and says why
                 self.flow.problem = error.with_traceback(None)

@@ -21,7 +21,7 @@ from taiyi_fx.passes.probes.eager_taps import expects_gradient, tap
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient
 from taiyi_fx.passes.probes.held import NOT_REACHED, is_batch
 from taiyi_fx.passes.probes.modes import are_modes_on, modes_off
-from taiyi_fx.passes.structure import parts_of, tensors_in
+from taiyi_fx.passes.structure import parts_of, tensors_in, unseen_by_classes
 
 _LEAVES = 2**63
 """Above the numbers of all nodes but those of leaves."""
@@ -95,7 +95,21 @@ def end_uses(
     begun, slot.begun = slot.begun, None
     if begun is None:
         return
-    results = [value] if type(value) is Tensor else [*tensors_in(value)]
+    if type(value) is Tensor:
+        _end(begun, [value], given, keepers, groups)
+    else:
+        results = [*tensors_in(value)]
+        with unseen_by_classes(*results):
+            _end(begun, results, given, keepers, groups)
+
+
+def _end(
+    begun: Begun,
+    results: list[Tensor],
+    given: Any,
+    keepers: Sequence[nn.Module],
+    groups: tuple[SlotGroup, ...],
+) -> None:
     for x in results:
         if begun.is_same(x):
             tap(x, x, groups, "handed through")
