@@ -65,9 +65,10 @@ def find_tensor(value: Any, pick: Pick) -> Tensor | None:
         pick = None if pick[0] == 0 else pick
     if issubclass(type(value), Tensor):
         return value if pick in (None, 0) else None
+    found: Any = value
     if pick is not None:
-        value = value.pick(pick) if type(value) is Call else dict(parts_of(value)).get(pick)
-    for tensor in tensors_in(value):  # the compiler of torch 2.6 takes no `next` with a default
+        found = value.pick(pick) if type(value) is Call else dict(parts_of(value)).get(pick)
+    for tensor in tensors_in(found):  # the compiler of torch 2.6 takes no `next` with a default
         return tensor
     return None
 
@@ -189,7 +190,7 @@ def parts_of(value: Any) -> Iterable[tuple[Any, Any]]:
     return ()
 
 
-def _items(value: Any, base: type[tuple[Any, ...]] | type[list[Any]]) -> Iterable[Any]:
+def _items(value: Any, base: Any) -> Iterable[Any]:
     is_plain = type(value) is base or torch.compiler.is_compiling()
     return value if is_plain else base.__iter__(value)
 
@@ -213,11 +214,15 @@ def _fields(value: Any) -> Iterable[tuple[str, Any]]:
     return ((name, attributes[name]) for name in names if name in attributes)
 
 
+_BUILTIN = (GetSetDescriptorType, MemberDescriptorType)
+"""The kinds of attributes of a class that are read without running code of Python."""
+
+
 def attributes_of(value: Any) -> dict[str, Any]:
     """The ``__dict__`` of an object; empty if it has none, or one that its class computes."""
     bases = type(value).__mro__
     held = next((vars(c)["__dict__"] for c in bases if "__dict__" in vars(c)), None)
-    return held.__get__(value) if isinstance(held, GetSetDescriptorType) else {}
+    return held.__get__(value) if isinstance(held, _BUILTIN) else {}
 
 
 def attribute_of(value: Any, name: str) -> Any:

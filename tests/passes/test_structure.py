@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -128,6 +129,7 @@ CAREFUL = {
     "dataclass": lambda: Fields(T),
     "dataclass with slots": lambda: Slots(T),
     "object": lambda: Computes(T),
+    "namespace": lambda: SimpleNamespace(x=T),
 }
 
 
