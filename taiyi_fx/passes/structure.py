@@ -61,14 +61,14 @@ def alias_of(x: Tensor) -> Tensor:
 
 def find_tensor(value: Any, pick: Pick) -> Tensor | None:
     """The tensor picked from a value: the first one for None, else by position or key."""
-    if isinstance(pick, tuple) and type(value) is not Call:  # a call's only argument
+    kind = type(value)
+    if isinstance(pick, tuple) and kind is not Call:  # a call's only argument
         pick = None if pick[0] == 0 else pick
-    if issubclass(type(value), Tensor):
+    if issubclass(kind, Tensor):
         return value if pick in (None, 0) else None
-    found: Any = value
     if pick is not None:
-        found = value.pick(pick) if type(value) is Call else dict(parts_of(value)).get(pick)
-    for tensor in tensors_in(found):  # the compiler of torch 2.6 takes no `next` with a default
+        value = value.pick(pick) if kind is Call else dict(parts_of(value)).get(pick)
+    for tensor in tensors_in(value):  # the compiler of torch 2.6 takes no `next` with a default
         return tensor
     return None
 

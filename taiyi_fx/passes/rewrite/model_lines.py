@@ -25,7 +25,7 @@ _RAISE = compile("raise error", "", "exec")
 
 
 def lines_by_number(graph: fx.Graph, source: str) -> dict[str, dict[int, Lines]]:
-    """The entry among an emitted function's globals that has the lines of each line of its source."""
+    """An entry for an emitted function's globals: the model's lines, by the number of its own."""
     noted = {node.name: node.meta[LINES] for node in graph.nodes if LINES in node.meta}
     found: dict[int, Lines] = {}
     for number, line in enumerate(source.splitlines(), 1):
