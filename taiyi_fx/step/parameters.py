@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.passes.freed import FREED, are_freed, is_freed
+from taiyi_fx.passes.freed import FREED, LOW, address_of, is_freed
 from taiyi_fx.passes.ir import (
     PARAMETER_PORTS,
     Numbers,
@@ -81,7 +81,7 @@ class ParameterReadings(NamedTuple):
         except AttributeError:  # of None: it is not an own parameter
             return None
         is_usual = _OWN.issuperset(map(type, found)) and _STRIDED.issuperset(map(_layout_of, found))
-        return found if is_usual and not are_freed(found) else None
+        return found if is_usual and min(map(address_of, found), default=LOW) >= LOW else None
 
 
 def parameter_readings(

@@ -27,7 +27,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch.autograd.graph import Node
 
-from taiyi_fx.passes.freed import FREED, are_freed, is_freed
+from taiyi_fx.passes.freed import FREED, LOW, address_of, is_freed
 from taiyi_fx.passes.ir import fast_path
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
@@ -160,7 +160,7 @@ class Held:
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> None:
         are_changed = [*map(_version_of, tensors)] != versions
-        if are_changed or _are_batches_here() or are_freed(tensors):
+        if are_changed or _are_batches_here() or min(map(address_of, tensors), default=LOW) < LOW:
             tensors, groups = self._sound(tensors, versions, groups)
         try:
             last = self._arranged.get(len(groups))

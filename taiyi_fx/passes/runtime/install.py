@@ -169,10 +169,12 @@ class Installation:
         return [root, *chosen, *frames], counters
 
     def put(self, *, needs_parts: bool = True) -> None:
-        """Installs the chosen overrides.
+        """Installs the chosen overrides; calls are counted from the first again.
 
         Where the model's graph calls all of them, those of parts only once its Python runs.
         """
+        for calls in self._counters:
+            calls.count = 0
         # A wrapper put around the model's own meanwhile, such as autocast's, still calls this one.
         own = entry_of(self.root)
         if own is self._own_of_root:

@@ -286,7 +286,6 @@ class Session:
             if self.installation.meet_compiled_parts():
                 self.is_observing = False  # compiled code cannot be followed
         self.installation.put(needs_parts=needs_parts)
-        self.installation.count_anew()
         if mode is not None:
             self.table.board.is_open = False  # a forward that failed may have left it open
             if DistributedDataParallel._active_ddp_module is not None:
