@@ -28,6 +28,7 @@ from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.passes.override import drop_copies
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.rewrite.own_passes import Pass, apply_passes, check_passes
@@ -282,7 +283,7 @@ def _rewritten(captured: Capture, model: nn.Module, passes: Sequence[Pass]) -> C
 def _check_model(model: Any) -> None:
     if not isinstance(model, nn.Module):
         raise TypeError(f"instrument takes a torch.nn.Module, not a {type(model).__name__}")
-    for name, module in model.named_modules():
+    for name, module in named_modules(model):
         if isinstance(module, InstrumentedModule):
             what = f"the part {name!r} of the model" if name else "the model"
             raise TypeError(
@@ -299,7 +300,7 @@ def _check_model(model: Any) -> None:
         raise TypeError(
             f"instrument the model before it is wrapped: {kind}(instrument(model, cfg))"
         )
-    for name, module in model.named_modules():
+    for name, module in named_modules(model):
         if _is_compiled(module) or getattr(module, "_compiled_call_impl", None) is not None:
             what = f"the part {name!r} of the model" if name else "the model"
             raise TypeError(

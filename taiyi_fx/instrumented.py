@@ -19,6 +19,7 @@ from torch.jit import _script as torchscript
 from taiyi_fx.config.merged import Cfg
 from taiyi_fx.monitor import Monitor
 from taiyi_fx.passes.capture.captured import Capture
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.passes.override import forward_of_class, with_own_code
 from taiyi_fx.passes.probes.compiling import stays_python
 from taiyi_fx.passes.rewrite.own_passes import Pass
@@ -354,7 +355,7 @@ def instrumentation_of(model: nn.Module) -> Instrumentation:
     """
     found = {
         name: type(module)._instrumentation
-        for name, module in model.named_modules()
+        for name, module in named_modules(model)
         if isinstance(module, InstrumentedModule)
     }
     if not found:

@@ -17,6 +17,7 @@ from taiyi_fx.findings.finding import Severity
 from taiyi_fx.outline import Outline
 from taiyi_fx.outline.build import Outliner
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.passes.runtime.build import Instrumented
 from taiyi_fx.recorder.recorder import Recorder
 from taiyi_fx.recorder.replay.function_rerun import StepEnds
@@ -68,7 +69,7 @@ class Monitor:
         self.epochs: list[EpochSummary] = []
         self._config = config
         self._root, self._session = compiled.root, compiled.session
-        self._modules = dict(compiled.root.named_modules())
+        self._modules = dict(named_modules(compiled.root))
         self._outline = Outliner(compiled, config.subscriptions)
         self._start_step = start_step
         self._part = groups.part

@@ -13,7 +13,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -936,3 +936,59 @@ def test_calls_with_other_parameters_compute_with_these():
         found.append(torch.func.functional_call(model, given, (x,)))
     assert torch.equal(*found)
     assert_alike(plain, probed, lambda model: None)
+
+
+class Asked(nn.Module):
+    """Takes note of whoever asks its class for something, as one that hides a part may."""
+
+    log: ClassVar[list[str]] = []
+
+    def __init__(self):
+        super().__init__()
+        self.attention, self.fc = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        q = self.attention(x)
+        return self.fc((q @ q.transpose(-1, -2)).softmax(-1) @ x)
+
+
+def asked(name):
+    def method(self, *args, **kwargs):
+        Asked.log.append(name)
+        return getattr(super(Asked, self), name)(*args, **kwargs)
+
+    return method
+
+
+def told(name):
+    def get(self):
+        Asked.log.append(name)
+        raise RuntimeError
+
+    return property(get)
+
+
+METHODS = ("modules", "children", "parameters", "buffers")
+for _name in (*METHODS, *(f"named_{name}" for name in METHODS), "get_submodule", "state_dict"):
+    setattr(Asked, _name, asked(_name))
+for _name in ("num_heads", "n_head", "config", "num_experts", "top_k", "inplace", "weight"):
+    setattr(Asked, _name, told(_name))
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize(
+    "cfg",
+    [None, {"*": ["InputRMS", "OutputGradRMS", "BackwardInput", "AttentionEntropy", "RouterLoad"]}],
+    ids=["preset", "all"],
+)
+def test_the_model_is_asked_for_nothing(cfg):
+    model = nn.Sequential(Asked(), Asked())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    Asked.log.clear()
+    instrumented = taiyi_fx.instrument(model, cfg, optimizer=optimizer)
+    for step in range(3):
+        instrumented(torch.randn(2, 3, 8)).square().sum().backward()
+        instrumented.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert Asked.log == []

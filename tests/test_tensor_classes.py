@@ -1,7 +1,10 @@
 """Tensors of classes of their own, as loaders of MONAI or torchvision give them."""
 
+from typing import ClassVar
+
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
@@ -72,3 +75,52 @@ def test_they_are_read_before_in_place_operations_and_stay_what_they_are(kind):
     true = normed.grad.norm().item()
     assert values["norm"]["OutputGradSndNorm"][1] == pytest.approx(true, rel=1e-5)
     assert type(values["fc"]["BackwardInput"][1]) is torch.Tensor
+
+
+class Watched(torch.Tensor):
+    """Is told of each function of torch that is called with it."""
+
+    log: ClassVar[list[str]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.log.append(getattr(func, "__name__", ""))
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.fc = nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 8)
+
+    def forward(self, x):
+        y, weights = self.inner(x, x, x)
+        q = self.fc(y) if weights.sum() > 0 else y
+        return F.scaled_dot_product_attention(q, x, x).relu_()
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize(
+    "cfg",
+    [
+        None,
+        {"*": ["BackwardInput", "OutputGradRMS", "PerSampleGradNorm", "AttentionEntropy"]},
+        {"*": ["ForwardInput", "InputCovMaxEig", "OutputRMS", "ForwardTime", "HeadNorm"]},
+    ],
+    ids=["preset", "gradients", "values"],
+)
+def test_a_class_is_told_of_nothing_of_ours(cfg):
+    def told(model, run):
+        told = []
+        for step in range(3):
+            x = torch.randn(2, 3, 8, requires_grad=True).as_subclass(Watched)
+            Watched.log.clear()
+            run(x).square().sum().backward()
+            told.append([*Watched.log])
+            if run is not model:
+                run.monitor.track(step)
+        return told
+
+    model = nn.Sequential(Attends(), nn.LayerNorm(8), Attends())
+    expected = told(model, model)
+    assert told(model, taiyi_fx.instrument(model, cfg)) == expected

@@ -19,6 +19,7 @@ from taiyi_fx.config.presets import Part
 from taiyi_fx.config.subscriptions import Config, FunctionRequests, Subscription
 from taiyi_fx.passes.capture.captured import Capture
 from taiyi_fx.passes.ir import Change, FunctionGroup, Reading
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.quantities.declare import Quantity, Request
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.source import NotApplicable, Unobservable
@@ -63,13 +64,13 @@ def check(model: nn.Module, cfg: Cfg) -> Config:
             of_functions += _at_functions(ask.path, listed, modules)
             others = [request for request in listed if _functions(request[1]) is None]
             asked.add(modules, others, named=is_name(model, key))
-    subscriptions = asked.subscriptions(dict(model.named_modules()))
+    subscriptions = asked.subscriptions(dict(named_modules(model)))
     return Config(subscriptions, tuple(of_functions), asked.passed_over, tuple(asked.edits))
 
 
 def _fitting(model: nn.Module, ask: Ask) -> Iterator[tuple[str, nn.Module, Mapping[str, Any]]]:
     """The modules of an optional key, each with options of its own."""
-    modules = dict(model.named_modules())
+    modules = dict(named_modules(model))
     for name, module in modules.items():
         options = ask.options(name, modules) if ask.options else {}
         if ask.key(name, module) and options is not None:
@@ -116,7 +117,7 @@ def with_functions(config: Config, model: nn.Module, capture: Capture) -> Config
     """
     asked = _Collected()
     callers = {site: name for name, sites in capture.sites.items() for site in sites}
-    modules = dict(model.named_modules())
+    modules = dict(named_modules(model))
     calls = {
         site: FunctionCall(
             function, inplace=site in capture.in_place, caller=modules.get(callers.get(site, ""))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from taiyi_fx.passes.ir import Change, Port, Site
+from taiyi_fx.passes.structure import attribute_of
 from taiyi_fx.quantities.source import NotApplicable, Unobservable, input_pick
 
 TensorFunction = Callable[[Tensor], Tensor]
@@ -62,7 +63,7 @@ class Edit:
             )
         pick = self.tensor
         if self.at == "input":
-            if self.grad is not None and getattr(module, "inplace", False):
+            if self.grad is not None and attribute_of(module, "inplace"):
                 raise NotApplicable(
                     "changes its input in place: edit the gradient of its output instead"
                 )

@@ -8,6 +8,7 @@ from taiyi_fx.config.match import is_function
 from taiyi_fx.passes.capture.captured import Capture, function_name
 from taiyi_fx.passes.capture.function_sites import unseen_in
 from taiyi_fx.passes.ir import Function, FunctionGroup
+from taiyi_fx.passes.module_tree import submodule
 
 
 def not_shown(
@@ -47,7 +48,7 @@ def _unseen(
 ) -> list[str]:
     """The reasons why calls in some modules cannot be seen, in words, each once."""
     found: dict[str, str] = {}
-    for module in map(model.get_submodule, sorted(within)):
+    for module in (submodule(model, name) for name in sorted(within)):
         found |= unseen_in(module, function) if isinstance(function, FunctionGroup) else {}
     return [f"of {name}, {why}" for name, why in found.items()]
 

@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 from torch.nn.utils import parametrize
 
+from taiyi_fx.passes.module_tree import named_modules, submodule
 from taiyi_fx.suggestion import suggestion
 
 _LIBRARIES = ("torch", "operator", "math")
@@ -48,7 +49,7 @@ def resolved(model: nn.Module, key: Any) -> Any:
 
 def match(model: nn.Module, key: Any, path: str, problems: list[str]) -> dict[str, nn.Module]:
     """The modules that a key matches, by their first names; adds errors to the problems."""
-    modules = dict(model.named_modules())
+    modules = dict(named_modules(model))
     if isinstance(key, str):
         found = _match_text(model, modules, key)
         if not found:
@@ -80,7 +81,7 @@ def _match_text(
     model: nn.Module, modules: Mapping[str, nn.Module], key: str
 ) -> dict[str, nn.Module]:
     if is_name(model, key):
-        module = model.get_submodule(key)
+        module = submodule(model, key)
         return {name: m for name, m in modules.items() if m is module}
     of_class = {name: m for name, m in modules.items() if key in _class_names(m)}
     if of_class or not any(c in key for c in "*?["):
@@ -90,7 +91,7 @@ def _match_text(
 
 def is_name(model: nn.Module, key: Any) -> bool:
     """True if a key is the dotted name of one of the model's modules."""
-    return isinstance(key, str) and key in dict(model.named_modules(remove_duplicate=False))
+    return isinstance(key, str) and key in dict(named_modules(model, remove_duplicate=False))
 
 
 def _class_names(module: nn.Module) -> set[str]:

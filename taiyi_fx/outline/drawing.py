@@ -20,9 +20,11 @@ from taiyi_fx.passes.capture.marks import pack, unpack
 from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, JoinNode
 from taiyi_fx.passes.flow.observer import Flow
+from taiyi_fx.passes.module_tree import has_children, named_children, named_modules
 from taiyi_fx.passes.probes.edited import is_edit
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
 from taiyi_fx.passes.runtime.build import Instrumented
+from taiyi_fx.passes.structure import tensor_named
 
 Scope = tuple[str, ...]
 """The calls of modules that a box stands in, the outermost first."""
@@ -46,8 +48,8 @@ class Drawing:
         self.flow = flow
         self._marks = MarksOfModules(subscriptions, compiled.table.plan)
         self._shapes = SeenShapes(compiled, flow)
-        self.modules = dict(compiled.root.named_modules(remove_duplicate=False))
-        self.first_names = dict(compiled.root.named_modules()).keys()
+        self.modules = dict(named_modules(compiled.root, remove_duplicate=False))
+        self.first_names = dict(named_modules(compiled.root)).keys()
         self.graph = nx.DiGraph()
         self.clusters: dict[Scope, Item] = {}
         self.calls: Counter[str] = Counter()
@@ -78,11 +80,13 @@ class Drawing:
         entry, leaving = self._ends(part)
         seen = self._shapes.in_graph(part, call)
         ids: dict[fx.Node, str] = {}
-        for node in self.compiled.parts[part].nodes:
-            if _is_ours(node) or _is_unused_input(node):
+        drawn = [node for node in self.compiled.parts[part].nodes if not _is_ours(node)]
+        every = {node: list(_sources((node.args, node.kwargs))) for node in drawn}
+        used = set(itertools.chain.from_iterable(every.values()))
+        for node, sources in every.items():
+            if _is_only_packed(node) and node not in used:
                 continue
             ends = self._draw_node(node, part, scope, (entry, leaving))
-            sources = list(_sources((node.args, node.kwargs)))
             shapes = shapes_passed(seen, _taker(node), sources)
             for source in dict.fromkeys(sources):
                 self._connect(ids[source], ends[0], shapes.get(source, ""))
@@ -194,7 +198,7 @@ class Drawing:
     def _attribute(self, path: str) -> Item:
         """The box of a tensor that a graph takes from the model."""
         home, _, name = path.rpartition(".")
-        found = getattr(self.modules.get(home), name, None)
+        found = tensor_named(self.modules[home], name) if home in self.modules else None
         kind = "parameter" if isinstance(found, nn.Parameter) else "buffer"
         return Item("parameter", name, kind, notes=(path,))
 
@@ -207,11 +211,11 @@ class Drawing:
         return scope
 
     def _draw_parts(self, name: str, scope: Scope) -> None:
-        for child_name, child in self.modules[name].named_children():
+        for child_name, child in named_children(self.modules[name]):
             path = f"{name}.{child_name}" if name else child_name
             if path not in self.first_names:
                 continue  # the same module under another name
-            if next(child.children(), None) is None or path in self.compiled.parts:
+            if not has_children(child) or path in self.compiled.parts:
                 self._draw_call(path, 0, scope)
             else:
                 self.clusters[(*scope, path)] = self._module("module", path, 0)
@@ -259,7 +263,7 @@ def _called(name: str, call: int) -> str:
 
 
 def _summary(module: nn.Module) -> str:
-    extra = module.extra_repr() if next(module.children(), None) is None else ""
+    extra = module.extra_repr() if not has_children(module) else ""
     return f"{type(module).__name__}({extra})" if extra else type(module).__name__
 
 
@@ -277,7 +281,7 @@ def _hands_on(node: fx.Node) -> bool:
     return is_probe(node) or is_edit(node) or node.target is items_of
 
 
-def _is_unused_input(node: fx.Node) -> bool:
+def _is_only_packed(node: fx.Node) -> bool:
     return node.op == "placeholder" and all(user.target is pack for user in node.users)
 
 

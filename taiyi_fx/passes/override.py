@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from taiyi_fx.passes.module_tree import modules_of
+
 
 class ForwardOverride:
     """A module's forward while it is read: an entry ``forward`` in its ``__dict__``.
@@ -165,7 +167,7 @@ def forward_of_class(module: nn.Module) -> Callable[..., Any]:
     """The forward of a module's class, bound to the module."""
     kind = type(module)
     held = next(vars(c)["forward"] for c in kind.__mro__ if "forward" in vars(c))
-    return held.__get__(module, kind)
+    return held.__get__(module, kind) if hasattr(type(held), "__get__") else held
 
 
 def _base_with_forward(kind: type[nn.Module]) -> int:
@@ -191,7 +193,7 @@ def entry_of(module: nn.Module) -> Callable[..., Any] | None:
 
 def drop_copies(model: nn.Module) -> None:
     """Deletes, in a copied model, the entries ``forward`` that copied overrides left."""
-    for module in model.modules():
+    for module in modules_of(model):
         _drop_copy(module)
 
 

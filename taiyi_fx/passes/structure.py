@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from types import MemberDescriptorType
+from contextlib import AbstractContextManager, nullcontext, suppress
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn import Parameter
 from torch.nn.utils.parametrize import ParametrizationList
 
 from taiyi_fx.passes.ir import Pick
+from taiyi_fx.passes.module_tree import buffers_of, parameters_of
 
 _DISPATCH = "__torch_dispatch__"
 _NO_DISPATCH = getattr(Tensor, _DISPATCH)
@@ -25,6 +27,12 @@ def is_dressed(x: Tensor) -> bool:
     kind = type(x)
     is_torchs = kind is Tensor or kind is Parameter
     return not is_torchs and getattr(kind, _DISPATCH) is _NO_DISPATCH
+
+
+def unseen_by_classes(*tensors: Tensor) -> AbstractContextManager[Any]:
+    """In the body no class of these tensors is shown an operation by ``__torch_function__``."""
+    is_any = any(map(is_dressed, tensors))
+    return torch._C.DisableTorchFunctionSubclass() if is_any else nullcontext()
 
 
 def undressed(x: Tensor) -> Tensor:
@@ -53,12 +61,13 @@ def alias_of(x: Tensor) -> Tensor:
 
 def find_tensor(value: Any, pick: Pick) -> Tensor | None:
     """The tensor picked from a value: the first one for None, else by position or key."""
-    if isinstance(pick, tuple) and not isinstance(value, Call):  # a call's only argument
+    kind = type(value)
+    if isinstance(pick, tuple) and kind is not Call:  # a call's only argument
         pick = None if pick[0] == 0 else pick
-    if isinstance(value, Tensor):
+    if issubclass(kind, Tensor):
         return value if pick in (None, 0) else None
     if pick is not None:
-        value = value.pick(pick) if isinstance(value, Call) else dict(_parts(value)).get(pick)
+        value = value.pick(pick) if kind is Call else dict(parts_of(value)).get(pick)
     for tensor in tensors_in(value):  # the compiler of torch 2.6 takes no `next` with a default
         return tensor
     return None
@@ -108,7 +117,7 @@ def _replaced(value: Any, old: Tensor, new: Tensor) -> tuple[Any, bool]:
     if value is old:
         return new, True
     is_another = False
-    for key, part in list(_parts(value)):
+    for key, part in list(parts_of(value)):
         replaced, differs = _replaced(part, old, new)
         if differs:
             value, is_another = _with_part(value, key, replaced), True
@@ -124,7 +133,7 @@ def replace_picked(value: Any, pick: Pick, old: Tensor, new: Tensor) -> Any:
         return value.with_picked(pick, replace_tensor(value.pick(pick), old, new))
     if value is old or pick is None or isinstance(pick, tuple):
         return replace_tensor(value, old, new)
-    return _with_part(value, pick, replace_tensor(dict(_parts(value))[pick], old, new))
+    return _with_part(value, pick, replace_tensor(dict(parts_of(value))[pick], old, new))
 
 
 def _with_part(value: Any, key: Any, part: Any) -> Any:
@@ -149,10 +158,10 @@ def _with_part(value: Any, key: Any, part: Any) -> Any:
 
 def stands_in(value: Any, tensor: Tensor) -> bool:
     """True if a tensor can be replaced without changing an object that others may hold."""
-    if isinstance(value, Call):
+    if type(value) is Call:
         return any(stands_in(part, tensor) for part in (*value.args, *value.kwargs.values()))
-    if isinstance(value, tuple):
-        return any(stands_in(part, tensor) for part in value)
+    if issubclass(type(value), tuple):
+        return any(stands_in(part, tensor) for _, part in parts_of(value))
     return value is tensor
 
 
@@ -160,30 +169,94 @@ def stands_in(value: Any, tensor: Tensor) -> bool:
 _ATOMS = (Tensor, type(None), bool, int, float, str)
 
 
-def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
-    if isinstance(value, _ATOMS):
+def parts_of(value: Any) -> Iterable[tuple[Any, Any]]:
+    """The parts of a value with their keys, read without running any code of its class.
+
+    A class may count how often it is read, fill what was not asked for yet, or refuse: so items are
+    those that the builtin type keeps, and fields are those that are set. For the same reason the
+    type is asked, as `isinstance` may read an attribute of the value.
+    """
+    kind = type(value)
+    if issubclass(kind, _ATOMS):
         return ()
-    if isinstance(value, (tuple, list)):
-        return enumerate(value)
-    if isinstance(value, Mapping):
-        return value.items()
-    if isinstance(value, Call):  # as a dataclass, were it not for the compiler of torch 2.6
+    if issubclass(kind, (tuple, list)):
+        return enumerate(_items(value, tuple if issubclass(kind, tuple) else list))
+    if issubclass(kind, Mapping):
+        return _entries(value)
+    if kind is Call:  # as a dataclass, were it not for the compiler of torch 2.6
         return (("args", value.args), ("kwargs", value.kwargs))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
+    if not issubclass(kind, type) and dataclasses.is_dataclass(kind):
+        return _fields(value)
     return ()
 
 
-def tensors_in(value: Any, depth: int = 0) -> Iterator[Tensor]:
-    """All tensors in a value, in order; also in attributes of objects, such as lists of images."""
-    if isinstance(value, Tensor):
+def _items(value: Any, base: Any) -> Iterable[Any]:
+    is_plain = type(value) is base or torch.compiler.is_compiling()
+    return value if is_plain else base.__iter__(value)
+
+
+def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    kind = type(value)
+    if kind is dict or torch.compiler.is_compiling():
+        return value.items()
+    if issubclass(kind, dict):
+        base: Any = OrderedDict if issubclass(kind, OrderedDict) else dict
+        return base.items(value)
+    kept = attributes_of(value).values()  # as `UserDict` does, others keep items in a dictionary
+    return next((_entries(part) for part in kept if issubclass(type(part), dict)), ())
+
+
+def _fields(value: Any) -> Iterable[tuple[str, Any]]:
+    names = [field.name for field in dataclasses.fields(type(value))]
+    if torch.compiler.is_compiling():
+        return ((name, getattr(value, name)) for name in names)
+    attributes = {**attributes_of(value), **dict(slots_of(value))}
+    return ((name, attributes[name]) for name in names if name in attributes)
+
+
+_BUILTIN = (GetSetDescriptorType, MemberDescriptorType)
+"""The kinds of attributes of a class that are read without running code of Python."""
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """The ``__dict__`` of an object; empty if it has none, or one that its class computes."""
+    bases = type(value).__mro__
+    held = next((vars(c)["__dict__"] for c in bases if "__dict__" in vars(c)), None)
+    return held.__get__(value) if isinstance(held, _BUILTIN) else {}
+
+
+def attribute_of(value: Any, name: str) -> Any:
+    """An attribute of an object, or None: no property, ``__getattr__`` or other code is run."""
+    attributes = attributes_of(value)
+    found = attributes[name] if name in attributes else _of_class(value, name)
+    return found if name in attributes or not hasattr(type(found), "__get__") else None
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """All tensors in a value, in order; also in attributes of objects, such as lists of images.
+
+    Nothing is walked through twice, so that parts may lead back to what they are parts of.
+    """
+    if issubclass(type(value), Tensor):
         yield value
         return
-    parts = _parts(value)
-    if depth < _OBJECT_DEPTH and _is_object(value):
-        parts, depth = vars(value).items(), depth + 1
-    for _, part in parts:
-        yield from tensors_in(part, depth)
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    met: set[int] = set()
+    while waiting:
+        value, depth = waiting.pop()
+        if issubclass(type(value), Tensor):
+            yield value
+            continue
+        if issubclass(type(value), _ATOMS):
+            continue
+        if not torch.compiler.is_compiling():  # which knows no identity of what it makes
+            if id(value) in met:
+                continue
+            met.add(id(value))
+        parts = parts_of(value)
+        if depth < _OBJECT_DEPTH and _is_object(value):
+            parts, depth = attributes_of(value).items(), depth + 1
+        waiting += [(part, depth) for _, part in [*parts][::-1]]
 
 
 _OBJECT_DEPTH = 2
@@ -191,18 +264,17 @@ _OBJECT_DEPTH = 2
 
 def _is_object(value: Any) -> bool:
     """True if a value is an object of a class whose structure is not known."""
-    if isinstance(value, (nn.Module, type, tuple, list, Mapping, Call, *_ATOMS)):
+    kind = type(value)
+    if issubclass(kind, (nn.Module, type, tuple, list, Mapping, Call, *_ATOMS)):
         return False
-    if dataclasses.is_dataclass(value) or type(value).__module__ in ("builtins", "torch"):
-        return False
-    return isinstance(getattr(value, "__dict__", None), dict)
+    return not (dataclasses.is_dataclass(kind) or kind.__module__ in ("builtins", "torch"))
 
 
-def slots_of(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """Names and values that a module keeps in ``__slots__`` of its class."""
-    for name, slot in slots_of_class(type(module)).items():
-        with contextlib.suppress(AttributeError):  # it may be empty
-            yield name, slot.__get__(module)
+def slots_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values that an object keeps in ``__slots__`` of its class."""
+    for name, slot in slots_of_class(type(value)).items():
+        with suppress(AttributeError):  # it may be empty
+            yield name, slot.__get__(value)
 
 
 def slots_of_class(kind: type) -> dict[str, MemberDescriptorType]:
@@ -241,7 +313,7 @@ def computed_text(name: str, own_code: str) -> str:
 def parts_of_computed(module: nn.Module, name: str) -> list[Tensor]:
     """The parameters and buffers that an attribute is computed of."""
     found = _parametrization(module, name)
-    return [] if found is None else [*found.parameters(), *found.buffers()]
+    return [] if found is None else [*parameters_of(found), *buffers_of(found)]
 
 
 def tensor_named(module: nn.Module, name: str) -> Any:
@@ -263,8 +335,8 @@ def tensor_named(module: nn.Module, name: str) -> Any:
     return _of_class(module, name)
 
 
-def _of_class(module: nn.Module, name: str) -> Any:
-    return next((vars(c)[name] for c in type(module).__mro__ if name in vars(c)), None)
+def _of_class(value: Any, name: str) -> Any:
+    return next((vars(c)[name] for c in type(value).__mro__ if name in vars(c)), None)
 
 
 def _parametrization(module: nn.Module, name: str) -> ParametrizationList | None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from torch import nn
 
 from taiyi_fx.passes.ir import MODEL_PORTS, FunctionGroup, Reading, capabilities
+from taiyi_fx.passes.module_tree import named_parameters
 from taiyi_fx.quantities.health import RULES, Health, OwnRule, keep_own_rule
 from taiyi_fx.quantities.options import check_type
 from taiyi_fx.quantities.places import EACH, Place
@@ -171,7 +172,7 @@ class Quantity:
         """
         every = [dict(options)]
         if self.is_of_each_parameter and options.get("param", EACH) == EACH:
-            names = [name for name, _ in module.named_parameters(recurse=False)]
+            names = [name for name, _ in named_parameters(module, recurse=False)]
             if not names:
                 raise NotApplicable("has no parameters of its own (its parts may: match them)")
             every = [{**options, "param": name} for name in names]

@@ -10,6 +10,7 @@ from torch import nn
 from torch.torch_version import TorchVersion
 
 from taiyi_fx.passes.ir import Function, FunctionGroup
+from taiyi_fx.passes.structure import attribute_of
 
 _NAMES = ("num_heads", "num_attention_heads", "n_heads", "n_head", "nhead", "heads")
 _SOFTMAX: tuple[Function, ...] = (F.softmax, torch.softmax, torch.Tensor.softmax)
@@ -26,8 +27,8 @@ def heads_of(module: nn.Module) -> int | None:
     """The number of attention heads that a module, or an attention's configuration, says."""
     owners: list[Any] = [module]
     if "attention" in type(module).__name__.lower():
-        owners.append(getattr(module, "config", None))
-    found = (getattr(owner, name, None) for owner in owners for name in _NAMES)
+        owners.append(attribute_of(module, "config"))
+    found = (attribute_of(owner, name) for owner in owners for name in _NAMES)
     return next((n for n in found if type(n) is int and n > 0), None)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from taiyi_fx.passes.structure import tensor_named
+from taiyi_fx.passes.structure import attribute_of, tensor_named
 from taiyi_fx.reductions.weight_gradients import Normalization
 
 
@@ -25,7 +25,7 @@ def known_norm(module: nn.Module) -> Normalization | None:
     kind = type(module)
     for form in _FORMS:
         if all(_is_same(getattr(kind, name, None), of) for name, of in form.items()):
-            eps = next(float(getattr(module, n)) for n in _EPS if hasattr(module, n))
+            eps = next(float(e) for n in _EPS if (e := attribute_of(module, n)) is not None)
             weight = tensor_named(module, "weight")
             return Normalization("rms", eps, tuple(weight.shape))
     return None

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 from torch import nn
 
+from taiyi_fx.passes.structure import attribute_of
+
 _EXPERTS = (
     "num_experts",
     "num_local_experts",
@@ -28,5 +30,5 @@ def choices_of(module: nn.Module) -> int | None:
 
 
 def _told(module: nn.Module, names: Iterable[str]) -> int | None:
-    found = (getattr(module, name, None) for name in names)
+    found = (attribute_of(module, name) for name in names)
     return next((n for n in found if type(n) is int and n > 0), None)

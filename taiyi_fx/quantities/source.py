@@ -27,7 +27,14 @@ from taiyi_fx.passes.ir import (
     SpanReduction,
     capabilities,
 )
-from taiyi_fx.passes.structure import computed_by, computed_text, is_computed, tensor_named
+from taiyi_fx.passes.module_tree import has_children, named_parameters, parameters_of
+from taiyi_fx.passes.structure import (
+    attribute_of,
+    computed_by,
+    computed_text,
+    is_computed,
+    tensor_named,
+)
 from taiyi_fx.quantities.feature_axis import feature_axis_of
 from taiyi_fx.quantities.function_call import FunctionCall
 from taiyi_fx.quantities.heads import heads_of
@@ -104,7 +111,7 @@ class Source:
                 "is a ScriptModule, which runs outside of Python; observe a module before it"
             )
         if self.port in CALL_PORTS and has_no_forward(module):
-            if next(module.children(), None) is None:
+            if not has_children(module):
                 raise NotApplicable("has no forward, and is never called")
             raise NotApplicable("only holds its parts and is never called: match them instead")
         if self.functions is not None and not is_call_of(module, self.functions):
@@ -118,7 +125,7 @@ class Source:
     def _pick(self, module: nn.Module, given: Mapping[str, Any]) -> Pick:
         if self.port in MODEL_PORTS:
             return None
-        if self.port == "input_grad" and getattr(module, "inplace", False):
+        if self.port == "input_grad" and attribute_of(module, "inplace"):
             raise NotApplicable(
                 "changes its input in place, so that its gradient is that of the output"
             )
@@ -129,14 +136,14 @@ class Source:
             return input_pick(module, pick)
         name = given.get("param", self.name)
         if name == "all":
-            if next(module.parameters(), None) is None:
+            if next(parameters_of(module), None) is None:
                 raise NotApplicable("has no parameters")
         elif own_code := computed_by(module, name):
             raise NotApplicable(computed_text(name, own_code))
         elif not is_computed(module, name) and not isinstance(
             tensor_named(module, name), torch.Tensor
         ):
-            own = ", ".join(k for k, _ in module.named_parameters(recurse=False))
+            own = ", ".join(k for k, _ in named_parameters(module, recurse=False))
             hint = f" (the option param takes one of {own}, or all)" if own else ""
             raise NotApplicable(f"has no {name}{hint}")
         return name

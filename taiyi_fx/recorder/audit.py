@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import named_parameters
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
@@ -151,7 +152,7 @@ def _told(ranks: tuple[int, ...], name: str, count: int) -> str:
 
 def _prints_of(model: nn.Module) -> Iterator[tuple[str, str]]:
     """Fingerprints of what ranks hold together; not of buffers, which are each rank's own."""
-    for name, x in model.named_parameters():
+    for name, x in named_parameters(model):
         if not is_spread(x) and _is_dense(x):
             yield name, f"{fingerprint(x):016x}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from taiyi_fx.passes.ir import CALL_PORTS, Plan, Reading, Site, Target
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.reductions.summary import Summary
 
 RECORDED = (Reading(Site("output"), Summary()), Reading(Site("output_grad"), Summary()))
@@ -15,7 +16,7 @@ def recorded_modules(model: nn.Module) -> list[str]:
     """Names of the modules that can be called; a list of modules, for one, cannot."""
     return [
         name
-        for name, module in model.named_modules()
+        for name, module in named_modules(model)
         if type(module).forward is not nn.Module.forward
     ]
 

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from taiyi_fx.passes.ir import State
+from taiyi_fx.passes.module_tree import modules_of, parameters_of
 
 _HEADS = ("lm_head", "head", "output", "embed_out", "unembed", "decoder", "fc_out", "proj_out")
 _NORMS = (
@@ -88,7 +89,7 @@ class Lens:
     def finish(self, state: State) -> LensValue:
         assert self.modules is not None, "a lens is bound to its model by the configuration"
         norm, head = self.modules
-        rows = state[0].to(next(head.parameters()).dtype)
+        rows = state[0].to(next(parameters_of(head)).dtype)
         try:
             with torch.autocast(rows.device.type, enabled=False):
                 # The forward itself: whoever hooked the module counts the model's own calls.
@@ -124,7 +125,7 @@ def _is_in_list(name: str) -> bool:
 
 
 def _check_is_pure(module: nn.Module | None) -> None:
-    for part in [] if module is None else module.modules():
+    for part in [] if module is None else modules_of(module):
         draws = isinstance(part, _DropoutNd) and part.p > 0
         if draws or isinstance(part, _BatchNorm):
             what = "draws random numbers" if draws else "changes its averages"

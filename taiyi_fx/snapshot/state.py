@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.snapshot.bitwise import SCALARS, difference, kept, leaves
 from taiyi_fx.snapshot.held import Access, Entries, Opaque, accesses
 
@@ -46,7 +47,7 @@ class State:
     """
 
     def __init__(self, model: nn.Module, known: State | None = None) -> None:
-        self._names = {_id(m): repr(n) if n else "the model" for n, m in model.named_modules()}
+        self._names = {_id(m): repr(n) if n else "the model" for n, m in named_modules(model)}
         self._known = {} if known is None else known._tensors
         self._tensors: dict[int, _Content] = {}
         self._held: list[_Held] = []

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from taiyi_fx.optimizers import Description, TrainedParameter, description_of, in_pieces
 from taiyi_fx.optimizers.describe import Tells
 from taiyi_fx.optimizers.trained import NoGradient
+from taiyi_fx.passes.freed import FREED, is_freed
 from taiyi_fx.passes.ir import OPTIMIZER_PORTS, Port, Reading, State
 from taiyi_fx.passes.probes.dtensor import each_of_parameters
 from taiyi_fx.step.parameters import ReadingUnavailable, tensors_named
@@ -78,6 +79,8 @@ class OptimizerStates:
     def _of(self, tensor: Tensor, reading: Reading) -> State:
         """The statistic of one parameter."""
         port, merge = reading.site.port, reading.reduction.merge
+        if is_freed(tensor):
+            raise ReadingUnavailable(FREED)
         optimizer, group = self._owner(tensor, str(reading.site.pick))
         description, tells = description_of(optimizer), _tells(optimizer, port)
         if description is None or tells is None:

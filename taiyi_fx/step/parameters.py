@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from taiyi_fx.passes.freed import FREED, LOW, address_of, is_freed
 from taiyi_fx.passes.ir import (
     PARAMETER_PORTS,
     Numbers,
@@ -20,6 +21,7 @@ from taiyi_fx.passes.ir import (
     States,
     fast_path,
 )
+from taiyi_fx.passes.module_tree import parameters_of
 from taiyi_fx.passes.probes.dtensor import of_parameters
 from taiyi_fx.passes.structure import computed_by, computed_text, tensor_named
 from taiyi_fx.quantities.declare import NoValue
@@ -79,7 +81,7 @@ class ParameterReadings(NamedTuple):
         except AttributeError:  # of None: it is not an own parameter
             return None
         is_usual = _OWN.issuperset(map(type, found)) and _STRIDED.issuperset(map(_layout_of, found))
-        return found if is_usual else None
+        return found if is_usual and min(map(address_of, found), default=LOW) >= LOW else None
 
 
 def parameter_readings(
@@ -167,6 +169,8 @@ class ParameterStatistics:
             held = of_parameters(tensors, reading.reduction, self._members)
             if not held:
                 raise ReadingUnavailable("other ranks hold the tensor")
+            if any(map(is_freed, held)):
+                raise ReadingUnavailable(FREED)
             return held
         except Exception as error:  # noqa: BLE001 - raised when the value is needed
             self._found[key] = error.with_traceback(None)
@@ -194,7 +198,7 @@ class ParameterStatistics:
 
     @functools.cached_property
     def _has_gradients(self) -> bool:
-        return any(p.grad is not None for p in self._modules[""].parameters())
+        return any(p.grad is not None for p in parameters_of(self._modules[""]))
 
     def _measure_many(
         self, reduction: Any, rows: Mapping[Key, int], tensors: Sequence[Tensor]
@@ -216,7 +220,7 @@ class ParameterStatistics:
 def tensors_named(module: nn.Module, reading: Reading) -> list[Tensor]:
     """The parameters or buffers of a module that a reading is of."""
     name = str(reading.site.pick)
-    return list(module.parameters()) if name == "all" else [tensor_named(module, name)]
+    return list(parameters_of(module)) if name == "all" else [tensor_named(module, name)]
 
 
 def dense(gradient: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.passes.ir import Port, Reading, State
+from taiyi_fx.passes.module_tree import parameters_of
 from taiyi_fx.passes.probes.dtensor import each_of_parameters, is_spread
 from taiyi_fx.reductions import Norm
 from taiyi_fx.reductions.sums import wide
@@ -66,7 +67,7 @@ class WholeModel:
 
     def is_in_parts(self) -> bool:
         """True if ranks hold the parameters together."""
-        return any(map(is_spread, self._model.parameters()))
+        return any(map(is_spread, parameters_of(self._model)))
 
     def read(self, reading: Reading, step: int, members: Sequence[int] | None) -> State:
         """The statistic of a reading at a step.
@@ -81,7 +82,7 @@ class WholeModel:
 
     def _norms(self, members: Sequence[int] | None) -> Tensor:
         """The norm of all gradients, then that of each parameter group."""
-        found = [p for p in self._model.parameters() if p.grad is not None]
+        found = [p for p in parameters_of(self._model) if p.grad is not None]
         gradients = [dense(p.grad.detach()) for p in found if p.grad is not None]
         held = zip(found, each_of_parameters(gradients, Norm(), members), strict=True)
         here = {id(p): x for p, x in held if x is not None}

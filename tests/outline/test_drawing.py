@@ -37,6 +37,31 @@ def test_a_module_with_several_names_is_drawn_wherever_it_is_called():
     assert called == ["Linear", "ReLU", "Linear", "ReLU"]
 
 
+def test_an_input_that_is_used_only_through_a_part_is_drawn():
+    class Doubled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+
+        def forward(self, x, unused=None):
+            return x + self.fc(x)
+
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = Doubled()
+
+        def forward(self, x):
+            return self.part(x) if x.sum() > 0 else x
+
+    for made in (nn.Sequential(Doubled()), Branches()):
+        outline = outlined(made, {Doubled: ["BackwardInput"]}, torch.full((2, 4), 9.0))
+        add = next(at(outline, i.label) for i in outline.items if i.label == "add")
+        fc = next(at(outline, i.label) for i in outline.items if i.label == "fc")
+        into = {edge.target for edge in outline.edges if edge.source not in (add, fc)}
+        assert into == {add, fc}
+
+
 def test_a_module_that_is_never_called_is_there_with_its_parameters():
     class Attends(nn.Module):
         def __init__(self):

@@ -112,3 +112,20 @@ def test_many_are_put_and_taken_off_as_each_of_them_is():
     assert torch.equal(layers[2](x), -2 * forward_of_class(layers[2])(x))
     take_off_all(overrides)
     assert vars(layers[2])["forward"] is wrapper
+
+
+def test_a_forward_may_be_an_object_that_is_called():
+    class Doubles:
+        def __call__(self, x):
+            return 2 * x
+
+    class Layer(nn.Module):
+        forward = Doubles()
+
+    layer, x = Layer(), torch.ones(2)
+    override = ForwardOverride(layer)
+    override.put()
+    assert torch.equal(layer(x), 2 * x)
+    override.take_off()
+    instrumented = taiyi_fx.instrument(nn.Sequential(layer), {"0": ["OutputRMS"]})
+    assert torch.equal(instrumented(x), 2 * x)

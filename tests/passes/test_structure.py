@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
+from collections.abc import Mapping
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -56,6 +58,109 @@ def test_the_first_tensor_is_found_and_replaced_in_any_structure(value):
     assert type(replaced) is type(value)
     assert find_tensor(replaced, None) is new
     assert find_tensor(value, None) is T
+
+
+class Refusal(Exception):
+    """Raised by code that nobody may run."""
+
+
+def refuse(self, *args):
+    raise Refusal
+
+
+class Items(list):
+    __iter__ = __len__ = __getitem__ = refuse
+
+
+class Pairs(tuple):
+    __iter__ = __len__ = __getitem__ = refuse
+
+
+class Entries(dict):
+    items = keys = values = __iter__ = __getitem__ = refuse
+
+
+class OrderedEntries(OrderedDict):
+    items = keys = values = __iter__ = __getitem__ = refuse
+
+
+class Filled(Mapping):
+    """Makes a value when it is asked for."""
+
+    __iter__ = __len__ = __getitem__ = refuse
+
+    def __init__(self, **made):
+        self.made = made
+
+
+@dataclasses.dataclass
+class Fields:
+    x: object
+
+    def __getattribute__(self, name):
+        raise Refusal
+
+
+@dataclasses.dataclass
+class Slots:
+    __slots__ = ("unset", "x")
+    unset: object
+    x: object
+
+    def __init__(self, x):
+        self.x = x
+
+
+class Computes:
+    x = property(refuse)
+    __class__ = property(refuse)
+
+    def __init__(self, x):
+        vars(self)["x"] = x
+
+
+CAREFUL = {
+    "list": lambda: Items([1, T]),
+    "tuple": lambda: Pairs([1, T]),
+    "dictionary": lambda: Entries(x=T),
+    "ordered dictionary": lambda: OrderedEntries(x=T),
+    "mapping": lambda: Filled(x=T),
+    "another's mapping": lambda: UserDict(x=T),
+    "dataclass": lambda: Fields(T),
+    "dataclass with slots": lambda: Slots(T),
+    "object": lambda: Computes(T),
+    "namespace": lambda: SimpleNamespace(x=T),
+}
+
+
+@pytest.mark.parametrize("kind", CAREFUL)
+def test_no_code_of_a_values_class_is_run_to_look_into_it(kind):
+    value = CAREFUL[kind]()
+    (found,) = tensors_in(value)
+    assert found is T
+    assert find_tensor((None, value), None) is T
+
+
+def test_a_dictionary_that_its_class_computes_is_not_asked_for():
+    class Computed:
+        __dict__ = property(refuse)
+
+    assert [*tensors_in((Computed(), T))] == [T]
+
+
+def test_parts_may_lead_back_to_what_they_are_parts_of():
+    within, node = [], Output(None, T)
+    within += [within, T, {"again": within}, U]
+    node.loss = [node]
+    assert [*tensors_in(within)] == [T, U]
+    assert find_tensor(node, None) is T
+
+
+def test_a_value_may_be_nested_deeper_than_pythons_stack():
+    chain = (T, None)
+    for _ in range(5000):
+        chain = (None, chain)
+    assert find_tensor(chain, None) is T
 
 
 def test_picks_are_positions_keys_and_arguments():

@@ -11,6 +11,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from taiyi_fx.config.presets.preset import Preset
 from taiyi_fx.config.presets.stock import PRESETS
+from taiyi_fx.passes.module_tree import named_modules, named_parameters
 
 _GENERATOR = re.compile(r"^(g|gen|generator|netg)$", re.IGNORECASE)
 _DISCRIMINATOR = re.compile(r"^(d|disc|discriminator|netd|critic)$", re.IGNORECASE)
@@ -22,7 +23,7 @@ _FEW = 2
 
 def fitting(model: nn.Module) -> Preset:
     """The preset for a model; that of an MLP where nothing else fits."""
-    modules = dict(model.named_modules())
+    modules = dict(named_modules(model))
     kind = next((kind for kind, is_one in _KINDS if is_one(modules)), "mlp")
     return PRESETS[kind]
 
@@ -36,7 +37,7 @@ def _is_gan(modules: Modules) -> bool:
 
 
 def _has_adapters(modules: Modules) -> bool:
-    parameters = (name for name, _ in modules[""].named_parameters())
+    parameters = (name for name, _ in named_parameters(modules[""]))
     return any(map(_ADAPTER.search, modules)) or any(map(_ADAPTER.search, parameters))
 
 

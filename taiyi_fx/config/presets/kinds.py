@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
+from taiyi_fx.passes.module_tree import children_of, named_children, named_parameters
 from taiyi_fx.quantities.routers import choices_of, experts_of
 
 _UNCHANGING = (nn.Identity, nn.Flatten, nn.Unflatten)
@@ -27,18 +28,18 @@ def is_leaf(name: str, module: nn.Module) -> bool:
     """True for a module without parts that computes something."""
     if isinstance(module, _UNCHANGING) or _is_of_parametrization(name):
         return False
-    return all(part == _PARAMETRIZATIONS for part, _ in module.named_children())
+    return all(part == _PARAMETRIZATIONS for part, _ in named_children(module))
 
 
 def has_weight(name: str, module: nn.Module) -> bool:
     """True for a module with a weight of its own."""
-    own = dict(module.named_parameters(recurse=False))
-    return "weight" in own or _PARAMETRIZATIONS in dict(module.named_children())
+    own = dict(named_parameters(module, recurse=False))
+    return "weight" in own or _PARAMETRIZATIONS in dict(named_children(module))
 
 
 def trains_weight(name: str, module: nn.Module) -> bool:
     """True for a module with a weight of its own that is not frozen."""
-    own = dict(module.named_parameters(recurse=False))
+    own = dict(named_parameters(module, recurse=False))
     return "weight" in own and own["weight"].requires_grad
 
 
@@ -53,13 +54,13 @@ def trains_float16(name: str, module: nn.Module) -> bool:
 
 
 def _format_of_trained(module: nn.Module) -> torch.dtype | None:
-    weight = dict(module.named_parameters(recurse=False)).get("weight")
+    weight = dict(named_parameters(module, recurse=False)).get("weight")
     return weight.dtype if weight is not None and weight.requires_grad else None
 
 
 def has_other_parameters(name: str, module: nn.Module) -> bool:
     """True for a module with parameters of its own, none of which is its weight."""
-    own = {part for part, _ in module.named_parameters(recurse=False)}
+    own = {part for part, _ in named_parameters(module, recurse=False)}
     return bool(own) and not has_weight(name, module) and not _is_of_parametrization(name)
 
 
@@ -73,7 +74,7 @@ def is_block(name: str, module: nn.Module) -> bool:
     """True for a module of several parts that is numbered, as blocks are, and lies in no other."""
     *around, last = name.split(".")
     is_outermost = last.isdecimal() and not any(part.isdecimal() for part in around)
-    return is_outermost and any(part != _PARAMETRIZATIONS for part, _ in module.named_children())
+    return is_outermost and any(part != _PARAMETRIZATIONS for part, _ in named_children(module))
 
 
 def is_rectifier(name: str, module: nn.Module) -> bool:
@@ -103,7 +104,7 @@ def routing_of(name: str, modules: Mapping[str, nn.Module]) -> Mapping[str, Any]
     """
     around, linear = modules[name.rpartition(".")[0]], modules[name]
     k = choices_of(around)
-    listed = [len(part) for part in around.children() if isinstance(part, nn.ModuleList)]
+    listed = [len(part) for part in children_of(around) if isinstance(part, nn.ModuleList)]
     many = [n for n in (experts_of(around), *listed) if n is not None and n > 1]
     if k is None or not name or getattr(linear, "out_features", 0) not in many:
         return None
@@ -151,7 +152,7 @@ def _is_of_parametrization(name: str) -> bool:
 
 def is_small_matrix(name: str, module: nn.Module) -> bool:
     """True for a linear layer or a convolution whose weight is trained and not large."""
-    weight = dict(module.named_parameters(recurse=False)).get("weight")
+    weight = dict(named_parameters(module, recurse=False)).get("weight")
     if weight is None or is_lazy(weight) or not isinstance(module, (nn.Linear, _ConvNd)):
         return False
     return weight.requires_grad and weight.numel() <= _SMALL

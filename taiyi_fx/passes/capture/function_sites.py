@@ -14,6 +14,7 @@ from torch import nn
 from taiyi_fx.passes.capture.captured import Capture, site_of
 from taiyi_fx.passes.capture.operators import SIGNS, Function
 from taiyi_fx.passes.ir import FunctionGroup, members_of
+from taiyi_fx.passes.module_tree import children_of, modules_of
 
 _COMPARED = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
@@ -58,7 +59,7 @@ def unseen_in(module: nn.Module, target: FunctionGroup) -> dict[str, str]:
 
 def calls_by_itself(module: nn.Module, function: Function) -> bool:
     """True if a module's own forward seems to call a function, and that of none of its parts."""
-    callers = (_code_of(part).mentions(function) for part in module.modules())  # itself first
+    callers = (_code_of(part).mentions(function) for part in modules_of(module))  # itself first
     return next(callers) and not any(callers)
 
 
@@ -73,7 +74,7 @@ def _is_called(target: Function | FunctionGroup, module: nn.Module, code: _Code)
         return True
     if not isinstance(target, FunctionGroup) or is_named(target.through):
         return isinstance(target, FunctionGroup)
-    has_layer = any(isinstance(part, target.layers) for part in module.children())
+    has_layer = any(isinstance(part, target.layers) for part in children_of(module))
     if not has_layer and not is_named(target.of_scores):
         return False
     # Scores are one product, and what is made of their softmax is another.

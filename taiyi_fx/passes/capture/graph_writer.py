@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx, nn
@@ -18,9 +18,21 @@ from taiyi_fx.passes.capture.marks import leave, mark_call, mark_value
 from taiyi_fx.passes.capture.scores import is_of_scores
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
 from taiyi_fx.passes.ir import Function, FunctionGroup, members_of
+from taiyi_fx.passes.module_tree import named_modules
 
 _STACK = "nn_module_stack"
 _MOST_STEPS = 500_000
+
+
+LINES = "lines"
+"""A node's note of the lines of the model's code that make it: see `_lines`."""
+
+
+class Located(Protocol):
+    """A call of a function, and the line that it is at."""
+
+    function: Any
+    line: int
 
 
 class GraphWriter:
@@ -40,6 +52,7 @@ class GraphWriter:
         log: The calls that it holds.
         current: The name of the module whose forward is being interpreted.
         is_silent: True if nothing is written, because a call is only checked.
+        frames: The calls of functions that are being interpreted, the outermost first.
     """
 
     def __init__(
@@ -57,7 +70,7 @@ class GraphWriter:
         self.log = TraceLog()
         self.names = names
         self._modules = {name: module for module, name in names.items()}
-        self.paths = {m: path for path, m in module.named_modules()}
+        self.paths = {m: path for path, m in named_modules(module)}
         self.targets = targets
         self.training = training
         self.current = part
@@ -66,6 +79,7 @@ class GraphWriter:
         self._stack: dict[str, tuple[str, type]] = {}
         self._calls: Counter[str] = Counter()
         self._steps = 0
+        self.frames: list[Located] = []
 
     def inline(self, function: FunctionType, args: Any, kwargs: Any) -> Value:
         """The result of a function's call, whose operations become part of the graph."""
@@ -93,12 +107,18 @@ class GraphWriter:
             name = function_name(function)
             given, named = mark_call(self.graph, given, named, site, call, name)
         made = self.graph.create_node(op, target, given, named)
+        made.meta[LINES] = self._lines()
         value: Any = made
         for site, call in reversed(marks):
             made.meta["site"] = site, call
             value = mark_value(self.graph, leave, value, site, call)
         self.place()
         return lifted(value) if marks else Flow(made)
+
+    def _lines(self) -> tuple[tuple[str, str, int], ...]:
+        """The lines that are evaluated now, from the outermost call to the innermost."""
+        codes = [(frame.function.__code__, frame.line) for frame in self.frames]
+        return tuple((code.co_filename, code.co_name, line) for code, line in codes)
 
     def _site(self, target: Function | FunctionGroup) -> tuple[str, int]:
         """The site of a target that is called now, and the number of the call there."""

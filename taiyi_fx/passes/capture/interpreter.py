@@ -30,6 +30,7 @@ def interpret(writer: GraphWriter, function: FunctionType, local: dict[str, Valu
         Refused: The function does something that a graph cannot hold.
     """
     frame = Frame(writer, function, local, function.__code__.co_firstlineno)
+    writer.frames.append(frame)
     try:
         rely_on(writer, function)
         run(frame, body_of(function))
@@ -44,6 +45,8 @@ def interpret(writer: GraphWriter, function: FunctionType, local: dict[str, Valu
         refused = Refused.because_of(error)
         _place(refused, frame)
         raise refused from error
+    finally:
+        writer.frames.pop()
     return NONE
 
 

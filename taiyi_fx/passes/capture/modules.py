@@ -18,6 +18,7 @@ from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.capture.marks import behind_marks, leave, mark_call, mark_value
 from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.capture.values import Known, Refused, Value, argument, lifted
+from taiyi_fx.passes.module_tree import has_children, modules_of
 from taiyi_fx.passes.override import entry_of
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
@@ -54,7 +55,7 @@ def _called(writer: GraphWriter, module: nn.Module, name: str, args: Any, kwargs
             with writer.inside(module, writer.current):
                 return enter_module(writer, module, args, kwargs)
         return _as_it_is(writer, module, args, kwargs)
-    has_parts = next(module.children(), None) is not None
+    has_parts = has_children(module)
     takes_container = _holds_container((*args, *kwargs.values()))
     if has_parts or takes_container or writer.targets.functions or writer.is_silent:
         return _inlined(writer, module, name, args, kwargs)
@@ -159,12 +160,12 @@ def is_torch_leaf(module: nn.Module) -> bool:
 
 def is_torch_composite(module: nn.Module) -> bool:
     """True if a module of torch's own has parts, which it calls in its own code."""
-    return is_torch_leaf(module) and next(module.children(), None) is not None
+    return is_torch_leaf(module) and has_children(module)
 
 
 def _check_leaf(writer: GraphWriter, module: nn.Module) -> None:
     """Puts under guards that a module of torch's own, and all its parts, run torch's code."""
-    for inside in module.modules():
+    for inside in modules_of(module):
         if writer.targets.hides(inside):
             raise Refused(f"{type(inside).__name__} is torch's own and calls the target inside")
         if inside is not module and writer.names[inside] in writer.targets.modules:

@@ -16,6 +16,7 @@ from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
 from taiyi_fx.passes.capture.marks import mark_root
 from taiyi_fx.passes.capture.modules import is_torch_composite, plain_forward
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
+from taiyi_fx.passes.module_tree import has_children, modules_of, named_children, named_modules
 
 # Names that generated code uses itself, which a parameter of the same name would hide.
 _TAKEN_NAMES = frozenset(
@@ -43,7 +44,7 @@ class _Parts:
     def __init__(self, model: nn.Module, targets: TraceTargets, capture: Capture) -> None:
         self.targets = targets
         self.capture = capture
-        self.modules = dict(model.named_modules())
+        self.modules = dict(named_modules(model))
         self.names = {module: name for name, module in self.modules.items()}
         self.dotted = [
             f"{name}.{key}".removeprefix(".")
@@ -71,7 +72,7 @@ class _Parts:
 
     def _traceable_below(self, name: str) -> Iterator[str]:
         """The parts that can be graphs on their own: those that hold others and are called."""
-        for key, child in self.modules[name].named_children():
+        for key, child in named_children(self.modules[name]):
             path = f"{name}.{key}" if name else key
             if path not in self.modules or not self._is_composite(child):
                 continue
@@ -82,12 +83,10 @@ class _Parts:
 
     def _is_composite(self, module: nn.Module) -> bool:
         is_own = not type(module).__module__.startswith("torch.")
-        return next(module.children(), None) is not None or (
-            is_own and bool(self.targets.functions)
-        )
+        return has_children(module) or (is_own and bool(self.targets.functions))
 
     def _holds_target(self, name: str, module: nn.Module) -> bool:
-        if any(map(self.targets.hides, module.modules())):
+        if any(map(self.targets.hides, modules_of(module))):
             return True
         return any(target.startswith(f"{name}.") for target in self.targets.modules)
 

@@ -16,6 +16,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.rewrite.emit import Wrap
@@ -64,7 +65,7 @@ class Observer:
 
     def __init__(self, root: nn.Module, python: Collection[str]) -> None:
         self.flow = Flow()
-        self._names = {module: name for name, module in root.named_modules()}
+        self._names = {module: name for name, module in named_modules(root)}
         self._python = python
         self._frame: Frame | None = None
         self._scope: Scope = ()
@@ -200,7 +201,7 @@ class Observer:
         """Runs a step of following, unless one has failed; None where it fails."""
         if self.flow.problem is None:
             try:
-                with modes_off():
+                with modes_off(), torch._C.DisableTorchFunctionSubclass():
                     return step(*args)
             except Exception as error:  # noqa: BLE001 - the diagram lacks edges and says why
                 self.flow.problem = error.with_traceback(None)

@@ -12,6 +12,7 @@ from torch.nn import Parameter
 from torch.utils._python_dispatch import _disable_current_modes
 
 from taiyi_fx.passes.ir import Foldable, capabilities
+from taiyi_fx.passes.module_tree import modules_of, named_parameters, parameters_of
 
 
 def is_spread(x: Tensor) -> bool:
@@ -78,9 +79,9 @@ def tensor_parallel(model: nn.Module) -> str | None:
 
     ``fully_shard`` splits parameters over ranks that have batches of their own.
     """
-    sharded = [part for part in model.modules() if _is_fully_sharded(part)]
-    of_fsdp = {p for part in sharded for p in part.parameters()}
-    for name, parameter in model.named_parameters():
+    sharded = [part for part in modules_of(model) if _is_fully_sharded(part)]
+    of_fsdp = {p for part in sharded for p in parameters_of(part)}
+    for name, parameter in named_parameters(model):
         if is_spread(parameter) and _parted(parameter) > (parameter in of_fsdp):
             return name
     return None

@@ -27,6 +27,7 @@ from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 from torch.autograd.graph import Node
 
+from taiyi_fx.passes.freed import FREED, LOW, address_of, is_freed
 from taiyi_fx.passes.ir import fast_path
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail, fail_all, fold, leave
 from taiyi_fx.passes.probes.measured import Alike, Arrangement, Measured, arrange
@@ -158,7 +159,8 @@ class Held:
     def _measure_all(
         self, tensors: list[Tensor], versions: list[int], groups: list[tuple[SlotGroup, ...]]
     ) -> None:
-        if [*map(_version_of, tensors)] != versions or _are_batches_here():
+        are_changed = [*map(_version_of, tensors)] != versions
+        if are_changed or _are_batches_here() or min(map(address_of, tensors), default=LOW) < LOW:
             tensors, groups = self._sound(tensors, versions, groups)
         try:
             last = self._arranged.get(len(groups))
@@ -266,7 +268,10 @@ class Held:
             if is_batch(x, groups[i]):
                 continue
             if x._version == versions[i]:
-                kept.append(i)
+                if is_freed(x):
+                    fail_all(groups[i], RuntimeError(FREED))
+                else:
+                    kept.append(i)
                 continue
             for _, slots in groups[i]:
                 fail(slots, RuntimeError(_CHANGED))

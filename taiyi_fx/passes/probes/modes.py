@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
-from torch.overrides import _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 from torch.utils import _python_dispatch
 
 _KEYS = torch._C._TorchDispatchModeKey
@@ -54,6 +54,24 @@ def _modes_taken_off() -> Iterator[None]:
             _python_dispatch._push_mode(mode)
         for mode in reversed(seen):
             _push_mode(mode)
+
+
+@contextmanager
+def below_others(mode: TorchFunctionMode) -> Iterator[None]:
+    """In the body a mode is on, and is shown what all other torch function modes leave to torch."""
+    others = [_pop_mode() for _ in range(_len_torch_function_stack())]
+    try:
+        with mode:
+            for other in reversed(others):
+                _push_mode(other)
+            try:
+                yield
+            finally:
+                for _ in others:
+                    _pop_mode()
+    finally:
+        for other in reversed(others):
+            _push_mode(other)
 
 
 def with_modes_off(function: Callable[..., Any]) -> Callable[..., Any]:

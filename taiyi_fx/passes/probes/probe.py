@@ -42,6 +42,7 @@ from taiyi_fx.passes.structure import (
     stands_in,
     tensors_in,
     undressed,
+    unseen_by_classes,
 )
 
 Picks = tuple[tuple[Pick, tuple[SlotGroup, ...]], ...]
@@ -150,7 +151,9 @@ class Probe:
             value = self._read(value, given)
             begin_spans(self.span_slots)
             return value
-        fold_spans(self.span_slots, marks_of(self.span_slots), value)
+        ended = marks_of(self.span_slots)
+        with unseen_by_classes(*tensors_in(value)):
+            fold_spans(self.span_slots, ended, value)
         return self._read(value, given)
 
     def _read(self, value: Any, given: Any) -> Any:
@@ -164,21 +167,30 @@ class Probe:
     def _read_values(self, value: Any, given: Any = None) -> None:
         for pick, groups, room in self._values:
             tensor = _picked(value, pick)
-            if tensor is None or (room is not None and self.stays and room.takes(tensor, groups)):
+            if tensor is None:
                 continue
-            fold(tensor, groups)
+            if is_dressed(tensor):
+                with unseen_by_classes(tensor):
+                    fold(tensor.detach(), groups)
+            elif room is None or not self.stays or not room.takes(tensor, groups):
+                fold(tensor, groups)
 
     def _read_call(self, value: Any, given: Any) -> None:
         for _, groups in self.call_slots:
             call = given if isinstance(given, Call) else Call((given,), {})
-            fold_call(call, value, groups)
+            with unseen_by_classes(*tensors_in(call)):
+                fold_call(call, value, groups)
 
     def _begin_uses(self, value: Any) -> None:
         for pick, groups in self.use_slots:
             tensor = _picked(value, pick)
             if tensor is not None:
                 try:
-                    begin_uses(tensor, value, groups)
+                    if type(tensor) is Tensor:
+                        begin_uses(tensor, value, groups)
+                    else:
+                        with unseen_by_classes(tensor):
+                            begin_uses(tensor, value, groups)
                 except Exception as error:  # noqa: BLE001 - never ends a training run
                     fail_all(groups, error)
 
@@ -194,7 +206,11 @@ class Probe:
             tensor = _picked(value, pick)
             if tensor is not None:
                 try:
-                    value = self._with_gradient_read(value, tensor, given, hook)
+                    if type(tensor) is Tensor:
+                        value = self._with_gradient_read(value, tensor, given, hook)
+                    else:
+                        with unseen_by_classes(tensor):
+                            value = self._with_gradient_read(value, tensor, given, hook)
                 except Exception as error:  # noqa: BLE001 - never ends a training run
                     fail_all(hook.groups, error)
         for pick, groups in self.pair_slots:
@@ -202,8 +218,10 @@ class Probe:
             if tensor is not None and x is not None:
                 try:
                     x = whole(x) if is_spread(x) else x  # now, as all ranks of its mesh run this
-                    pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
-                    value = self._with_gradient_read(value, tensor, given, GradientHook(pairs))
+                    with unseen_by_classes(x, tensor):
+                        pairs = tuple((WithInput(r, x.detach()), slots) for r, slots in groups)
+                        hook = GradientHook(pairs)
+                        value = self._with_gradient_read(value, tensor, given, hook)
                 except Exception as error:  # noqa: BLE001 - never ends a training run
                     fail_all(groups, error)
         return value

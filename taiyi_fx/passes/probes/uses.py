@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from torch._C._autograd import _get_sequence_nr
 from torch.autograd.graph import Node
 
+from taiyi_fx.passes.module_tree import modules_of
 from taiyi_fx.passes.probes.accumulate import SlotGroup, fail_all, leave
 from taiyi_fx.passes.probes.eager_taps import expects_gradient, tap
 from taiyi_fx.passes.probes.gradient_hook import fold_gradient
 from taiyi_fx.passes.probes.held import NOT_REACHED, is_batch
 from taiyi_fx.passes.probes.modes import are_modes_on, modes_off
-from taiyi_fx.passes.structure import tensors_in
+from taiyi_fx.passes.structure import parts_of, tensors_in, unseen_by_classes
 
 _LEAVES = 2**63
 """Above the numbers of all nodes but those of leaves."""
@@ -94,7 +95,21 @@ def end_uses(
     begun, slot.begun = slot.begun, None
     if begun is None:
         return
-    results = [value] if type(value) is Tensor else [*tensors_in(value)]
+    if type(value) is Tensor:
+        _end(begun, [value], given, keepers, groups)
+    else:
+        results = [*tensors_in(value)]
+        with unseen_by_classes(*results):
+            _end(begun, results, given, keepers, groups)
+
+
+def _end(
+    begun: Begun,
+    results: list[Tensor],
+    given: Any,
+    keepers: Sequence[nn.Module],
+    groups: tuple[SlotGroup, ...],
+) -> None:
     for x in results:
         if begun.is_same(x):
             tap(x, x, groups, "handed through")
@@ -152,13 +167,10 @@ def _look_before(
 def _kept_by(keepers: Iterable[nn.Module]) -> Iterator[Tensor]:
     """Tensors that modules or their parts keep as attributes, or in lists and dictionaries."""
     for keeper in keepers:
-        for module in keeper.modules():
+        for module in modules_of(keeper):
             for value in vars(module).values():
-                if isinstance(value, Tensor):
-                    yield value
-                elif isinstance(value, (list, tuple, dict)):
-                    held = value.values() if isinstance(value, dict) else value
-                    yield from (x for x in held if isinstance(x, Tensor))
+                held = [value, *(part for _, part in parts_of(value))]
+                yield from (x for x in held if issubclass(type(x), Tensor))
 
 
 class Uses:

@@ -17,13 +17,15 @@ from taiyi_fx.passes.capture.marks import pack, unpack
 from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
 from taiyi_fx.passes.capture.unpacking import items_of
+from taiyi_fx.passes.module_tree import has_children, submodule
 from taiyi_fx.passes.rewrite.insert_probes import is_probe
+from taiyi_fx.passes.structure import attribute_of
 
 
 def called_modules(graph: fx.Graph, part: nn.Module) -> dict[str, nn.Module]:
     """The modules that a graph calls, by the names it has for them."""
     names = {str(node.target) for node in graph.nodes if node.op == "call_module"}
-    return {name: part.get_submodule(name) for name in names}
+    return {name: submodule(part, name) for name in names}
 
 
 def may_change_inputs(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
@@ -37,8 +39,8 @@ def may_change_inputs(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
         return False
     if node.op == "call_module":
         module = modules[str(node.target)]
-        holds_others = next(module.children(), None) is not None
-        return getattr(module, "inplace", False) or holds_others or not is_torchs(module)
+        holds_others = has_children(module)
+        return bool(attribute_of(module, "inplace")) or holds_others or not is_torchs(module)
     if node.op == "call_method":
         return str(node.target).endswith("_") and not str(node.target).endswith("__")
     harmless = (pack, unpack, items_of, getattr, operator.getitem)

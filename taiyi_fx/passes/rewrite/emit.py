@@ -11,6 +11,7 @@ from typing import Any, cast
 from torch import fx
 
 from taiyi_fx.passes.capture.operators import IN_PLACE_OPERATORS
+from taiyi_fx.passes.rewrite.model_lines import lines_by_number
 
 OWN = ""
 """The name, in a graph of a module's own call, of the module itself.
@@ -21,6 +22,14 @@ function without arguments that returns the present forward.
 
 Function = Callable[..., Any]
 Wrap = Callable[[str, Function], Function]
+
+
+_SHOWN: dict[str, Any] = {}
+"""The warnings that Python has shown as of an emitted function, by which it shows none twice.
+
+A forward may place one in its caller (`stacklevel`), which is one line of torch for all modules. So
+all emitted functions are one place, too.
+"""
 
 
 def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = None) -> Function:
@@ -51,6 +60,7 @@ def emit(graph: fx.Graph, forwards: Mapping[str, Function], wrap: Wrap | None = 
     scope: dict[str, Any] = {
         name: meant.get(id(value), value) for name, value in code.globals.items()
     }
+    scope |= {"__warningregistry__": _SHOWN, **lines_by_number(graph, source)}
     exec(compile(source, f"<taiyi_fx {id(graph):#x}>", "exec"), scope)
     return scope["forward"]
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.marks import behind_marks, is_mark, leave, pack, unpack
+from taiyi_fx.passes.module_tree import submodule
 from taiyi_fx.passes.weighted import Product, Weights, after, name_of, operands
 
 Site: TypeAlias = tuple[Any, ...]
@@ -54,7 +55,7 @@ def _made_at(graph: fx.Graph) -> dict[fx.Node, list[Site]]:
 def _called(node: fx.Node, part: nn.Module) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
     """The bare name of what a node calls, with its arguments."""
     if node.op == "call_module":
-        module = part.get_submodule(str(node.target))
+        module = submodule(part, str(node.target))
         is_dropout = isinstance(module, (nn.modules.dropout._DropoutNd, nn.Identity))
         return "dropout" if is_dropout else "", node.args, node.kwargs
     if node.target is getattr:

@@ -10,6 +10,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.modules import is_torchs
 from taiyi_fx.passes.capture.unpacking import items_of
 from taiyi_fx.passes.override import entry_of
+from taiyi_fx.passes.structure import attribute_of
 
 _FRESH = (
     nn.Linear,
@@ -49,7 +50,7 @@ def makes_new(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
         return node.op == "call_function" and node.target in _ARITHMETIC
     module = modules[str(node.target)]
     is_activation = type(module).__module__ == nn.ReLU.__module__ and not module._modules
-    if is_activation and not getattr(module, "inplace", False):
+    if is_activation and not attribute_of(module, "inplace"):
         return entry_of(module) is None and is_torchs(module)
     return is_fresh(module)
 

@@ -10,6 +10,7 @@ from torch.fx.node import map_aggregate
 
 from taiyi_fx.passes.capture.marks import enter, is_mark, leave, pack, part_of, unpack
 from taiyi_fx.passes.ir import Port, reads_product
+from taiyi_fx.passes.module_tree import submodule
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.edited import Edited, is_edit
 from taiyi_fx.passes.probes.probe import Probe
@@ -81,7 +82,7 @@ def _note_end(mark: fx.Node, entered: fx.Node, context: Context) -> None:
         while node is not mark:
             ran += [str(node.target)] if node.op == "call_module" else []
             node = node.next
-        mark.meta["keepers"] = tuple(map(context.part.get_submodule, dict.fromkeys(ran)))
+        mark.meta["keepers"] = tuple(submodule(context.part, name) for name in dict.fromkeys(ran))
 
 
 def _call_at(mark: fx.Node, context: Context) -> tuple[str, int]:
@@ -99,7 +100,7 @@ def _slots_at(mark: Any, module: str, call: int, context: Context) -> list[Slot]
 def _made_fresh(mark: fx.Node, part: nn.Module) -> bool:
     value, made = mark.args[0], False
     if isinstance(value, fx.Node) and value.op == "call_module":
-        module = part.get_submodule(str(value.target))
+        module = submodule(part, str(value.target))
         made = is_fresh(module)
         mark.meta["is_dropout"] = is_dropout(module)
     mark.meta["is_fresh"] = made

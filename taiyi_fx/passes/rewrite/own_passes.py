@@ -12,6 +12,7 @@ from torch import fx, nn
 
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, InlinedCall
 from taiyi_fx.passes.capture.marks import is_mark, pack, unpack
+from taiyi_fx.passes.module_tree import submodule
 from taiyi_fx.passes.rewrite.insert_probes import probe_name
 from taiyi_fx.passes.rewrite.pipeline import run_pass
 
@@ -61,7 +62,7 @@ def apply_passes(capture: Capture, model: nn.Module, passes: Sequence[Pass]) -> 
 
 def _rewritten(captured: CapturedGraph, model: nn.Module, passes: Sequence[Pass]) -> CapturedGraph:
     graph = named_marks(copy.deepcopy(captured.graph))
-    part = model.get_submodule(captured.part)
+    part = submodule(model, captured.part)
     for apply in passes:
         graph = run_pass(apply, graph, part, check=Check(graph, part))
     inlined_calls = list(_still_inlined(captured.log.inlined_calls, graph))

@@ -7,6 +7,7 @@ import copy
 from torch import fx, nn
 
 from taiyi_fx.passes.capture.modules import is_torchs
+from taiyi_fx.passes.module_tree import submodule
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.probes.slots import Slot
 from taiyi_fx.passes.rewrite.context import Context
@@ -40,7 +41,7 @@ def _known(graph: fx.Graph, part: nn.Module) -> dict[fx.Node, bool]:
         if is_probe(node):
             known[node] = all(known[user] for user in node.users)
         elif node.op == "call_module":
-            module = part.get_submodule(str(node.target))
+            module = submodule(part, str(node.target))
             known[node] = is_torchs(module) and not module._modules
         else:
             known[node] = is_torchs_call(node)

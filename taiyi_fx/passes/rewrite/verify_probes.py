@@ -11,6 +11,7 @@ from torch import fx, nn
 from torch.fx.node import map_arg
 
 from taiyi_fx.passes.ir import GRADIENT_PORTS, Plan
+from taiyi_fx.passes.module_tree import submodule
 from taiyi_fx.passes.probes.edited import Edited, is_edit
 from taiyi_fx.passes.probes.probe import Probe
 from taiyi_fx.passes.rewrite.changes import called_modules, may_change_inputs
@@ -53,7 +54,7 @@ def verify_probes(
     """
     findings = dict(_never_called(model, parts[""], plan, python)) if "" in parts else {}
     for name, graph in parts.items():
-        findings.update(_gradient_cannot_come(graph, model.get_submodule(name), plan))
+        findings.update(_gradient_cannot_come(graph, submodule(model, name), plan))
     return findings
 
 
@@ -75,7 +76,7 @@ def _is_used_elsewhere(model: nn.Module, name: str) -> bool:
     for key in held:
         if any(key in code.co_names for code in _other_methods(type(owner))):
             return True
-        owner = owner.get_submodule(key)
+        owner = submodule(owner, key)
     return False
 
 

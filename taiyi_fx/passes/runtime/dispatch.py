@@ -13,6 +13,7 @@ from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.probes.board import Board
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import stays_python
+from taiyi_fx.passes.rewrite.model_lines import with_model_lines
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph
@@ -88,13 +89,15 @@ class Dispatcher(ForwardOverride):
         if graph is None:
             return self.original_forward()(*args, **kwargs)
         function = graph.function(mode)
-        if mode is None or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling():
             return function(self.module, *args, **kwargs)
         try:
             return function(self.module, *args, **kwargs)
-        except BaseException:
-            graph.undo(mode)  # a failed call, whose error the model may catch, does not count
-            raise
+        except BaseException as error:  # noqa: BLE001 - raised again
+            if mode is not None:
+                graph.undo(mode)  # a failed call, whose error the model may catch, does not count
+            below = error.__traceback__ and error.__traceback__.tb_next  # this frame comes again
+            raise error.with_traceback(with_model_lines(below))  # noqa: B904 - the same error
 
     def _graph(self) -> ProbedGraph | None:
         """The graph that runs at this call, or None."""

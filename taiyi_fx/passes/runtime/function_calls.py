@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
+from torch._C import _len_torch_function_stack
+from torch.overrides import TorchFunctionMode, has_torch_function
 from torch.utils import checkpoint
 
 from taiyi_fx.passes.capture.captured import function_name
@@ -19,6 +20,7 @@ from taiyi_fx.passes.capture.source import is_torchs_file
 from taiyi_fx.passes.ir import Function, FunctionGroup, Mode, members_of
 from taiyi_fx.passes.probes.board import BOARDS
 from taiyi_fx.passes.probes.compiling import constant_when_compiled
+from taiyi_fx.passes.probes.modes import below_others, unseen
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.compiled_calls import CompiledCalls
 from taiyi_fx.passes.runtime.probed_graph import Forward, ProbedGraph, own_call
@@ -145,14 +147,27 @@ class FunctionCalls(TorchFunctionMode):
             made = self._read(func, graphs)(*args, **named)
             self._await_products(func, graphs, args, named, made)
         elif func in self._followed and self._is_called_by(frame):
-            with self:
-                return self._followed[func](*args, **named)
+            return self._follow(func, args, named)
         else:
             made = func(*args, **named)
-        self._weights.pass_on(func, args, named, made)
+        unseen(self._weights.pass_on, func, args, named, made)
         if self._of_scores:
-            self._weights.note_scores(func, args, named, made)
+            unseen(self._weights.note_scores, func, args, named, made)
         return made
+
+    def _follow(self, func: Function, args: Any, kwargs: Any) -> Any:
+        """Calls a function whose own calls are shown to this mode.
+
+        Others that torch would show the function itself come first, and call it again or not: modes
+        that are on around the model, and classes of tensors.
+        """
+        if _len_torch_function_stack():
+            with below_others(self):
+                return func(*args, **kwargs)
+        if has_torch_function((*args, *kwargs.values())):
+            return func(*args, **kwargs)
+        with self:
+            return self._followed[func](*args, **kwargs)
 
     def _read_compiled_calls(self) -> None:
         """Reads the calls that compiled functions have made since the last call of torch."""

@@ -12,6 +12,7 @@ from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.capture.lookup import in_class
 from taiyi_fx.passes.flow.observer import Observer
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.module_tree import submodule
 from taiyi_fx.passes.probes.compiling import constant_when_compiled
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.rewrite.changes import called_modules
@@ -49,7 +50,7 @@ class GuardedGraph(ProbedGraph):
         calls: Mapping[str, Calls],
     ) -> None:
         self.captured = captured
-        part = root.get_submodule(captured.part)
+        part = submodule(root, captured.part)
         self.modules = called_modules(captured.graph, part)
         forwards = {name: forward_of(module) for name, module in self.modules.items()}
         made = captured.log.calls.items()

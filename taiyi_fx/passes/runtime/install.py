@@ -12,6 +12,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.captured import Capture, CapturedGraph, TraceTargets
 from taiyi_fx.passes.capture.trace import trace
 from taiyi_fx.passes.ir import Due
+from taiyi_fx.passes.module_tree import modules_of, named_modules
 from taiyi_fx.passes.override import ForwardOverride, entry_of, put_all, take_off_all
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.dispatch import Dispatcher
@@ -55,7 +56,7 @@ class Installation:
         self.run = Run(record_eval)
         self.key = f"{next(_KEYS)}"
         self._is_rewritten = is_rewritten
-        self._modules = dict(root.named_modules())
+        self._modules = dict(named_modules(root))
         self._own_of_root = entry_of(root)
         self._edited = {name for name, target in table.plan.items() if target.changes}
         at_calls = {name for name, target in table.plan.items() if target.is_at_calls}
@@ -168,10 +169,12 @@ class Installation:
         return [root, *chosen, *frames], counters
 
     def put(self, *, needs_parts: bool = True) -> None:
-        """Installs the chosen overrides.
+        """Installs the chosen overrides; calls are counted from the first again.
 
         Where the model's graph calls all of them, those of parts only once its Python runs.
         """
+        for calls in self._counters:
+            calls.count = 0
         # A wrapper put around the model's own meanwhile, such as autocast's, still calls this one.
         own = entry_of(self.root)
         if own is self._own_of_root:
@@ -263,7 +266,7 @@ class Installation:
 def _compiled_parts(root: nn.Module) -> list[nn.Module]:
     """The modules that torch.compile was called with, in the model's order."""
     found: dict[nn.Module, None] = {}
-    for module in root.modules():
+    for module in modules_of(root):
         if getattr(module, "_compiled_call_impl", None) is not None:
             found[module] = None
         if "_orig_mod" in module._modules and type(module).__module__.startswith("torch._dynamo"):

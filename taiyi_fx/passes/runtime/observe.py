@@ -12,6 +12,7 @@ from torch import nn
 
 from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.observer import Flow, Observer
+from taiyi_fx.passes.module_tree import parameters_of, submodule
 from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.guarded_graph import GuardedGraph
@@ -38,7 +39,7 @@ def observe(
         graphs: The graphs that may stand in for parts, whose nodes are followed too.
     """
     # Parameters, which no forward changes, are not copied.
-    model = copy.deepcopy(model, {id(p): p for p in model.parameters()})
+    model = copy.deepcopy(model, {id(p): p for p in parameters_of(model)})
     observer, drawn = Observer(model, python), random_state()
     for override in [_FollowedGraph(model, part, observer, graphs[part]) for part in graphs]:
         override.put()
@@ -56,7 +57,7 @@ class _FollowedGraph(ForwardOverride):
     def __init__(
         self, root: nn.Module, part: str, observer: Observer, graphs: Sequence[CapturedGraph]
     ) -> None:
-        super().__init__(root.get_submodule(part))
+        super().__init__(submodule(root, part))
         self.observer = observer
         self.graphs = [GuardedGraph(g, root, SlotTable({}), Run(False), {}) for g in graphs]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -18,15 +17,15 @@ from torch.nn.parallel import DistributedDataParallel
 
 from taiyi_fx.passes.flow.observer import DEEPEST, Flow, Observer
 from taiyi_fx.passes.ir import Mode
+from taiyi_fx.passes.module_tree import named_modules
 from taiyi_fx.passes.probes.compiled import end_forward
 from taiyi_fx.passes.probes.compiling import constant_when_compiled, stays_python
 from taiyi_fx.passes.probes.modes import modes_off, unseen
 from taiyi_fx.passes.runtime.install import INSTALLATIONS, Installation
+from taiyi_fx.passes.runtime.stack_limit import narrow, widen
 from taiyi_fx.passes.runtime.step_threads import StepThreads
 
 Forward = Callable[..., Any]
-
-_FRAMES = 4
 
 _PATIENCE = 5.0
 """The seconds that a training forward waits for another thread's, which may be waiting for it."""
@@ -64,13 +63,10 @@ class Session:
         untracked: The number of training forwards before the first ``track``.
         on_many_untracked: Called once, when these are many; None once a step was tracked.
         witness: Is told of each training forward, if it is set.
-        frames: The frames of Python's stack that it may need besides the model's, where the model
-            needs many.
     """
 
     def __init__(self, installation: Installation, followed: Collection[str]) -> None:
-        depth = max(name.count(".") for name, _ in installation.root.named_modules())
-        self.frames = _FRAMES * (depth + 1) if depth > DEEPEST else 0
+        depth = max(name.count(".") for name, _ in named_modules(installation.root))
         self.is_observing = depth < DEEPEST  # following the flow takes frames at each level, too
         self.installation = installation
         self.run = installation.run
@@ -142,7 +138,7 @@ class Session:
         elif not self._is_first(mode):
             return forward(*args, **kwargs)
         try:
-            limit = self._begin(mode, needs_parts=is_compiled or self.is_observing)
+            self._begin(mode, needs_parts=is_compiled or self.is_observing)
             try:
                 if self.run.mode is not None and self.is_observing:
                     return self._observed(forward, args, kwargs)
@@ -151,7 +147,7 @@ class Session:
                 unseen(self._undo_reading)
                 raise
             finally:
-                self._end(limit)
+                self._end()
         finally:
             self._lock.release()
 
@@ -202,14 +198,14 @@ class Session:
             yield
             return
         try:
-            limit = self._begin(mode, needs_parts=True)
+            self._begin(mode, needs_parts=True)
             try:
                 yield
             except BaseException:
                 unseen(self._undo_reading)
                 raise
             finally:
-                self._end(limit)
+                self._end()
         finally:
             self._lock.release()
 
@@ -281,23 +277,15 @@ class Session:
         if self.run.mode is not None:
             self.table.restore()
 
-    def _begin(self, mode: Mode | None, *, needs_parts: bool) -> int:
-        """Installs the overrides, and saves the states of the step so far.
-
-        Returns:
-            The previous limit of Python's stack, if it was changed.
-        """
+    def _begin(self, mode: Mode | None, *, needs_parts: bool) -> None:
+        """Installs the overrides, and saves the states of the step so far."""
         if mode == "train" and not self.threads.may_read():
             mode = None  # the step belongs to the thread that this one waited for
-        limit = sys.getrecursionlimit() if self.frames else 0
-        if self.frames:
-            sys.setrecursionlimit(limit + self.frames)
         if not self.has_begun:
             self.has_begun = True
             if self.installation.meet_compiled_parts():
                 self.is_observing = False  # compiled code cannot be followed
         self.installation.put(needs_parts=needs_parts)
-        self.installation.count_anew()
         if mode is not None:
             self.table.board.is_open = False  # a forward that failed may have left it open
             if DistributedDataParallel._active_ddp_module is not None:
@@ -308,9 +296,10 @@ class Session:
             unseen(self.table.clear)
         if mode is not None:
             self.table.begin_forward()
-        return limit
+        widen()
 
-    def _end(self, limit: int) -> None:
+    def _end(self) -> None:
+        narrow()
         if self.run.mode is not None:
             board = self.table.board
             board.held.end_forward()
@@ -321,8 +310,6 @@ class Session:
             self.run.made.append(range(self._first, _get_sequence_nr()))
         self.run.end()
         self.installation.take_off()
-        if limit:
-            sys.setrecursionlimit(limit)
 
     def _compiled(self, forward: Forward, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         run = self.run

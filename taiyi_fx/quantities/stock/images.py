@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from taiyi_fx.passes.structure import tensor_named
 from taiyi_fx.quantities.declare import quantity
 from taiyi_fx.quantities.options import Range
 from taiyi_fx.quantities.places import output, weight
@@ -32,7 +33,7 @@ def feature_map(maps: Tensor) -> Tensor:
 
 
 def _no_kernels(module: nn.Module) -> str | None:
-    kernels = getattr(module, "weight", None)
+    kernels = tensor_named(module, "weight")
     if isinstance(kernels, Tensor) and kernels.ndim != 4:
         return f"has a weight of the shape {tuple(kernels.shape)}, not a stack of 2-D kernels"
     return None

@@ -11,6 +11,8 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from taiyi_fx.passes.module_tree import modules_of, named_buffers
+
 _COLLECTIVES = frozenset(
     ("c10d", "_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
 )
@@ -58,7 +60,7 @@ def sent_buffers(wrapper: DistributedDataParallel, model: nn.Module) -> dict[str
     if not (wrapper.modules_buffers and _is_of(wrapper, model)):
         return {}
     sent = {id(x) for x in wrapper.modules_buffers}
-    return {name: x.detach().clone() for name, x in model.named_buffers() if id(x) in sent}
+    return {name: x.detach().clone() for name, x in named_buffers(model) if id(x) in sent}
 
 
 @contextmanager
@@ -89,4 +91,4 @@ def without_wrapper(wrapper: DistributedDataParallel | None, model: nn.Module) -
 
 
 def _is_of(wrapper: DistributedDataParallel, model: nn.Module) -> bool:
-    return any(vars(part) is vars(model) for part in wrapper.module.modules())
+    return any(vars(part) is vars(model) for part in modules_of(wrapper.module))

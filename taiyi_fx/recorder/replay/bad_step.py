@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import buffers_of, named_buffers, named_parameters, parameters_of
 from taiyi_fx.recorder.replay.calls import Call, as_numbers
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, OptimizerState
 from taiyi_fx.recorder.replay.kept_step import KeptStep
@@ -364,7 +365,7 @@ def _loaded_random(found: Any, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def _device_of(model: nn.Module) -> str:
-    return next((str(x.device) for x in (*model.parameters(), *model.buffers())), "cpu")
+    return next((str(x.device) for x in (*parameters_of(model), *buffers_of(model))), "cpu")
 
 
 def _check_model(model: nn.Module, first: KeptStep) -> None:
@@ -374,7 +375,7 @@ def _check_model(model: nn.Module, first: KeptStep) -> None:
         for name, x in first.checkpoint.tensors.items()
         if name.startswith("model.")
     }
-    named = (*model.named_parameters(), *model.named_buffers())
+    named = (*named_parameters(model), *named_buffers(model))
     here = {name: tuple(x.shape) for name, x in named}
     wrong = [
         f"{n} is {here.get(n, 'not there')} here, and was {kept.get(n, 'not there')} then"
@@ -398,7 +399,7 @@ def _made_optimizers(names: Sequence[str], model: nn.Module) -> tuple[list[Optim
         of_class = getattr(torch.optim, kind, None) if home.startswith("torch.optim") else None
         if of_class is None:
             return [], [f"the optimizer {name} is not one of torch's, and its step was left out"]
-        found.append(of_class(model.parameters()))
+        found.append(of_class(parameters_of(model)))
     return found, []
 
 

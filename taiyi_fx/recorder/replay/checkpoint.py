@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import named_buffers, named_modules, named_parameters
 from taiyi_fx.passes.runtime.random_state import random_state
 from taiyi_fx.recorder.replay.facts import has_non_finite
 from taiyi_fx.snapshot.bitwise import SCALARS
@@ -93,7 +94,7 @@ class Keeping:
 
 def tensors_of(model: nn.Module, optimizers: Sequence[Optimizer]) -> Iterator[tuple[str, Tensor]]:
     """All tensors that a checkpoint holds, by name."""
-    for name, x in (*model.named_parameters(), *model.named_buffers()):
+    for name, x in (*named_parameters(model), *named_buffers(model)):
         yield f"model.{name}", x
     names = _names(model)
     for i, optimizer in enumerate(optimizers):
@@ -122,7 +123,7 @@ def capture(
 ) -> Checkpoint:
     """A checkpoint of the present state."""
     keeping = Keeping(allocate)
-    for name, x in (*model.named_parameters(), *model.named_buffers()):
+    for name, x in (*named_parameters(model), *named_buffers(model)):
         keeping.keep(f"model.{name}", x)
     names = _names(model)
     states = tuple(_of_optimizer(i, o, names, keeping) for i, o in enumerate(optimizers))
@@ -132,7 +133,7 @@ def capture(
 
 def values_of(model: nn.Module) -> dict[str, dict[str, Any]]:
     """The plain values of all modules, by their names."""
-    return {name: plain_values(module) for name, module in model.named_modules()}
+    return {name: plain_values(module) for name, module in named_modules(model)}
 
 
 def plain_values(module: nn.Module) -> dict[str, Any]:
@@ -141,7 +142,7 @@ def plain_values(module: nn.Module) -> dict[str, Any]:
 
 
 def _names(model: nn.Module) -> dict[Any, str]:
-    return {parameter: name for name, parameter in model.named_parameters()}
+    return {parameter: name for name, parameter in named_parameters(model)}
 
 
 def _of_optimizer(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from taiyi_fx.passes.module_tree import modules_of
 from taiyi_fx.passes.runtime.session import Witness
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.alone import MeetsOthers, alone
@@ -267,13 +268,13 @@ def _gradients_put_aside(own: Sequence[nn.Parameter]) -> Iterator[None]:
 
 def _modules_beside(calls: Sequence[StepCall], model: nn.Module) -> list[nn.Module]:
     """The modules that functions name, apart from the model: a loss, a teacher."""
-    of_model = {id(vars(module)) for module in model.modules()}
+    of_model = {id(vars(module)) for module in modules_of(model)}
     named = (x for call in calls for x in (*_named_in(call.function.run).values(), *call.args))
     modules = {id(vars(x)): x for x in named if isinstance(x, nn.Module)}
     return [
         module
         for module in modules.values()
-        if of_model.isdisjoint(id(vars(part)) for part in module.modules())
+        if of_model.isdisjoint(id(vars(part)) for part in modules_of(module))
     ]
 
 

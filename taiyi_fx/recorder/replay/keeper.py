@@ -15,6 +15,7 @@ from torch import distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import parameters_of
 from taiyi_fx.passes.probes.dtensor import is_spread
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.recorder.replay.alone import are_several_ranks, sent_buffers, wrapper_under_way
@@ -98,7 +99,7 @@ class StepKeeper:
             call = Call(args, kwargs, is_compiled)
             self._note_wrapper(call)
             if not kept.calls:
-                kept.had_gradients = any(p.grad is not None for p in self._model.parameters())
+                kept.had_gradients = any(p.grad is not None for p in parameters_of(self._model))
             kept.calls.append(call)
             kept.has_other_calls |= not self.is_in_function
             return call
@@ -147,7 +148,7 @@ class StepKeeper:
         self._retention.make_room()
 
     def _flags(self, kept: KeptStep) -> tuple[NonFiniteFlag, NonFiniteFlag]:
-        norms = norms_of([p.grad for p in self._model.parameters()])
+        norms = norms_of([p.grad for p in parameters_of(self._model)])
         given = [mark for call in kept.calls for mark in call.marks[1]]
         gradients = [*given, *(norm for norm in norms if norm is not None)]
         outputs = [mark for call in kept.calls for mark in call.marks[0]]

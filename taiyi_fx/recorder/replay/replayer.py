@@ -8,6 +8,7 @@ from dataclasses import replace
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import named_parameters
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
 from taiyi_fx.recorder.replay.band import Growth, first_growth
 from taiyi_fx.recorder.replay.checkpoint import shown_name
@@ -138,7 +139,7 @@ def _from_state_before(step: int, kept: Sequence[KeptStep]) -> list[KeptStep]:
 
 def compare_gradients(ran: Ran, model: nn.Module) -> None:
     """Compares the gradients of a step that was run again with those that the model has now."""
-    now = {name: p.grad for name, p in model.named_parameters()}
+    now = {name: p.grad for name, p in named_parameters(model)}
     pairs = [(name, gradient, now.get(name)) for name, gradient in ran.gradients.items()]
     other = [name for name, a, b in pairs if not _are_equal(a, b)]
     if not other:

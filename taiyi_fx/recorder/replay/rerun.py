@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import named_modules, parameters_of
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.alone import alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
@@ -77,12 +78,12 @@ def run_again(
         StepFunctionFailed: A function of the user's raised an error, and brought no such numbers.
         MeetsOthers: The model waits for other ranks.
     """
-    own = [*model.parameters()]
+    own = [*parameters_of(model)]
     checkpoint = steps[0].checkpoint
     if checkpoint is None:
         raise ValueError(f"nothing is kept of the state that step {steps[0].step} began from")
     with staged(model, checkpoint) as tensors:
-        names = {id(vars(m)): name for name, m in model.named_modules()}
+        names = {id(vars(m)): name for name, m in named_modules(model)}
 
         def watch(step: int) -> OperationWatch:
             is_on = is_watched and step >= watched_from
@@ -104,7 +105,7 @@ class _Rerun:
         watch: Callable[[int], OperationWatch],
         functions: FunctionRerun | None,
     ) -> None:
-        self._modules, self._watch = dict(model.named_modules()), watch
+        self._modules, self._watch = dict(named_modules(model)), watch
         self._ways, self._functions = ways, functions
         self._tensors = tensors
         self._parameters = {n: x for n, x in tensors.items() if isinstance(x, nn.Parameter)}

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
+from taiyi_fx.passes.module_tree import modules_of, named_buffers, named_parameters
 from taiyi_fx.passes.runtime.random_state import random_state, restore_random_state
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.calls import Call
@@ -79,10 +80,10 @@ def copied_arguments(call: Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _put(model: nn.Module, checkpoint: Checkpoint) -> dict[str, Tensor]:
     made: dict[int, Tensor] = {}
-    for name, x in (*model.named_parameters(), *model.named_buffers()):
+    for name, x in (*named_parameters(model), *named_buffers(model)):
         made[id(x)] = _remade(x, checkpoint.tensors[f"model.{name}"])
-    found = {n: made[id(x)] for n, x in (*model.named_parameters(), *model.named_buffers())}
-    for module in model.modules():
+    found = {n: made[id(x)] for n, x in (*named_parameters(model), *named_buffers(model))}
+    for module in modules_of(model):
         for kind in (module._parameters, module._buffers):
             for key, x in [*kind.items()]:
                 if x is not None:

@@ -1,17 +1,23 @@
 """Calls of functions in forwards that stayed Python."""
 
+import contextlib
 import operator
+from typing import ClassVar
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from taiyi_fx.passes.ir import Change, FunctionGroup, Reading, Site, Target
 from taiyi_fx.passes.probes.table import SlotTable
 from taiyi_fx.passes.runtime.function_calls import FunctionCalls
 from taiyi_fx.passes.runtime.run import Calls, Run
+from taiyi_fx.reductions.attention import HeadSquares
 from tests.passes.runtime.given import due, plan_of
+
+FOLLOWED = F.multi_head_attention_forward
 
 
 class Inner(nn.Module):
@@ -145,3 +151,94 @@ def test_an_edit_in_a_compiled_function_that_a_forward_calls_is_refused():
     calls, _, _ = calls_of(model, {"gelu()": F.gelu}, plan)
     with pytest.raises(RuntimeError, match="cannot be made in compiled code"):
         calls.around(model.forward, None)(torch.randn(3, 3))
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mha = nn.MultiheadAttention(4, 2)
+
+    def forward(self, x):
+        return self.mha(x, x, x)[0]
+
+
+class Takes(TorchFunctionMode):
+    """Takes note of each function, and calls it."""
+
+    def __init__(self):
+        super().__init__()
+        self.taken = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.taken.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_modes_around_the_model_are_shown_the_functions_that_are_followed(count):
+    model, x = Attends(), torch.randn(3, 1, 4)
+    group = FunctionGroup("attention", lambda m: (F.softmax,), through=(FOLLOWED,))
+    calls, table, run = calls_of(model.mha, {"a()": group}, plan_of("a()"))
+    run.set_due(due("a()"))
+    outer, forward = [Takes() for _ in range(count)], model.mha.forward
+    seen = []
+    for called in (forward, calls.around(forward, "train")):
+        with contextlib.ExitStack() as modes:
+            for mode in outer:
+                modes.enter_context(mode)
+            made = called(x, x, x)
+        seen.append((made, [[*mode.taken] for mode in outer]))
+        assert torch.overrides._get_current_function_mode_stack() == []
+        for mode in outer:
+            mode.taken.clear()
+    (expected, taken), (found, shown) = seen
+    assert all(map(torch.equal, expected, found))
+    assert FOLLOWED in taken[0]
+    assert shown == taken
+    assert table.calls("train", "a()") == 1
+
+
+class Weighs(nn.Module):
+    def forward(self, x):
+        weights = F.softmax(x @ x.mT, -1)
+        return F.dropout(weights, 0.0) @ x
+
+
+def test_modes_around_the_model_see_nothing_of_the_search_for_a_product():
+    model, x, reduction = Weighs(), torch.randn(2, 1, 3, 3), HeadSquares(heads=1)
+    group = FunctionGroup("attention", lambda m: (F.softmax,), of_scores=(F.softmax,))
+    reading = Reading(Site("call"), reduction)
+    plan = {"a()": Target("a()", frozenset({reading}))}
+    calls, table, run = calls_of(model, {"a()": group}, plan)
+    run.set_due(frozenset({("a()", reading)}))
+    taken = []
+    for called in (model.forward, calls.around(model.forward, "train")):
+        with Takes() as mode:
+            called(x)
+        taken.append(mode.taken)
+    assert taken[0] == taken[1]
+    (slot,) = table.at("train", "a()", 0).values()
+    assert slot.state is not None
+
+
+class Logged(torch.Tensor):
+    log: ClassVar[list[object]] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        cls.log.append(func)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def test_classes_of_tensors_are_shown_the_functions_that_are_followed():
+    model, x = Attends(), torch.randn(3, 1, 4).as_subclass(Logged)
+    group = FunctionGroup("attention", lambda m: (F.softmax,), through=(FOLLOWED,))
+    calls, _, run = calls_of(model.mha, {"a()": group}, plan_of("a()"))
+    run.set_due(due("a()"))
+    shown = []
+    for called in (model.mha.forward, calls.around(model.mha.forward, "train")):
+        Logged.log.clear()
+        called(x, x, x)
+        shown.append(Logged.log[:])
+    assert FOLLOWED in shown[0]
+    assert shown[0] == shown[1]

@@ -22,6 +22,20 @@ class Fails(Python):
             return self.head(y)
 
 
+class CallsItself(Python):
+    def forward(self, x, depth):
+        return x if depth == 0 else self(self.fc(x), depth - 1)
+
+
+def test_a_model_may_call_itself_as_often_as_pythons_stack_allows():
+    model = CallsItself()
+    plain = model(torch.randn(2, 4), depth := 190)
+    made = compiled(model, "fc")
+    made.installation.set_due(due("fc"))
+    made.session(model, (plain, depth), {})
+    assert found(made, "fc", depth - 1)["output"] > 0
+
+
 def test_a_forward_that_fails_was_none():
     model, x = Fails(), torch.randn(2, 4)
     made = compiled(model, "fc")
