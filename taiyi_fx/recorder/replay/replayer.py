@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
-from taiyi_fx.recorder.replay.band import Growth, first_growth
+from taiyi_fx.recorder.replay.band import Growth, latest_growth
 from taiyi_fx.recorder.replay.checkpoint import shown_name
 from taiyi_fx.recorder.replay.iterators import CannotRepeat
 from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
@@ -48,7 +48,7 @@ def replay_step(
         ways: The ways to call it.
         optimizers: The optimizers that train it.
         is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
-            that it had in the step before: in this step, or the nearest of those before it, as
+            that it had when it last ran: in this step, or the nearest of those before it, as
             what found it may not have looked at each.
         is_live: True if the model's gradients are those of the last step that is kept.
 
@@ -190,17 +190,22 @@ def _replay(ran: Sequence[Ran]) -> Replay:
 
 def _of_latest_growth(ran: Sequence[Ran]) -> Replay | None:
     """The replay of the last step in which an operation left its usual size, if there is one."""
-    for i in range(len(ran) - 1, 0, -1):
-        growth = first_growth(ran[i - 1].sizes, ran[i].sizes)
-        if growth is not None:
-            return _with_growth(_replay(ran[: i + 1]), growth)
-    return None
+    found = latest_growth([one.sizes for one in ran])
+    if found is None:
+        return None
+    i, growth = found
+    return _with_growth(_replay(ran[: i + 1]), growth)
 
 
 def _with_growth(replay: Replay, growth: Growth) -> Replay:
     """The replay, at an operation that left its usual size."""
     at, place = growth.at, growth.at.place
-    grown = f"its output is {growth.factor:.3g} times as large as in the step before"
+    grown = f"its output is {growth.factor:.3g} times as large as when it last ran"
+    if growth.is_new:
+        grown = (
+            "it ran in none of the steps before, and what follows it is "
+            f"{growth.factor:.3g} times as large as there"
+        )
     return replace(
         replay,
         module=place.module,
