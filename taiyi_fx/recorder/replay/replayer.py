@@ -53,7 +53,8 @@ def replay_step(
         is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
-        What was found, and the steps that were run.
+        What was found, and what it takes to find it again: the step, with the state that it began
+        from, and those that it was compared with, if it was found by its sizes.
 
     Raises:
         CannotReplay: The step is not kept, or no state before it that is finite.
@@ -89,8 +90,10 @@ def replay_step(
     if is_latest and last.gradients:
         compare_gradients(last, model)
     found = _of_latest_growth(ran) if is_of_size and last.origin is None else None
-    found = _replay(ran) if found is None else found
-    return found, [one for one in chosen if one.step <= found.step]
+    if found is not None:
+        return found, [one for one in chosen if one.step <= found.step]
+    bad = next(one for one in chosen if one.step == last.step)
+    return _replay(ran), [replace(bad, checkpoint=last.began)]
 
 
 def _first_to_compare(step: int, kept: Sequence[KeptStep]) -> int:
