@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
 from taiyi_fx.recorder.replay.band import Growth, latest_growth
 from taiyi_fx.recorder.replay.checkpoint import shown_name
+from taiyi_fx.recorder.replay.factor import common_factor, norms_of
 from taiyi_fx.recorder.replay.iterators import CannotRepeat
-from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
@@ -168,7 +168,8 @@ def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
 def _replay(ran: Sequence[Ran]) -> Replay:
     last = ran[-1]
     differences = [text for one in ran for text in one.differences]
-    note = "; ".join(dict.fromkeys([*differences, *(n for one in ran for n in one.reasons)]))
+    reasons = [*(n for one in ran for n in one.reasons), *_factor_note(ran)]
+    note = "; ".join(dict.fromkeys([*differences, *reasons]))
     is_exact = not differences
     if last.origin is None:
         return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)
@@ -191,6 +192,18 @@ def _replay(ran: Sequence[Ran]) -> Replay:
     )
 
 
+def _factor_note(ran: Sequence[Ran]) -> list[str]:
+    """A note on the factors that gradients were multiplied by, if there were some."""
+    factors = [one.factor for one in ran if one.factor != 1]
+    if not factors:
+        return []
+    ends = dict.fromkeys(f"{x:.4g}" for x in (min(factors), max(factors)))
+    return [
+        f"gradients were multiplied by {' to '.join(ends)} after backward, as clipping and "
+        "unscaling do, and are here, too"
+    ]
+
+
 def _of_latest_growth(ran: Sequence[Ran]) -> Replay | None:
     """The replay of the last step in which an operation left its usual size, if there is one."""
     found = latest_growth([one.sizes for one in ran])
@@ -209,6 +222,8 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
             "it ran in none of the steps before, and what follows it is "
             f"{growth.factor:.3g} times as large as there"
         )
+    # Where it is not exact, the note begins with the reason for that.
+    notes = [grown, replay.note] if replay.is_exact else [replay.note, grown]
     return replace(
         replay,
         module=place.module,
@@ -221,5 +236,5 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
         function=place.function,
         stack=place.stack,
         is_outside=place.is_outside and place.phase != "optimizer",
-        note="; ".join(filter(None, [grown, replay.note])),
+        note="; ".join(filter(None, notes)),
     )

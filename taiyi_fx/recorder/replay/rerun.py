@@ -15,9 +15,9 @@ from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.alone import alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture
+from taiyi_fx.recorder.replay.factor import common_factor, exact_factor, norms_of
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
-from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
@@ -275,13 +275,10 @@ class _Rerun:
                 "other than by one factor, is not made here"
             )
         elif factor != 1:
-            ran.notes.append(
-                f"gradients were multiplied by {factor:.4g} after backward, as clipping and "
-                "unscaling do, and are here, too"
-            )
+            ran.factor = exact_factor([p.grad for p in own], then, factor)
             for p in own:
                 if p.grad is not None:
-                    p.grad.mul_(factor)
+                    p.grad.mul_(ran.factor)
 
 
 def _set(optimizer: Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:
