@@ -37,9 +37,9 @@ def replay_step(
     is_live: bool = True,
     is_of_size: bool = False,
 ) -> tuple[Replay, Sequence[KeptStep]]:
-    """Runs a step again, with those after it where it went well.
+    """Runs a step again, from the last state before it that is finite.
 
-    A state that is not finite was spoilt by a step before, which is run again then.
+    One that is not was spoilt by a step before, which is run again then.
 
     Args:
         step: The step.
@@ -61,9 +61,7 @@ def replay_step(
         StepFunctionFailed: A function of the user's raised an error.
     """
     first = _first_to_compare(step, kept) if is_of_size else step
-    chosen = _from_state_before(first, kept)
-    if is_of_size:
-        chosen = [one for one in chosen if one.step <= step]
+    chosen = [one for one in _from_state_before(first, kept) if one.step <= step]
     if ways.unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay(
             "its batch is kept by reference alone, and the function of recorder.step did not run"
