@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TypeAlias
@@ -54,7 +53,8 @@ class Growth:
     is_new: bool = False
 
 
-_Key: TypeAlias = tuple[str, Place, int]
+_Known: TypeAlias = tuple[str, Place]
+"""What an operation is known by: its name and its place."""
 
 
 class _Kind(Enum):
@@ -77,23 +77,32 @@ def latest_growth(steps: Sequence[Sequence[Size]]) -> tuple[int, Growth] | None:
         steps: The sizes of steps of one model, one after another. They may run different
             operations: each is compared with the latest step before that ran it, too.
     """
-    usual: dict[_Key, Size] = {}
+    usual: dict[_Known, list[Size]] = {}
     latest = None
     for i, sizes in enumerate(steps):
-        keys = [*_keys(sizes)]
-        found = _first_growth([usual.get(key) for key in keys], sizes)
+        now: dict[_Known, list[Size]] = {}
+        pairs = [(_usual(size, usual, now), size) for size in sizes]
+        found = _first_growth(pairs)
         latest = latest if found is None else (i, found)
-        usual.update(zip(keys, sizes, strict=True))
+        usual |= now
     return latest
 
 
-def _keys(sizes: Sequence[Size]) -> Iterator[_Key]:
-    """An operation is known by its name and its place, and by how often it ran there before."""
-    counts: Counter[tuple[str, Place]] = Counter()
-    for size in sizes:
-        known = size.operation, size.place
-        yield *known, counts[known]
-        counts[known] += 1
+def _usual(
+    size: Size, usual: Mapping[_Known, Sequence[Size]], now: dict[_Known, list[Size]]
+) -> Size | None:
+    """The size of the same operation in a step before, or of its last run there, if it had fewer.
+
+    Args:
+        size: The operation's size now.
+        usual: Those of steps before, in order.
+        now: Those of this step so far, which this one joins.
+    """
+    known = size.operation, size.place
+    runs = now.setdefault(known, [])
+    runs.append(size)
+    before = usual.get(known, ())
+    return before[min(len(runs), len(before)) - 1] if before else None
 
 
 # A step may take another way than those before it: a branch for a rare batch, a loop that runs once
@@ -101,9 +110,9 @@ def _keys(sizes: Sequence[Size]) -> Iterator[_Key]:
 # larger inputs from outside, such as a parameter, no operation of the step did it. Where larger
 # inputs came of operations that are new, one of these did. Where those that made them are as usual,
 # an operation between is missing, and this is the first whose numbers are not as they were.
-def _first_growth(usual: Sequence[Size | None], now: Sequence[Size]) -> Growth | None:
+def _first_growth(pairs: Sequence[tuple[Size | None, Size]]) -> Growth | None:
     kinds: list[_Kind] = []
-    for before, after in zip(usual, now, strict=True):
+    for before, after in pairs:
         kind = _kind(before, after, kinds)
         kinds.append(kind)
         if before is None or kind is not _Kind.GROWN:
@@ -112,7 +121,8 @@ def _first_growth(usual: Sequence[Size | None], now: Sequence[Size]) -> Growth |
         if factor > FACTOR:
             new = [m for m in _grown(before, after) if m is not None and kinds[m] is _Kind.NEW]
             if new:
-                return Growth(_largest_gain(new[0], now, kinds), factor, is_new=True)
+                sizes = [size for _, size in pairs]
+                return Growth(_largest_gain(new[0], sizes, kinds), factor, is_new=True)
             return Growth(after, factor)
     return None
 

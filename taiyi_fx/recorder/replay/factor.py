@@ -10,22 +10,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+_foreach_norm: Any = torch._foreach_norm  # pyright: ignore[reportPrivateImportUsage]
 _HALVES = {torch.float16, torch.bfloat16}
 _REACH = 8
 """So many numbers beside an estimate are tried: a mean of ratios is within one or two of it."""
 
 
 def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The norm of each gradient, where there is one; in float32 where all have less."""
+    """The norm of each gradient, where there is one; those of half precision in float32."""
+    found: dict[int, Tensor] = {}
     dense = [g for g in gradients if g is not None and g.layout is torch.strided]
-    norms = iter(_norms(dense) if dense else ())
-    return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
-
-
-def _norms(dense: list[Tensor]) -> Sequence[Tensor]:
-    foreach: Any = torch._foreach_norm  # pyright: ignore[reportPrivateImportUsage]
-    kinds = {g.dtype for g in dense}
-    return foreach(dense, 2, torch.float32) if kinds <= _HALVES else foreach(dense)
+    for kind in (torch.float32, None):
+        some = [g for g in dense if (g.dtype in _HALVES) == (kind is not None)]
+        if some:
+            found |= zip(map(id, some), _foreach_norm(some, 2, kind), strict=True)
+    return [found.get(id(g)) for g in gradients]
 
 
 def common_factor(now: Sequence[Tensor | None], then: Sequence[Tensor | None]) -> float | None:
@@ -55,16 +54,13 @@ def exact_factor(
         then: The norms after.
         about: An estimate.
     """
-    pairs = [(g, float(n)) for g, n in zip(gradients, then, strict=False) if _has_both(g, n)]
+    both = zip(gradients, then, strict=False)
+    pairs = [(g, n) for g, n in both if g is not None and n is not None]
     is_double = any(g.dtype == torch.float64 for g, _ in pairs)
     for factor in _nearest(about, np.float64 if is_double else np.float32):
-        if all(float(_norms([g * factor])[0]) == norm for g, norm in pairs):
+        if all(norms_of([g * factor]) == [norm] for g, norm in pairs):
             return factor
     return about
-
-
-def _has_both(gradient: Tensor | None, norm: Tensor | None) -> bool:
-    return gradient is not None and norm is not None
 
 
 def _nearest(about: float, kind: type[np.floating[Any]]) -> Iterator[float]:

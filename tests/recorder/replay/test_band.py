@@ -66,6 +66,13 @@ def test_operations_are_compared_whatever_else_a_step_runs():
     assert (found.at.operation, found.factor) == ("sin", 700)
 
 
+def test_one_that_runs_more_often_is_compared_with_its_last_run():
+    usual = [size("mm", 1, 2), size("mm", 1, 3)]
+    now = [*usual, size("mm", 2, 4), size("sum", 4, 40, 2), size("mm", 2, 700)]
+    found = growth(usual, now)
+    assert (found.at, found.factor, found.is_new) == (now[4], pytest.approx(700 / 3), False)
+
+
 def test_an_operation_that_ran_in_no_step_before_is_known_by_what_follows():
     usual = [size("mm", 1, 2), size("sum", 2, 20, 0)]
     new = [size("mul", 2, 8, 0), size("div", [8, 0.001], 8000, 1), size("neg", 8000, -8000, 2)]

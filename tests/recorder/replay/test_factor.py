@@ -38,6 +38,7 @@ def test_where_no_factor_brings_those_norms_it_is_the_estimate():
 
 def test_norms_of_half_precision_are_in_float32():
     large = torch.full((100,), 60000.0, dtype=torch.float16)
-    (norm,) = norms_of([large])
-    assert norm.dtype == torch.float32
+    norm, none, other = norms_of([large, None, torch.ones(4, dtype=torch.float64)])
+    assert (norm.dtype, none, other.dtype) == (torch.float32, None, torch.float64)
     assert float(norm) == pytest.approx(6e5, rel=1e-6)
+    assert float(other) == 2
