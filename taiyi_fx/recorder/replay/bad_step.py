@@ -66,11 +66,17 @@ class BadStep:
         Raises:
             ValueError: The model has not the same parameters and buffers; or a function is given,
                 and the file has no calls of one.
-            CannotReplay: No state in the file is finite, or none leads to the step.
+            CannotReplay: No state in the file is finite, or none leads to the step; or it went
+                wrong in the step of an optimizer that is not one of torch's.
             StepFunctionFailed: The function raised an error.
         """
         _check_model(model, self.steps[0])
         optimizers, unknown = _made_optimizers(self.optimizers, model)
+        if unknown and self.replay.phase == "optimizer":
+            raise CannotReplay(
+                f"it went wrong in the optimizer's step, and {unknown[0]}; where it happened, it "
+                f"was\n{self.replay}"
+            )
         steps = self.steps
         if step is not None:
             self._check_function()

@@ -61,6 +61,19 @@ def test_an_optimizer_of_ones_own_is_left_out_and_named(tmp_path, every):
     assert "Own is not one of torch's, and its step was left out" in again.note
 
 
+def test_a_fault_in_an_optimizer_of_ones_own_is_refused_with_what_was_found(tmp_path):
+    def spoil(step, kept):
+        if step == 3:
+            kept.optimizer.param_groups[0]["weight_decay"] = float("inf")
+
+    model = Net()
+    saved(Kept(model, Own(model.parameters(), 0.1), before=spoil), tmp_path / "a")
+    bad = load_bad_step(tmp_path / "a")
+    with pytest.raises(CannotReplay, match="went wrong in the optimizer's step, .*Own") as caught:
+        bad.run_on(Net())
+    assert str(caught.value).endswith(str(bad.replay))
+
+
 class Grown(Net):
     scale = 1.0
 
