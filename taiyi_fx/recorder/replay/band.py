@@ -53,8 +53,8 @@ class Growth:
     is_new: bool = False
 
 
-_Known: TypeAlias = tuple[str, Place]
-"""What an operation is known by: its name and its place."""
+_Known: TypeAlias = tuple[str, Place, int, int]
+"""What an operation is known by: name and place, and how many tensors it took and gave."""
 
 
 class _Kind(Enum):
@@ -98,7 +98,7 @@ def _usual(
         usual: Those of steps before, in order.
         now: Those of this step so far, which this one joins.
     """
-    known = size.operation, size.place
+    known = size.operation, size.place, len(size.inputs), len(size.outputs)
     runs = now.setdefault(known, [])
     runs.append(size)
     before = usual.get(known, ())

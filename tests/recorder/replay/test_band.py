@@ -73,6 +73,16 @@ def test_one_that_runs_more_often_is_compared_with_its_last_run():
     assert (found.at, found.factor, found.is_new) == (now[4], pytest.approx(700 / 3), False)
 
 
+def test_lists_of_other_lengths_are_not_compared():
+    made = [size("mm", 1, 1e-6), size("mv", 1, 1)]
+    usual = Size("_foreach_norm", place(3), facts(1e-6, 1), facts(1e-6, 1), (0, 1))
+    fewer = Size("_foreach_norm", place(3), facts(1), facts(1), (0,))
+    assert growth([*made, usual], [made[1], fewer]) is None
+    grown = Size("_foreach_norm", place(3), facts(1e-6, 800), facts(1e-6, 800), (0, 1))
+    assert growth([*made, usual], [made[0], size("mv", 1, 800)]).at.operation == "mv"
+    assert growth([*made, usual], [*made, grown]).at is grown
+
+
 def test_an_operation_that_ran_in_no_step_before_is_known_by_what_follows():
     usual = [size("mm", 1, 2), size("sum", 2, 20, 0)]
     new = [size("mul", 2, 8, 0), size("div", [8, 0.001], 8000, 1), size("neg", 8000, -8000, 2)]
