@@ -4,8 +4,11 @@ from __future__ import annotations
 
 FAMILIES = {
     "attention": ("Attention",),
+    "linear": (
+        "Linear",
+        "Conv1D",
+    ),  # Conv1D is GPT-2's linear layer
     "convolution": ("Conv",),
-    "linear": ("Linear",),
     "norm": ("Norm",),
     "recurrent": ("LSTM", "GRU", "RNN"),
     "embedding": ("Embedding",),

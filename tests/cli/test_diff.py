@@ -1,6 +1,7 @@
 """`taiyi-fx diff`: where two trainings part."""
 
 import json
+import warnings
 
 import pytest
 import torch
@@ -147,6 +148,104 @@ def test_models_of_other_names_are_aligned_and_what_one_lacks_is_named(cli, tmp_
     assert "1 module in one run only" in out
     assert f"head    {one}" in out
     assert "no fingerprints to compare: record Fingerprint to see where bits part" in out
+
+
+@pytest.mark.slow
+def test_a_model_of_transformers_and_its_rewrite_are_aligned(cli, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_layer": 2, "n_head": 2, "n_embd": 8, "vocab_size": 16, "n_positions": 8}
+    config = transformers.GPT2Config(
+        **sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0
+    )
+    try:
+        model = transformers.GPT2LMHeadModel(config)
+    except ImportError as error:
+        pytest.skip(str(error))
+    rewrite = Gpt(8, 2, 16, 8)
+    rewrite.take(model.transformer)
+    for run, one in ((tmp_path / "model", model), (tmp_path / "rewrite", rewrite)):
+        probed = taiyi_fx.instrument(one, {nn.Module: ["OutputRMS"]}, run=run)
+        with torch.random.fork_rng(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+            torch.manual_seed(0)
+            found = probed(torch.randint(16, (3, 8)))
+            getattr(found, "logits", found).sum().backward()
+            probed.monitor.track(0)
+            probed.monitor.close()
+    code, out, _ = cli("diff", tmp_path / "model", tmp_path / "rewrite", "--json")
+    found = json.loads(out)
+    assert code == 1
+    assert found["beyond"] == []
+    only = {one["module"] for one in found["only"]}
+    assert {one["run"] for one in found["only"]} == {"one"}
+    assert {name.rpartition(".")[2] for name in only} == {
+        "transformer", "drop", "resid_dropout", "dropout"
+    }  # fmt: skip
+    assert found["aligned"] == 4 + 2 * 10
+
+
+class Gpt(nn.Module):
+    """GPT-2, written anew."""
+
+    def __init__(self, width, depth, words, length):
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.layers = nn.ModuleList(GptLayer(width) for _ in range(depth))
+        self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, x):
+        h = self.words(x) + self.places(torch.arange(x.shape[1])[None])
+        for layer in self.layers:
+            h = layer(h)
+        return self.out(self.norm(h))
+
+    @torch.no_grad()
+    def take(self, gpt):
+        """Takes the weights of transformers' own."""
+        pairs = [(self.words, gpt.wte), (self.places, gpt.wpe), (self.norm, gpt.ln_f)]
+        for layer, like in zip(self.layers, gpt.h, strict=True):
+            pairs += [(layer.norm_a, like.ln_1), (layer.norm_b, like.ln_2)]
+            pairs += [(layer.mix.qkv, like.attn.c_attn), (layer.mix.end, like.attn.c_proj)]
+            pairs += [(layer.feed.up, like.mlp.c_fc), (layer.feed.down, like.mlp.c_proj)]
+        for own, other in pairs:
+            is_turned = isinstance(own, nn.Linear)
+            own.weight.copy_(other.weight.t() if is_turned else other.weight)
+            if getattr(own, "bias", None) is not None:
+                own.bias.copy_(other.bias)
+
+
+class GptLayer(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm_a, self.mix = nn.LayerNorm(width), GptMix(width)
+        self.norm_b, self.feed = nn.LayerNorm(width), GptFeed(width)
+
+    def forward(self, x):
+        x = x + self.mix(self.norm_a(x))
+        return x + self.feed(self.norm_b(x))
+
+
+class GptMix(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.qkv, self.end = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        parts = (x.unflatten(-1, (2, -1)).transpose(1, 2) for x in self.qkv(x).chunk(3, -1))
+        mixed = nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return self.end(mixed.transpose(1, 2).flatten(2))
+
+
+class GptFeed(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.act, self.down = (
+            nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width)
+        )  # fmt: skip
+
+    def forward(self, x):
+        return self.down(self.act(self.up(x)))
 
 
 @pytest.mark.parametrize("given", ["-1", "nan", "x"])

@@ -92,6 +92,22 @@ def test_a_step_can_be_asked_for():
     assert recorder.replays == [found]
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_step_that_is_asked_for_is_the_one_that_runs_again(every):
+    model, recorder = made(), taiyi_fx.Recorder(checkpoint_every=every)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    instrumented = taiyi_fx.instrument(
+        model, {"": ["NonFinite"]}, optimizer=optimizer, recorder=recorder
+    )
+    for step in range(6):
+        instrumented(torch.randn(8, 4)).sum().backward()
+        instrumented.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = [recorder.replay(step) for step in (3, 5, 4)]
+    assert [(one.step, one.is_exact) for one in found] == [(3, True), (5, True), (4, True)]
+
+
 def test_what_cannot_be_kept_is_warned_of_once_and_the_training_goes_on():
     recorder = taiyi_fx.Recorder(checkpoint_every=1, checkpoint_bytes=10)
     with pytest.warns(

@@ -107,7 +107,7 @@ def test_an_alert_of_sizes_that_comes_late_finds_its_step_still_kept(every):
         found = replays.after([alert(at)] if step == late else [])
         optimizer.step()
     assert [(one.step, one.operation, one.line) for one in found] == [(at, "mul", line_of_mul())]
-    assert re.match(r"its output is 1\S*e\+03 times as large as in the step before", found[0].note)
+    assert re.match(r"its output is 1\S*e\+03 times as large as when it last ran", found[0].note)
     assert found[0].is_exact
 
 

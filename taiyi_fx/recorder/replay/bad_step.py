@@ -19,7 +19,7 @@ from taiyi_fx.recorder.replay.calls import Call, as_numbers
 from taiyi_fx.recorder.replay.checkpoint import Checkpoint, OptimizerState
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.plain import CannotSave, Plain, value_of
-from taiyi_fx.recorder.replay.replayer import replay_step
+from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.rerun import Ways
 from taiyi_fx.recorder.replay.result import Replay
 from taiyi_fx.recorder.replay.safetensors_file import read_tensors, write_tensors
@@ -40,7 +40,8 @@ class BadStep:
 
     Attributes:
         replay: What was found as it was run again where it happened.
-        steps: The step, and those before it from the state on that was kept.
+        steps: The step, with the state that it began from; before it those that it was compared
+            with, where its numbers are finite and too large.
         optimizers: The classes of the optimizers.
         device: The device that the model was on.
         torch: The version of torch.
@@ -66,11 +67,17 @@ class BadStep:
         Raises:
             ValueError: The model has not the same parameters and buffers; or a function is given,
                 and the file has no calls of one.
-            CannotReplay: No state in the file is finite.
+            CannotReplay: No state in the file is finite, or none leads to the step; or it went
+                wrong in the step of an optimizer that is not one of torch's.
             StepFunctionFailed: The function raised an error.
         """
         _check_model(model, self.steps[0])
         optimizers, unknown = _made_optimizers(self.optimizers, model)
+        if unknown and self.replay.phase == "optimizer":
+            raise CannotReplay(
+                f"it went wrong in the optimizer's step, and {unknown[0]}; where it happened, it "
+                f"was\n{self.replay}"
+            )
         steps = self.steps
         if step is not None:
             self._check_function()
@@ -80,8 +87,24 @@ class BadStep:
             return model(*args, **kwargs)
 
         ways = Ways(forward, unread=None if step is None else told_by_hooks(model))
-        found, _ = replay_step(self.replay.step, steps, model, ways, optimizers, is_live=False)
+        try:
+            found, _ = replay_step(
+                self.replay.step,
+                steps,
+                model,
+                ways,
+                optimizers,
+                is_live=False,
+                is_of_size=self._is_of_size,
+            )
+        except CannotReplay as error:
+            raise CannotReplay("; ".join([str(error), *unknown])) from error
         return _with_notes(found, [*self._differences(model), *unknown])
+
+    @property
+    def _is_of_size(self) -> bool:
+        is_finite = all(x.is_finite for x in self.replay.outputs)
+        return bool(self.replay.operation) and is_finite
 
     def _check_function(self) -> None:
         if not any(one.is_of_functions for one in self.steps):

@@ -27,6 +27,7 @@ from taiyi_fx.recorder.replay.checkpoint import (
     tensors_of,
     values_of,
 )
+from taiyi_fx.recorder.replay.factor import norms_of
 from taiyi_fx.recorder.replay.flags import NonFiniteFlag
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.memory import CheckpointMemory
@@ -254,24 +255,3 @@ def _settings(group: dict[str, Any]) -> dict[str, Any]:
     """The settings of a parameter group: schedules change them from step to step."""
     others = ((name, value) for name, value in group.items() if name != "params")
     return {n: v.detach().cpu().clone() if isinstance(v, Tensor) else v for n, v in others}
-
-
-def norms_of(gradients: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """The norm of each gradient, where there is one."""
-    dense = [g for g in gradients if g is not None and g.layout is torch.strided]
-    norms = iter(torch._foreach_norm(dense) if dense else ())  # pyright: ignore[reportPrivateImportUsage]
-    return [next(norms) if g is not None and g.layout is torch.strided else None for g in gradients]
-
-
-def common_factor(now: Sequence[Tensor | None], then: Sequence[Tensor | None]) -> float | None:
-    """The factor from one list of norms to another: 1 if they are equal, None if there is none.
-
-    Norms that part by their last bits alone have none: they are of other gradients.
-    """
-    both = zip(now, then, strict=False)
-    pairs = [(float(a), float(b)) for a, b in both if a is not None and b is not None]
-    if all(a == b for a, b in pairs):
-        return 1.0
-    ratios = [b / a for a, b in pairs if a]
-    is_common = ratios and max(ratios) - min(ratios) <= 1e-3 * abs(max(ratios))
-    return ratios[0] if is_common and abs(ratios[0] - 1) > 1e-6 else None

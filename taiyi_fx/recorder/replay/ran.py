@@ -10,6 +10,7 @@ from torch import Tensor
 
 from taiyi_fx.recorder.replay.band import Size
 from taiyi_fx.recorder.replay.calls import Call, Prints, as_numbers, prints_of
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint
 from taiyi_fx.recorder.replay.watched import Origin
 
 
@@ -27,6 +28,9 @@ class Ran:
         sizes: The sizes of all operations' numbers, if they were taken.
         is_complete: False if it ends before its backward has.
         is_one_by_one: True if compiled code ran then, and its operations one by one now.
+        factor: The factor that gradients were multiplied by between backward and the optimizer's
+            step.
+        began: The state that it began from; of the last step that ran alone.
     """
 
     step: int
@@ -38,6 +42,8 @@ class Ran:
     sizes: list[Size] = field(default_factory=list)
     is_complete: bool = True
     is_one_by_one: bool = False
+    factor: float = 1.0
+    began: Checkpoint | None = None
 
     @property
     def reasons(self) -> list[str]:

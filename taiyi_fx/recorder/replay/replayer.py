@@ -10,10 +10,10 @@ from torch.optim import Optimizer
 
 from taiyi_fx.passes.module_tree import named_parameters
 from taiyi_fx.recorder.replay.alone import MeetsOthers, are_several_ranks
-from taiyi_fx.recorder.replay.band import Growth, first_growth
+from taiyi_fx.recorder.replay.band import Growth, latest_growth
 from taiyi_fx.recorder.replay.checkpoint import shown_name
+from taiyi_fx.recorder.replay.factor import common_factor, norms_of
 from taiyi_fx.recorder.replay.iterators import CannotRepeat
-from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
 from taiyi_fx.recorder.replay.ran import Ran
 from taiyi_fx.recorder.replay.rerun import Ways, run_again
@@ -38,9 +38,9 @@ def replay_step(
     is_live: bool = True,
     is_of_size: bool = False,
 ) -> tuple[Replay, Sequence[KeptStep]]:
-    """Runs a step again, with those after it where it went well.
+    """Runs a step again, from the last state before it that is finite.
 
-    A state that is not finite was spoilt by a step before, which is run again then.
+    One that is not was spoilt by a step before, which is run again then.
 
     Args:
         step: The step.
@@ -49,21 +49,20 @@ def replay_step(
         ways: The ways to call it.
         optimizers: The optimizers that train it.
         is_of_size: Where nothing is NaN or Inf, look for the first operation that left the size
-            that it had in the step before: in this step, or the nearest of those before it, as
+            that it had when it last ran: in this step, or the nearest of those before it, as
             what found it may not have looked at each.
         is_live: True if the model's gradients are those of the last step that is kept.
 
     Returns:
-        What was found, and the steps that were run.
+        What was found, and what it takes to find it again: the step, with the state that it began
+        from, and those that it was compared with, if it was found by its sizes.
 
     Raises:
         CannotReplay: The step is not kept, or no state before it that is finite.
         StepFunctionFailed: A function of the user's raised an error.
     """
     first = _first_to_compare(step, kept) if is_of_size else step
-    chosen = _from_state_before(first, kept)
-    if is_of_size:
-        chosen = [one for one in chosen if one.step <= step]
+    chosen = [one for one in _from_state_before(first, kept) if one.step <= step]
     if ways.unread is None and not all(one.has_arguments for one in chosen):
         raise CannotReplay(
             "its batch is kept by reference alone, and the function of recorder.step did not run"
@@ -90,8 +89,10 @@ def replay_step(
     if is_latest and last.gradients:
         compare_gradients(last, model)
     found = _of_latest_growth(ran) if is_of_size and last.origin is None else None
-    found = _replay(ran) if found is None else found
-    return found, [one for one in chosen if one.step <= found.step]
+    if found is not None:
+        return found, [one for one in chosen if one.step <= found.step]
+    bad = next(one for one in chosen if one.step == last.step)
+    return _replay(ran), [replace(bad, checkpoint=last.began)]
 
 
 def _first_to_compare(step: int, kept: Sequence[KeptStep]) -> int:
@@ -166,7 +167,8 @@ def _are_equal(a: Tensor | None, b: Tensor | None) -> bool:
 def _replay(ran: Sequence[Ran]) -> Replay:
     last = ran[-1]
     differences = [text for one in ran for text in one.differences]
-    note = "; ".join(dict.fromkeys([*differences, *(n for one in ran for n in one.reasons)]))
+    reasons = [*(n for one in ran for n in one.reasons), *_factor_note(ran)]
+    note = "; ".join(dict.fromkeys([*differences, *reasons]))
     is_exact = not differences
     if last.origin is None:
         return Replay(last.step, "", "", "", 0, "forward", (), (), is_exact, note=note)
@@ -189,19 +191,38 @@ def _replay(ran: Sequence[Ran]) -> Replay:
     )
 
 
+def _factor_note(ran: Sequence[Ran]) -> list[str]:
+    """A note on the factors that gradients were multiplied by, if there were some."""
+    factors = [one.factor for one in ran if one.factor != 1]
+    if not factors:
+        return []
+    ends = dict.fromkeys(f"{x:.4g}" for x in (min(factors), max(factors)))
+    return [
+        f"gradients were multiplied by {' to '.join(ends)} after backward, as clipping and "
+        "unscaling do, and are here, too"
+    ]
+
+
 def _of_latest_growth(ran: Sequence[Ran]) -> Replay | None:
     """The replay of the last step in which an operation left its usual size, if there is one."""
-    for i in range(len(ran) - 1, 0, -1):
-        growth = first_growth(ran[i - 1].sizes, ran[i].sizes)
-        if growth is not None:
-            return _with_growth(_replay(ran[: i + 1]), growth)
-    return None
+    found = latest_growth([one.sizes for one in ran])
+    if found is None:
+        return None
+    i, growth = found
+    return _with_growth(_replay(ran[: i + 1]), growth)
 
 
 def _with_growth(replay: Replay, growth: Growth) -> Replay:
     """The replay, at an operation that left its usual size."""
     at, place = growth.at, growth.at.place
-    grown = f"its output is {growth.factor:.3g} times as large as in the step before"
+    grown = f"its output is {growth.factor:.3g} times as large as when it last ran"
+    if growth.is_new:
+        grown = (
+            "it ran in none of the steps before, and what follows it is "
+            f"{growth.factor:.3g} times as large as there"
+        )
+    # Where it is not exact, the note begins with the reason for that.
+    notes = [grown, replay.note] if replay.is_exact else [replay.note, grown]
     return replace(
         replay,
         module=place.module,
@@ -214,5 +235,5 @@ def _with_growth(replay: Replay, growth: Growth) -> Replay:
         function=place.function,
         stack=place.stack,
         is_outside=place.is_outside and place.phase != "optimizer",
-        note="; ".join(filter(None, [grown, replay.note])),
+        note="; ".join(filter(None, notes)),
     )

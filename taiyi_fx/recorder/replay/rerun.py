@@ -15,11 +15,12 @@ from taiyi_fx.passes.module_tree import named_modules, parameters_of
 from taiyi_fx.passes.structure import tensors_in
 from taiyi_fx.recorder.replay.alone import alone
 from taiyi_fx.recorder.replay.calls import Call, bad_arguments
-from taiyi_fx.recorder.replay.checkpoint import Checkpoint
+from taiyi_fx.recorder.replay.checkpoint import Checkpoint, capture
+from taiyi_fx.recorder.replay.factor import common_factor, exact_factor, norms_of
 from taiyi_fx.recorder.replay.facts import has_nan, has_non_finite
 from taiyi_fx.recorder.replay.function_rerun import FunctionRerun, Unread
-from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
 from taiyi_fx.recorder.replay.kept_step import KeptStep
+from taiyi_fx.recorder.replay.memory import CheckpointMemory
 from taiyi_fx.recorder.replay.ran import Ran, run_replayed
 from taiyi_fx.recorder.replay.result import REACHED
 from taiyi_fx.recorder.replay.stage import (
@@ -125,7 +126,9 @@ class _Rerun:
                 self._load(kept.checkpoint)
             elif not self._optimizers or kept.ranks > 1:
                 continue
-            ran = Ran(kept.step)
+            if ran is not None:
+                ran.began = None  # one of them takes memory enough
+            ran = Ran(kept.step, began=kept.checkpoint or self._state(kept.step))
             self._run(kept, ran)
             if ran.origin is not None and self._is_new(kept):
                 ran.differences.append(
@@ -136,6 +139,9 @@ class _Rerun:
             yield ran
             if ran.origin is not None:
                 return
+
+    def _state(self, step: int) -> Checkpoint:
+        return capture(step, self._modules[""], self._optimizers, None, CheckpointMemory().allocate)
 
     def _is_new(self, kept: KeptStep) -> bool:
         """True if a step that was run again has a gradient that is not finite, unlike then."""
@@ -270,13 +276,10 @@ class _Rerun:
                 "other than by one factor, is not made here"
             )
         elif factor != 1:
-            ran.notes.append(
-                f"gradients were multiplied by {factor:.4g} after backward, as clipping and "
-                "unscaling do, and are here, too"
-            )
+            ran.factor = exact_factor([p.grad for p in own], then, factor)
             for p in own:
                 if p.grad is not None:
-                    p.grad.mul_(factor)
+                    p.grad.mul_(ran.factor)
 
 
 def _set(optimizer: Optimizer, settings: Sequence[Mapping[str, Any]]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C._autograd import _get_sequence_nr
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from taiyi_fx.passes.structure import tensors_in
@@ -81,6 +82,8 @@ class OperationWatch(TorchDispatchMode):
         self.owners: dict[int, str] = {}
         self._names = names
         self._origins: dict[int, Origin] = {}
+        # Weak references: as long as there is one, the address of a storage belongs to no other.
+        self._makers: dict[StorageWeakRef, int] = {}
         self._thread = get_ident()
         self._ends: list[int] = []
         self._is_paused = False
@@ -127,6 +130,7 @@ class OperationWatch(TorchDispatchMode):
         had_nan = any(map(has_nan, bad))
         needs_facts = func._schema.is_mutable or self._takes_sizes
         before = tuple(map(facts_of, read)) if needs_facts else None
+        makers = tuple(map(self._maker, read)) if self._takes_sizes else ()
         result = func(*args, **kwargs)
         place = self._note_place()
         written = [*_made(func, result), *_changed(func, args, kwargs)]
@@ -142,9 +146,23 @@ class OperationWatch(TorchDispatchMode):
                 origin = self._origin(func, place, inputs, worse, is_meant)
             self._origins.update((_storage(x), origin) for x in worse)
         if before is not None and self._takes_sizes:
-            self.sizes.append(Size(_name(func), place, before, tuple(map(facts_of, written))))
+            self._note_makers(read, written, is_change=func._schema.is_mutable)
+            after = tuple(map(facts_of, written))
+            self.sizes.append(Size(_name(func), place, before, after, makers))
         self.count += 1
         return result
+
+    def _maker(self, x: Tensor) -> int | None:
+        return self._makers.get(StorageWeakRef(x.untyped_storage()))
+
+    def _note_makers(
+        self, read: Iterable[Tensor], written: Iterable[Tensor], *, is_change: bool
+    ) -> None:
+        """Notes the operation under way as the one that wrote storages; a view writes none."""
+        known = set() if is_change else set(map(_storage, read))
+        for x in written:
+            if _storage(x) not in known:
+                self._makers[StorageWeakRef(x.untyped_storage())] = len(self.sizes)
 
     def _earliest(self, bad: Iterable[Tensor]) -> Origin | None:
         known = (self._origins.get(_storage(x)) for x in bad)

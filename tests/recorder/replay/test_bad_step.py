@@ -8,7 +8,7 @@ from torch import nn
 
 from taiyi_fx.recorder.replay.bad_step import load_bad_step, save_bad_step
 from taiyi_fx.recorder.replay.plain import CannotSave
-from taiyi_fx.recorder.replay.replayer import CannotReplay
+from taiyi_fx.recorder.replay.replayer import CannotReplay, replay_step
 from taiyi_fx.recorder.replay.safetensors_file import write_tensors
 from tests.recorder.replay.given import Kept, Net
 from tests.recorder.replay.test_replayer import logs, roots
@@ -52,12 +52,62 @@ class Own(torch.optim.SGD):
     pass
 
 
-def test_an_optimizer_of_ones_own_is_left_out_and_named(tmp_path):
+@pytest.mark.parametrize("every", [1, 4])
+def test_an_optimizer_of_ones_own_is_left_out_and_named(tmp_path, every):
     model = Net(logs)
-    saved(Kept(model, Own(model.parameters(), 0.1)), tmp_path / "a")
+    saved(Kept(model, Own(model.parameters(), 0.1), every), tmp_path / "a")
     again = load_bad_step(tmp_path / "a").run_on(Net(logs))
-    assert again.operation == "log"
+    assert (again.step, again.operation, again.is_exact) == (3, "log", True)
     assert "Own is not one of torch's, and its step was left out" in again.note
+
+
+def test_a_fault_in_an_optimizer_of_ones_own_is_refused_with_what_was_found(tmp_path):
+    def spoil(step, kept):
+        if step == 3:
+            kept.optimizer.param_groups[0]["weight_decay"] = float("inf")
+
+    model = Net()
+    saved(Kept(model, Own(model.parameters(), 0.1), before=spoil), tmp_path / "a")
+    bad = load_bad_step(tmp_path / "a")
+    with pytest.raises(CannotReplay, match="went wrong in the optimizer's step, .*Own") as caught:
+        bad.run_on(Net())
+    assert str(caught.value).endswith(str(bad.replay))
+
+
+class Grown(Net):
+    scale = 1.0
+
+    def forward(self, x):
+        return super().forward(x * self.scale)
+
+
+@pytest.mark.parametrize("every", [1, 4])
+def test_numbers_that_are_too_large_are_found_again_elsewhere(tmp_path, every):
+    def spoil(step, kept):
+        kept.model.scale = 5000.0 if step == 5 else 1.0
+
+    kept, file = Kept(Grown(), every=every, before=spoil), tmp_path / "a"
+    saved_of_size(kept, file)
+    bad = load_bad_step(file)
+    assert bad.replay.operation == "mul"
+    assert without_stack(bad.run_on(Grown())) == without_stack(bad.replay)
+
+
+def test_what_its_own_optimizer_alone_leads_to_is_refused_by_its_name(tmp_path):
+    def spoil(step, kept):
+        kept.model.scale = 5000.0 if step == 5 else 1.0
+
+    model = Grown()
+    saved_of_size(Kept(model, Own(model.parameters(), 0.1), 4, before=spoil), tmp_path / "a")
+    with pytest.raises(CannotReplay, match="Own is not one of torch's"):
+        load_bad_step(tmp_path / "a").run_on(Grown())
+
+
+def saved_of_size(kept, file):
+    found, steps = replay_step(
+        5, [*kept.keeper.steps], kept.model, kept.ways, [kept.optimizer], is_of_size=True
+    )
+    save_bad_step(file, found, steps, kept.model, [kept.optimizer])
 
 
 def test_another_torch_is_named(tmp_path):

@@ -6,7 +6,7 @@ import weakref
 import pytest
 import torch
 
-from taiyi_fx.recorder.replay.keeper import common_factor, norms_of
+from taiyi_fx.recorder.replay.factor import norms_of
 from taiyi_fx.recorder.replay.retention import CannotKeep
 from tests.recorder.replay.given import Kept, Net, keeper_of
 
@@ -79,17 +79,6 @@ def test_without_states_at_intervals_only_the_steps_that_are_asked_for_are_kept(
         keeper.track(step)
     assert found == [step % 3 == 0 for step in range(8)]
     assert [one.step for one in keeper.steps] == [3, 6]
-
-
-def test_a_factor_between_gradients_is_found():
-    a, b = (
-        norms_of([torch.ones(4), None, torch.ones(9)]),
-        norms_of([torch.ones(4) / 2, None, torch.ones(9) / 2]),
-    )
-    assert common_factor(a, a) == 1
-    assert common_factor(a, b) == 0.5
-    assert common_factor(a, [b[0], None, a[2]]) is None
-    assert common_factor(a, [x if x is None else x * (1 + 2**-22) for x in a]) is None
 
 
 def test_an_optimizer_keeps_nothing_of_a_keeper_that_was_dropped():
