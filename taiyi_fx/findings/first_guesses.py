@@ -17,7 +17,7 @@ _SIZE = 5.0
 """Of outputs; beside those, an output layer begins below 1."""
 _TIMES = 3.0
 """Over all that is computed before it: it is this module that makes them large."""
-_FALLS = 0.5
+_FALLS, _RISES = 0.5, 10.0
 
 WILD_START = Kind(
     "wild_start",
@@ -46,6 +46,12 @@ def wild_starts(evidence: Evidence) -> Iterator[Finding]:
             )
             yield WILD_START.at(last, 0, text, "below 1")
             return
+
+
+def goes_wild(loss: Watched) -> bool:
+    """True for a loss that begins above that of any guess, and goes higher at once."""
+    start = float(loss.values[0])
+    return start >= _LOSS and len(loss.values) > 1 and float(loss.values[1]) > _RISES * start
 
 
 def begins_wild(loss: Watched) -> bool:

@@ -9,7 +9,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.idle import at_work, idle_experts
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS, mostly, since
+from taiyi_fx.findings.lasting import STEPS, ends, mostly, since
 from taiyi_fx.findings.rates import in_group
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.rounding import rounded_away
@@ -61,7 +61,7 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     idle = idle_experts(evidence)
     known = (at_work(s, idle) for s in evidence.weight_gradients.values())
     every = [s for s in known if len(s.values) >= STEPS]
-    silent = [s for s in every if mostly(s.values == 0)]
+    silent = [s for s in every if mostly(s.values == 0) or ends(s.values == 0)]
     if not silent:
         return
     if len(silent) == len(every):

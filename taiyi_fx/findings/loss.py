@@ -32,6 +32,8 @@ _HIGH = 1.5
 
 _HUGE, _TIMES = 20.0, 5.0
 """Deviations, and times the median, of a spike that is no usual batch's."""
+_CLEAR = 8.0
+"""Deviations of a spike above what an untrained model costs: nothing of what was learnt helps."""
 _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
 _LASTS = 5
@@ -114,8 +116,10 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
         # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
         first = median(loss.values[:3]) if evidence.is_from_the_start else 0.0
+        guess, _ = _guess(loss, evidence)
         is_seen = loss.values[i] >= _PART * first
-        severity = "warning" if (lasts or is_huge) and is_seen else "note"
+        is_worse = scores[i] > _CLEAR and loss.values[i] > _ABOVE * max(first, guess)
+        severity = "warning" if (lasts or is_huge or is_worse) and is_seen else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 

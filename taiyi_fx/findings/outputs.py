@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS, lasting, since
+from taiyi_fx.findings.lasting import STEPS, ends, since
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
@@ -41,7 +41,7 @@ _GROWS = (
 def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose output is exactly zero; those behind it may follow from it."""
     for one in evidence.of_quantity("OutputRMS"):
-        if lasting(one.values == 0) and not _begins_at_zero(one.module, evidence):
+        if ends(one.values == 0) and not _begins_at_zero(one.module, evidence):
             i = since(one.values == 0)
             text = f"step {one.steps[i]}: the output of {one.module!r} is exactly 0 from here on"
             yield ZERO_OUTPUT.at(one, i, text, "above 0")

@@ -32,6 +32,8 @@ _JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
 _ANEW, _ANEW_TIMES = 1.0, 15.0
 _SHARE = 0.34
 """Of the weights: where more jump, it is the optimizer."""
+_MOST = 0.7
+"""And of which steps are large sooner or later: one that is first only has the smallest weights."""
 
 LARGE_STEPS = Kind(
     "large_steps",
@@ -181,7 +183,12 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
     others = [s for s in series if s.module not in modules]
     is_few = len(others) >= max(len(modules), _TWICE)
     is_alone = len(modules) == 1 and _begins_large(first)
-    is_own = is_few and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+    is_of_all = len(large) >= _MOST * len(series)
+    is_own = (
+        is_few
+        and not is_of_all
+        and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+    )
     module = common_block([*modules]) if is_own else ""
     return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
 

@@ -119,3 +119,11 @@ def test_steps_of_branches_that_begin_at_nothing_are_no_measure_of_others():
 def test_one_branch_whose_steps_are_not_those_of_others_is_odd():
     (found,) = odd_steps(in_branches([5e-5, 6e-5, 7e-2]))
     assert found.module == "h.2.branch"
+
+
+def test_steps_that_are_large_of_all_sooner_or_later_are_the_optimizer_s():
+    numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    for i, name in enumerate("abcd"):
+        numbers[name, "UpdateRatio.weight"] = np.where(np.arange(40) < i, 1e-3, 2.0)
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.kind, found.module) == ("large_steps", "")
