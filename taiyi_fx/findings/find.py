@@ -17,6 +17,7 @@ from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.broadcasts import broadcasts
 from taiyi_fx.findings.causes import by_severity, causes_first
+from taiyi_fx.findings.changed_between import changed_between
 from taiyi_fx.findings.copied_targets import copied_targets
 from taiyi_fx.findings.copies import parted_copies
 from taiyi_fx.findings.decays import large_decays
@@ -103,6 +104,7 @@ RULES: tuple[Rule, ...] = (
     missing_residuals,
     missing_norms,
     stream_jumps,
+    changed_between,
     outliers,
     jumps,
     step_sizes,
@@ -149,7 +151,10 @@ _LEADS_TO_NON_FINITE = (
     "large_epsilon",
     "wild_loss",
     "growing_values",
+    "changed_between",
+    "stream_jump",
     "unsquashed_loss",
+    "unbounded_loss",
     "class_axis",
     "wild_input",
     "changed_by_hook",

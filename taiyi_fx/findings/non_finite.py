@@ -79,7 +79,8 @@ def _of_parameters(bad: Sequence[Watched], step: int, evidence: Evidence) -> Fin
     them is the one to look at, if those behind it are finite.
     """
     odd = {s.module for s in bad}
-    every = {s.module for s in evidence.series if s.direction == "parameter" and step in s.steps}
+    known = (s for s in evidence.series if s.direction == "parameter" and s.module)
+    every = {s.module for s in known if step in s.steps}
     place = evidence.modules
     last, first = (f(bad, key=lambda s: place[s.module]) for f in (max, min))
     text = f"step {step}: the first NaN or Inf is in the parameters of "

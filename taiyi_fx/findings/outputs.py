@@ -45,6 +45,23 @@ def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
             i = since(one.values == 0)
             text = f"step {one.steps[i]}: the output of {one.module!r} is exactly 0 from here on"
             yield ZERO_OUTPUT.at(one, i, text, "above 0")
+    yield from _zero_inputs(evidence)
+
+
+def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given exactly zero, though the one before returns something."""
+    returned = [*evidence.of_quantity("OutputRMS")]
+    place, given = evidence.modules, evidence.of_quantity("InputRMS")
+    for one in given:
+        before = [s for s in returned if place[s.module] < place[one.module]]
+        if ends(one.values == 0) and before and not ends(before[-1].values == 0):
+            i = since(one.values == 0)
+            text = (
+                f"step {one.steps[i]}: what {one.module!r} is given is exactly 0 from here on, "
+                f"though {before[-1].module!r} before it returns {before[-1].values[-1]:.3g}"
+            )
+            yield ZERO_OUTPUT.at(one, i, text, "above 0")
+            return
 
 
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:

@@ -98,7 +98,8 @@ def _odd(one: Watched, name: str, usual: float, evidence: Evidence) -> Finding:
 
 def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
     """A weight that changes by much of its size at one step, where others do not."""
-    series = [s for s in evidence.of_quantity("UpdateRatio.weight") if len(s.values) > 2 * _STEPS]
+    weights = (s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity)
+    series = [s for s in weights if len(s.values) > 2 * _STEPS]
     steps = [_jump(s) for s in series]
     for one, i in zip(series, steps, strict=True):
         if i is not None and sum(j is not None for j in steps) <= _SHARE * len(series):
@@ -114,9 +115,12 @@ def _jump(s: Watched) -> int | None:
     later[:_STEPS] = 0.0  # steps that begin from zero, or without the notes of the optimizer
     i = int(later.argmax())
     usual = median(s.values)
-    is_jump = usual < _QUIET and later[i] >= max(_JUMP, _JUMPS * usual)
+    # Between two readings it is one of several steps that was so large.
+    whole = later[i] * (s.steps[i] - s.steps[i - 1])
+    is_jump = usual < _QUIET and whole >= _JUMP and later[i] >= _JUMPS * usual
     # Another weight altogether is the root of two away, where the steps are of any usual size.
-    return i if is_jump or later[i] >= max(_ANEW, _ANEW_TIMES * usual) else None
+    is_anew = whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
+    return i if is_jump or is_anew else None
 
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:

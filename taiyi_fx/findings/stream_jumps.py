@@ -45,7 +45,10 @@ def _of_norm(
     one, *parts = at_common_steps([one, before, *between])
     bound = np.sum([part.values for part in parts], axis=0)
     times = one.values / np.where(bound > 0, bound, np.inf)
-    if len(times) >= _FIRST and max(times[:_FIRST].min(), median(times)) >= _TIMES:
+    if len(times) < _FIRST:
+        return
+    # At first, in most of all, or from some step to the end.
+    if max(times[:_FIRST].min(), median(times), times[-_FIRST:].min()) >= _TIMES:
         i = int((times >= _TIMES).argmax())
         functions = ", ".join(evidence.before_module(one.module))
         text = (

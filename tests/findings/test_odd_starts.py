@@ -41,3 +41,36 @@ def test_gains_among_layers_of_a_sequence_are_not_compared_with_matrices():
     norms = {(name, "WeightNorm"): np.sqrt(10) for name in "02"}  # but for gains, of 10
     mixed = {(one.module, one.quantity): one.values for one in known.series} | norms
     assert [*odd_starts(evidence(mixed))] == []
+
+
+@pytest.mark.parametrize(
+    ("sizes", "module"),
+    [
+        ((0.1, 0.35, 0.11, 0.1), "h.1.up"),
+        ((0.1, 0.03, 0.1, 0.1), "h.1.up"),
+        ((0.1,) * 3 + (0.9,), "h.3.up"),
+    ],
+)
+def test_one_of_another_size_than_those_of_its_shape_is_named(sizes, module):
+    counts = {(name, "WeightNorm"): 10 * size for name, size in zip(NAMES, sizes, strict=False)}
+    sizes = {(n, "ParameterRMS.weight"): x for n, x in zip(NAMES, sizes, strict=False)}
+    assert [found.module for found in odd_starts(evidence(sizes | counts))] == [module]
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(0.1, 0.15, 0.2, 0.35), (0.1, 0.1, 0.1, 0.03), (0.1, 0.1, 0.1, 0.25), (0.1, 0.1, 0.35)],
+    ids=["by depth", "the last is small", "near", "too few"],
+)
+def test_sizes_that_are_meant_are_none(sizes):
+    assert [*odd_starts(of(*sizes))] == []
+
+
+def test_a_bias_far_from_nothing_is_named_where_others_begin_near_it():
+    names = {(name, "ParameterRMS.bias"): 0.1 for name in NAMES[:4]}
+    (found,) = odd_starts(evidence(names | {("h.2.up", "ParameterRMS.bias"): 5.0}))
+    assert found.module == "h.2.up"
+    assert "of the bias of 'h.2.up' begin at 5" in found.text
+    for one in (0.5, 0.1):
+        assert [*odd_starts(evidence(names | {("h.2.up", "ParameterRMS.bias"): one}))] == []
+    assert [*odd_starts(evidence(dict.fromkeys(names, 5.0)))] == []

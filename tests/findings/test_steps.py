@@ -127,3 +127,14 @@ def test_steps_that_are_large_of_all_sooner_or_later_are_the_optimizer_s():
         numbers[name, "UpdateRatio.weight"] = np.where(np.arange(40) < i, 1e-3, 2.0)
     (found,) = step_sizes(evidence(numbers))
     assert (found.kind, found.module) == ("large_steps", "")
+
+
+def test_a_jump_between_two_readings_is_named_by_all_of_it():
+    steps = [*range(20), *range(20, 100, 4)]
+    values = np.full(len(steps), 0.004)
+    values[30] = 1.2 / 4  # at one of the four steps
+    numbers = {(name, "UpdateRatio.weight"): np.full(len(steps), 0.004) for name in "abc"}
+    (found,) = weight_jumps(
+        evidence(numbers | {("b", "UpdateRatio.weight"): values * [*np.diff([-1, *steps])]}, steps)
+    )
+    assert (found.module, found.step) == ("b", steps[30])

@@ -49,3 +49,8 @@ def test_one_that_the_training_makes_up_for_is_named_too():
 )
 def test_sums_are_none(known):
     assert [*stream_jumps(known)] == []
+
+
+def test_one_that_jumps_at_the_end_is_named_from_then_on():
+    (found,) = stream_jumps(of(1.0, np.where(np.arange(40) < 30, 1.0, 40.0)))
+    assert (found.module, found.step) == ("h.1.norm", 30)
