@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings.chain import InRole, passed_back
 from taiyi_fx.findings.loss_graph import LossGraph
+from taiyi_fx.findings.not_finite import NotFinite
 from taiyi_fx.findings.of_layers import LayerSettings
 from taiyi_fx.findings.places import in_order
 from taiyi_fx.findings.robust import median
@@ -61,6 +62,7 @@ class Evidence:
         settings: The settings of dropouts and norms, by the module's name.
         shrinkage: The share of each module's parameters that weight decay takes away at a step, for
             a learning rate of 1; of modules in one group whose optimizer is known to do so.
+        not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
     """
@@ -85,6 +87,7 @@ class Evidence:
     frozen_adapters: Sequence[str] = ()
     settings: Mapping[str, LayerSettings] = field(default_factory=dict)
     shrinkage: Mapping[str, float] = field(default_factory=dict)
+    not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

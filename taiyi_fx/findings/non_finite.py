@@ -67,9 +67,42 @@ def non_finite(evidence: Evidence) -> Iterator[Finding]:
         more, advice = _origin(site, step, evidence)
         text += more
     if not direction and not _is_read(step, evidence):
+        found = _seen_in_tensors(site, step, evidence)
+        if found is not None:
+            yield found
+            return
         text += ", and no module was read at this step"
         advice = _UNREAD
     yield NON_FINITE.at(site, _index(site, step), text, "finite", advice=advice)
+
+
+def _seen_in_tensors(site: Watched, step: int, evidence: Evidence) -> Finding | None:
+    """The place that the tensors of the model told when the NaN was seen; None if all or none are.
+
+    Running statistics are those of the module's input, which is not finite from there on.
+    """
+    seen = evidence.not_finite.get(step)
+    if seen is None:
+        return None
+    place = evidence.modules
+    known = {s.module for s in evidence.series if s.direction == "parameter"}
+    odd = sorted((name for name in seen.parameters if name in place), key=lambda name: place[name])
+    i = _index(site, step)
+    if odd and known - {*odd}:
+        behind = [place[name] for name in known - {*odd, ""}]
+        is_by_gradient = len(odd) > 1 and min(behind, default=-1) > place[odd[-1]]
+        module, advice = (odd[-1], "backward") if is_by_gradient else (odd[0], "parameter")
+        text = f"step {step}: the first NaN or Inf is in the parameters of {module!r}"
+        return NON_FINITE.at(site, i, text, "finite", module=module, advice=_ADVICE[advice])
+    norms = sorted((name for name in seen.buffers if name in place), key=lambda name: place[name])
+    fine = [place[name] for name in seen.finite_buffers if name in place]
+    if not odd and norms and min(fine, default=len(place)) < place[norms[0]]:
+        text = (
+            f"step {step}: the first NaN or Inf is in what {norms[0]!r} is given, as its running "
+            "statistics tell; those before it are finite"
+        )
+        return NON_FINITE.at(site, i, text, "finite", module=norms[0], advice=_ADVICE["forward"])
+    return None
 
 
 def _of_parameters(bad: Sequence[Watched], step: int, evidence: Evidence) -> Finding:

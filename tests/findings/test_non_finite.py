@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import NotFinite
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from tests.findings.given import evidence
 
@@ -117,11 +118,45 @@ def test_others_of_several_weights_are_told_by_the_first():
     assert found.module == "b"
 
 
-def test_a_loss_at_a_step_at_which_nothing_was_read_does_not_accuse_the_loss():
-    read = {("a", "OutputRMS"): ([0, 2], [1, 1])}
-    known = evidence({name: values for name, (_, values) in read.items()}, [0, 2])
-    loss = evidence({("", "loss"): [1, NAN, NAN]})
-    (found,) = non_finite(replace(known, series=(*known.series, *loss.series)))
+def unread(**seen):
+    """A loss that is NaN at a step at which no module was read, and what the tensors tell then."""
+    names = {
+        (name, quantity): [1, 1] for name in "abcd" for quantity in ("OutputRMS", "WeightNorm")
+    }
+    known, loss = evidence(names, [0, 2]), evidence({("", "loss"): [1, NAN, NAN]})
+    told = {1: NotFinite(**seen)} if seen else {}
+    return replace(known, series=(*known.series, *loss.series), not_finite=told)
+
+
+@pytest.mark.parametrize(
+    ("seen", "module", "words"),
+    [
+        ({"parameters": ("c",)}, "c", "in the parameters of 'c'"),
+        ({"parameters": ("b", "d")}, "b", "in the parameters of 'b'"),
+        ({"parameters": ("a", "b")}, "b", "in the parameters of 'b'"),
+        ({"buffers": ("c", "d"), "finite_buffers": ("a", "b")}, "c", "in what 'c' is given"),
+    ],
+    ids=["one", "several", "by their gradient", "running statistics"],
+)
+def test_what_was_not_finite_at_that_moment_is_named(seen, module, words):
+    (found,) = non_finite(unread(**seen))
+    assert (found.module, found.step) == (module, 1)
+    assert words in found.text
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {},
+        {"parameters": tuple("abcd")},
+        {"finite_buffers": ("a", "b")},
+        {"buffers": ("a", "b")},
+        {"buffers": ("a", "b"), "finite_buffers": ("d",)},
+    ],
+    ids=["unknown", "all", "none", "all statistics", "those before"],
+)
+def test_a_loss_at_a_step_at_which_nothing_was_read_does_not_accuse_the_loss(seen):
+    (found,) = non_finite(unread(**seen))
     assert (found.module, found.step) == ("", 1)
     assert "no module was read at this step" in found.text
     assert "Recorder" in found.advice
