@@ -13,7 +13,7 @@ from benchmarks.faults.models import Attention
 from benchmarks.faults.training import Training, cross_entropy
 
 
-@healthy("mlp gpt")
+@healthy("gpt")
 def weights_smaller_with_depth(t: Training) -> None:
     """Weights over the root of their layer's number, so that none is like the next."""
     for i, layer in enumerate(t.model.get_submodule("layers").children()):
@@ -22,15 +22,11 @@ def weights_smaller_with_depth(t: Training) -> None:
                 parameter.data /= (i + 1) ** 0.5
 
 
-@healthy("mlp gpt")
-def last_layer_of_zeros(t: Training) -> None:
-    """The last of like layers begins at nothing, where a way round it or a bias is."""
+@healthy("gpt")
+def last_branch_of_zeros(t: Training) -> None:
+    """The last of like layers begins at nothing, where a way round it is."""
     *_, last = t.model.get_submodule("layers").children()
-    if "attention" in t.names:
-        nn.init.zeros_(last.get_parameter("mlp.down.weight"))
-    else:
-        last.get_parameter("linear.weight").data /= 100
-        nn.init.constant_(last.get_parameter("linear.bias"), 0.1)
+    nn.init.zeros_(last.get_parameter("mlp.down.weight"))
 
 
 @healthy("mlp cnn")
