@@ -54,3 +54,16 @@ def test_sums_are_none(known):
 def test_one_that_jumps_at_the_end_is_named_from_then_on():
     (found,) = stream_jumps(of(1.0, np.where(np.arange(40) < 30, 1.0, 40.0)))
     assert (found.module, found.step) == ("h.1.norm", 30)
+
+
+def test_one_that_is_given_more_than_the_sum_that_all_others_are_given_is_named():
+    (found,) = stream_jumps(of(1.0, 1.4, 2.9, 3.2, 3.4))
+    assert (found.module, found.step) == ("h.2.norm", 0)
+    assert "add up to 1.9 at most" in found.text
+
+
+@pytest.mark.parametrize(
+    "sizes", [(1.0, 1.4, 2.9, 4.9, 5.0), (1.0, 1.4, 2.9, 3.2), (1.0, 1.9, 2.4, 3.0, 3.9)]
+)
+def test_streams_that_are_weighed_in_more_than_one_place_are_none(sizes):
+    assert [*stream_jumps(of(*sizes))] == []
