@@ -85,11 +85,10 @@ def test_a_weight_that_is_made_anew_is_named_beside_large_steps():
     assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
 
 
-@pytest.mark.parametrize("at", [3, 25])
-def test_a_jump_of_all_weights_and_first_steps_are_none(at):
-    ratio = np.where(np.arange(40) == at, 1.4, 1e-3)
-    known = one_of(ratio) if at < 8 else steps(ratio)
-    assert [*weight_jumps(known)] == []
+def test_jumps_in_the_first_steps_are_none():
+    ratio = np.where(np.arange(40) == 3, 1.4, 1e-3)
+    assert [*weight_jumps(one_of(ratio))] == []
+    assert [*weight_jumps(steps(ratio))] == []
 
 
 @pytest.mark.parametrize(("first", "count"), [(0.0, 0), (1.0, 1)])
@@ -138,3 +137,24 @@ def test_a_jump_between_two_readings_is_named_by_all_of_it():
         evidence(numbers | {("b", "UpdateRatio.weight"): values * [*np.diff([-1, *steps])]}, steps)
     )
     assert (found.module, found.step) == ("b", steps[30])
+
+
+def redrawn(after=0.01, size=1.0, modules="abcde"):
+    ratio = np.where(np.arange(40) == 25, 1.4, np.where(np.arange(40) > 25, after, 0.01))
+    numbers = {(name, "UpdateRatio.weight"): ratio for name in modules}
+    kept = np.where(np.arange(40) < 25, 1.0, size)
+    numbers |= {(name, "WeightNorm"): 8 * kept for name in "abcdefghij"}
+    numbers |= {(name, "ParameterRMS.weight"): kept for name in "abcdefghij"}
+    usual = {(name, "UpdateRatio.weight"): 0.01 for name in "abcdefghij" if name not in modules}
+    return evidence(numbers | usual)
+
+
+def test_weights_that_are_all_made_anew_at_one_step_are_told_once():
+    (found,) = weight_jumps(redrawn(modules="abcdefgh"))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "", 25)
+    assert "the weights of 8 modules change by about 1.4 of their size" in found.text
+
+
+@pytest.mark.parametrize("changed", [{"after": 0.9}, {"size": 4.0}])
+def test_weights_that_an_optimizer_leads_astray_are_not_made_anew(changed):
+    assert [*weight_jumps(redrawn(modules="abcdefgh", **changed))] == []
