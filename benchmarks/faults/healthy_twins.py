@@ -123,3 +123,10 @@ def norms_that_follow_slowly(t: Training) -> None:
 def a_head_that_is_a_little_sure(t: Training) -> None:
     """First outputs that are larger than they need be."""
     t.module("last").weight.data *= 3
+
+
+@healthy("mlp cnn")
+def momentum_of_99(t: Training) -> None:
+    """A momentum that is large, with a smaller rate, and a schedule that ends at nothing."""
+    t.optimizer.param_groups[0].update(momentum=0.99, lr=0.002)
+    t.schedule = lambda step: max(0.0, 1 - step / 100)

@@ -21,6 +21,7 @@ from taiyi_fx.findings.of_model import (
     repeated_in,
     shrinkage_of,
 )
+from taiyi_fx.findings.of_optimizer import GroupSettings, group_settings_of
 from taiyi_fx.findings.squashed import classes_of, squashed_by
 from taiyi_fx.findings.watched import Watched
 
@@ -28,6 +29,7 @@ __all__ = [
     "Evidence",
     "Finding",
     "Findings",
+    "GroupSettings",
     "LayerSettings",
     "LossGraph",
     "NotFinite",
@@ -40,6 +42,7 @@ __all__ = [
     "first_step",
     "frozen_adapters_of",
     "frozen_of",
+    "group_settings_of",
     "groups_of",
     "hooks_of",
     "left_out_of",

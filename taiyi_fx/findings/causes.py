@@ -12,6 +12,7 @@ _ORIGINS = (
     "input_spike",
     "wild_loss",
     "growing_values",
+    "odd_setting",
     "wild_start",
     "large_decay",
     "changed_between",

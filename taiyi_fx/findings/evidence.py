@@ -14,6 +14,7 @@ from taiyi_fx.findings.chain import InRole, passed_back
 from taiyi_fx.findings.loss_graph import LossGraph
 from taiyi_fx.findings.not_finite import NotFinite
 from taiyi_fx.findings.of_layers import LayerSettings
+from taiyi_fx.findings.of_optimizer import GroupSettings
 from taiyi_fx.findings.places import in_order
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Steps, Watched
@@ -62,6 +63,7 @@ class Evidence:
         settings: The settings of dropouts and norms, by the module's name.
         shrinkage: The share of each module's parameters that weight decay takes away at a step, for
             a learning rate of 1; of modules in one group whose optimizer is known to do so.
+        group_settings: The settings of each group of the optimizers.
         not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
@@ -88,6 +90,7 @@ class Evidence:
     settings: Mapping[str, LayerSettings] = field(default_factory=dict)
     shrinkage: Mapping[str, float] = field(default_factory=dict)
     not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
+    group_settings: Sequence[GroupSettings] = ()
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

@@ -50,6 +50,7 @@ from taiyi_fx.findings.modes import evaluation_modes
 from taiyi_fx.findings.moments import lost_moments
 from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
+from taiyi_fx.findings.odd_settings import odd_settings
 from taiyi_fx.findings.odd_starts import odd_starts
 from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
@@ -85,6 +86,7 @@ RULES: tuple[Rule, ...] = (
     changed_gradients,
     gradient_steps,
     changed_by_hooks,
+    odd_settings,
     odd_rates,
     ended_rates,
     frozen_adapters,
@@ -151,6 +153,7 @@ _LEADS_TO_NON_FINITE = (
     "large_epsilon",
     "wild_loss",
     "growing_values",
+    "odd_setting",
     "changed_between",
     "stream_jump",
     "unsquashed_loss",

@@ -21,6 +21,7 @@ from taiyi_fx.findings import (
     first_step,
     frozen_adapters_of,
     frozen_of,
+    group_settings_of,
     groups_of,
     hooks_of,
     left_out_of,
@@ -122,6 +123,7 @@ class Diagnosis:
             settings=settings_of(self._modules),
             shrinkage=shrinkage_of(self._modules, optimizers),
             not_finite=self._not_finite,
+            group_settings=group_settings_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)
         for one in found:

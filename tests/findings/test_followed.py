@@ -75,3 +75,11 @@ def test_what_is_odd_behind_a_hook_that_changes_values_follows_from_it(module, s
     hook = of("changed_by_hook", "warning", "a.z", step=5)
     kept = beneath(hook, of("outlier", "alert", module, step))
     assert ("changed_by_hook", "a.z", [module]) in kept if is_led else len(kept) == 2
+
+
+@pytest.mark.parametrize("kind", ["changed_between", "stream_jump"])
+@pytest.mark.parametrize(("step", "is_led"), [(5, True), (4, False)])
+def test_what_is_odd_since_values_changed_between_two_modules_follows_from_it(kind, step, is_led):
+    changed = of(kind, "warning", "b.x", step=5)
+    kept = beneath(changed, of("outlier", "alert", "a.y", step))
+    assert (kind, "b.x", ["a.y"]) in kept if is_led else len(kept) == 2

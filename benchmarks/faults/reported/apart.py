@@ -138,3 +138,15 @@ def logarithm_of_nothing_at_step_35(t: Training) -> None:
         return loss
 
     t.backward = backward
+
+
+@reported("mlp cnn gpt lstm", kinds="odd_setting")
+def rate_that_falls_below_zero(t: Training) -> None:
+    """A schedule that goes on behind its end."""
+    t.schedule = lambda step: 1 - step / 60
+
+
+@reported("gpt lstm gan", WHOLE, kinds="odd_setting")
+def betas_in_the_wrong_order(t: Training) -> None:
+    """Adam that averages gradients for longer than their squares."""
+    t.optimizer.param_groups[0]["betas"] = (0.999, 0.9)
