@@ -104,8 +104,13 @@ def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
     series = [s for s in weights if len(s.values) > 2 * _STEPS]
     steps = [_jump(s) for s in series]
     yield from _all_anew(series, steps, evidence)
+    # A recurrent layer has several weights.
+    jumping = {s.module for s, i in zip(series, steps, strict=True) if i is not None}
+    are_few = len(jumping) <= _SHARE * len({s.module for s in series})
+    told = set[str]()
     for one, i in zip(series, steps, strict=True):
-        if i is not None and sum(j is not None for j in steps) <= _SHARE * len(series):
+        if i is not None and are_few and one.module not in told:
+            told.add(one.module)
             text = (
                 f"step {one.steps[i]}: the weight of {one.module!r} changes by {one.values[i]:.2g} "
                 f"of its size at once, and else by {median(one.values):.1e}"

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Evidence, Watched
 from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
-from tests.findings.given import evidence
+from tests.findings.given import FACTS, evidence
 
 
 def steps(ratio, weight=1.0):
@@ -158,3 +159,15 @@ def test_weights_that_are_all_made_anew_at_one_step_are_told_once():
 @pytest.mark.parametrize("changed", [{"after": 0.9}, {"size": 4.0}])
 def test_weights_that_an_optimizer_leads_astray_are_not_made_anew(changed):
     assert [*weight_jumps(redrawn(modules="abcdefgh", **changed))] == []
+
+
+def test_a_layer_of_several_weights_that_jump_is_named_once():
+    jump = np.where(np.arange(40) == 25, 2.0, 0.01)
+    numbers = {("lstm", f"UpdateRatio.weight_{part}_l0"): jump for part in ("ih", "hh")}
+    usual = {(name, "UpdateRatio.weight"): 0.01 for name in ("words", "head")}
+    known = (
+        Watched.made(n, FACTS["UpdateRatio.weight"], np.arange(40), v + np.zeros(40))
+        for n, v in (numbers | usual).items()
+    )
+    (found,) = weight_jumps(Evidence.of(known))
+    assert (found.module, found.step) == ("lstm", 25)
