@@ -14,7 +14,14 @@ from pathlib import Path
 import torch
 
 import benchmarks.faults
-from benchmarks.faults import healthy, healthy_kinds, kept_away, planted, reported
+from benchmarks.faults import (
+    healthy,
+    healthy_kinds,
+    healthy_twins,
+    kept_away,
+    planted,
+    reported,
+)
 from benchmarks.faults.early import early_alarms
 from benchmarks.faults.fault import FAULTS, HEALTHY, Fault, Healthy
 from benchmarks.faults.score import score, shares, table
@@ -23,7 +30,7 @@ from taiyi_fx import Monitor
 
 PARTS = ("tuning", "held_out", "healthy", "all")
 
-__all__ = ["healthy", "healthy_kinds", "kept_away", "main", "planted", "reported"]
+__all__ = ["healthy", "healthy_kinds", "healthy_twins", "kept_away", "main", "planted", "reported"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

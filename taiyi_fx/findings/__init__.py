@@ -5,6 +5,8 @@ from taiyi_fx.findings.find import find
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loss_graph import LossGraph, loss_graph_of
+from taiyi_fx.findings.non_finite import first_step
+from taiyi_fx.findings.not_finite import NotFinite, not_finite_of
 from taiyi_fx.findings.of_layers import LayerSettings, settings_of
 from taiyi_fx.findings.of_model import (
     batch_axes_of,
@@ -20,6 +22,7 @@ from taiyi_fx.findings.of_model import (
     shrinkage_of,
     undecaying_moments_of,
 )
+from taiyi_fx.findings.of_optimizer import GroupSettings, group_settings_of
 from taiyi_fx.findings.squashed import classes_of, squashed_by
 from taiyi_fx.findings.watched import Watched
 
@@ -27,20 +30,25 @@ __all__ = [
     "Evidence",
     "Finding",
     "Findings",
+    "GroupSettings",
     "LayerSettings",
     "LossGraph",
+    "NotFinite",
     "Watched",
     "batch_axes_of",
     "classes_of",
     "decays_of",
     "evaluates",
     "find",
+    "first_step",
     "frozen_adapters_of",
     "frozen_of",
+    "group_settings_of",
     "groups_of",
     "hooks_of",
     "left_out_of",
     "loss_graph_of",
+    "not_finite_of",
     "owners_of",
     "repeated_in",
     "settings_of",

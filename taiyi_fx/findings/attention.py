@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
@@ -17,6 +17,11 @@ _FALL, _NONE = 0.15, 0.02
 """Of the entropy in the beginning, or of what half of the others have; and what is nothing."""
 _SHARP = 30.0
 """Logits by which all heads of a layer look at one key; those that do so on purpose need fewer."""
+_FEW, _PEAKED, _BEGINS, _APART = 2, 0.5, 10.0, 8.0
+"""Others of its role; the share of their entropy, the logits, and how many times theirs, by which
+one is sharp from the start."""
+_RESTS = 0.9
+"""The weight of the first key by which it is no matter of the scale."""
 _LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
 """A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
 _MANY = 2 * STEPS
@@ -67,14 +72,18 @@ def attention_sinks(evidence: Evidence) -> Iterator[Finding]:
 def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
     """Attentions of which each query looks at a single key, by large logits."""
     largest = {one.module: one for one in evidence.of_quantity("AttentionLogitMax")}
+    # Those of trained models may rest on the first key by logits of any size.
+    known = evidence.of_quantity("AttentionSink")
+    sinks = {one.module for one in known if median(one.values[:_FIRST]) >= _RESTS}
     every = [*evidence.of_quantity("AttentionEntropy")]
     for one in every:
         usual = max(median(one.values[:_FIRST]), _of_others(one, every))
-        is_so = one.values <= max(_FALL * usual, _NONE)
+        begins = one.module not in sinks and _begins_sharp(one, every, largest)
+        is_so = one.values <= max((_PEAKED if begins else _FALL) * usual, _NONE)
         if not mostly(is_so) or not one.values.any():  # of a single key it is 0
             continue
         logits = largest.get(one.module)
-        if logits is not None and not median(logits.last_half) >= _SHARP:
+        if logits is not None and not (begins or median(logits.last_half) >= _SHARP):
             continue
         i = since(is_so)
         by = "" if logits is None else f", by logits of up to {logits.values[-1]:.3g}"
@@ -83,7 +92,8 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
             f"on{by}: the entropy of their weights is {one.values[-1]:.2g}"
         )
         expected = f"near {usual:.3g}" if usual > _NONE else "well above 0"
-        yield ATTENTION_COLLAPSE.at(one, i, text, expected, value=float(one.values[-1]))
+        others = {"value": float(one.values[-1]), "severity": "warning" if begins else "alert"}
+        yield ATTENTION_COLLAPSE.at(one, i, text, expected, **others)
 
 
 def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
@@ -103,6 +113,17 @@ def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
             f"{value:.3g} by now, where it was {usual:.3g}"
         )
         yield ATTENTION_LOGIT_GROWTH.at(one, i, text, "tens at most, without a trend", value=value)
+
+
+def _begins_sharp(one: Watched, every: Sequence[Watched], largest: Mapping[str, Watched]) -> bool:
+    """True if it begins with logits far beyond those of all others, and half of their entropy."""
+    others = [s.module for s in every if s.module != one.module and s.role == one.role]
+    known = [largest[m] for m in (one.module, *others) if m in largest]
+    if len(others) < _FEW or len(known) < 1 + len(others):
+        return False
+    own, *beside = (median(s.values[:_FIRST]) for s in known)
+    is_peaked = median(one.values[:_FIRST]) <= _PEAKED * _of_others(one, every)
+    return is_peaked and own >= max(_BEGINS, _APART * max(beside))
 
 
 def _of_others(one: Watched, every: Sequence[Watched]) -> float:

@@ -11,6 +11,15 @@ _ORIGINS = (
     "wild_input",
     "input_spike",
     "wild_loss",
+    "growing_values",
+    "odd_setting",
+    "wild_start",
+    "large_decay",
+    "changed_between",
+    "stream_jump",
+    "unsquashed_loss",
+    "unbounded_loss",
+    "class_axis",
     "heavy_dropout",
     "large_epsilon",
     "changed_gradient",
@@ -23,6 +32,9 @@ _ORIGINS = (
     "wild_output",
 )
 """Kinds that make the steps of an optimizer too large."""
+_MAKE_GRADIENTS = ("changed_gradient", "changed_between", "stream_jump")
+_LONG = 8
+"""Steps by which what was there before a jump was there for sure."""
 _EFFECTS = (
     "weight_jump",
     "drift",
@@ -51,7 +63,7 @@ def causes_first(every: Sequence[Finding]) -> list[Finding]:
     What was odd before the first large step led to it, and is as urgent; what came later is left
     behind by it.
     """
-    ordered = by_severity(every)
+    ordered = _jumps_behind_what_was_before(by_severity(every))
     of_all = [one for one in ordered if one.kind == "large_steps" or _is_of_all(one)]
     if not of_all:
         return ordered
@@ -65,11 +77,28 @@ def causes_first(every: Sequence[Finding]) -> list[Finding]:
     return by_severity([*first, *urgent, steps, *origins[1:], *rest[len(urgent) :], *effects])
 
 
+def _jumps_behind_what_was_before(ordered: Sequence[Finding]) -> list[Finding]:
+    """The findings, with a weight that jumps behind urgent ones that were there long before."""
+    jumps = [one for one in ordered if one.kind == "weight_jump"]
+    if not jumps:
+        return [*ordered]
+    jump = jumps[0]
+    before = [one for one in ordered if _leads_to(one, jump)]
+    rest = [one for one in ordered if one not in before]
+    i = rest.index(jump)
+    return [*rest[:i], *before, *rest[i:]]
+
+
+def _leads_to(one: Finding, jump: Finding) -> bool:
+    is_origin = one.kind in _ORIGINS and one is not jump and one.severity == jump.severity
+    return is_origin and one.step + _LONG <= jump.step
+
+
 def _is_of_all(one: Finding) -> bool:
     """True for weights that all grow or shrink."""
     return one.kind == "drift" and not one.module
 
 
 def _comes_before(one: Finding, steps: Finding) -> bool:
-    """True if something was there before an optimizer's step, as the gradient of that step is."""
-    return one.step < steps.step or (one.step == steps.step and one.kind == "changed_gradient")
+    """True if something was there before an optimizer's step, as what made its gradient is."""
+    return one.step < steps.step or (one.step == steps.step and one.kind in _MAKE_GRADIENTS)

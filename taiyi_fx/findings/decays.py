@@ -25,7 +25,16 @@ LARGE_DECAY = Kind(
 
 
 def large_decays(evidence: Evidence) -> Iterator[Finding]:
-    """Weights of which decay takes half a percent or more at each step."""
+    """Weights of which decay takes half a percent or more at each step, or that it makes larger."""
+    grown = [s for module, s in evidence.weights.items() if evidence.decays.get(module, 0.0) < 0]
+    if grown:
+        site, decay = grown[0], evidence.decays[grown[0].module]
+        name = "" if len(grown) >= _MOST * len(evidence.weights) else site.module
+        subject = "half of all weights and more" if not name else repr(name)
+        text = f"the weight decay of {subject} is {decay:.3g}, below 0: it makes them grow"
+        others = {"module": name, "value": decay, "severity": "alert"}
+        yield LARGE_DECAY.at(site, 0, text, "0 or more", **others)
+        return
     rates = _rates(evidence)
     shares = {
         s.module: rates[s.module] * evidence.shrinkage[s.module]

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from taiyi_fx.findings.chain import InRole, passed_back
 from taiyi_fx.findings.loss_graph import LossGraph
+from taiyi_fx.findings.not_finite import NotFinite
 from taiyi_fx.findings.of_layers import LayerSettings
+from taiyi_fx.findings.of_optimizer import GroupSettings
 from taiyi_fx.findings.places import in_order
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Steps, Watched
@@ -63,6 +65,8 @@ class Evidence:
             a learning rate of 1; of modules in one group whose optimizer is known to do so.
         undecaying_moments: The format of second moments that cannot make them smaller, and the
             factor by which they would be made so at each step, by the module's name.
+        group_settings: The settings of each group of the optimizers.
+        not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
         frozen_adapters: The modules with parameters of adapters, if none of these are trained
             though others of the model's are.
     """
@@ -88,6 +92,8 @@ class Evidence:
     settings: Mapping[str, LayerSettings] = field(default_factory=dict)
     shrinkage: Mapping[str, float] = field(default_factory=dict)
     undecaying_moments: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
+    group_settings: Sequence[GroupSettings] = ()
 
     @staticmethod
     def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:

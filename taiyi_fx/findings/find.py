@@ -17,6 +17,7 @@ from taiyi_fx.findings.batch_axes import batch_axes
 from taiyi_fx.findings.batch_norm import stale_statistics
 from taiyi_fx.findings.broadcasts import broadcasts
 from taiyi_fx.findings.causes import by_severity, causes_first
+from taiyi_fx.findings.changed_between import changed_between
 from taiyi_fx.findings.copied_targets import copied_targets
 from taiyi_fx.findings.copies import parted_copies
 from taiyi_fx.findings.decays import large_decays
@@ -29,6 +30,7 @@ from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
 from taiyi_fx.findings.first_guesses import wild_starts
 from taiyi_fx.findings.followed import follow_ups_beneath
 from taiyi_fx.findings.formats import out_of_range
+from taiyi_fx.findings.gradient_steps import gradient_steps
 from taiyi_fx.findings.gradients import changed_gradients
 from taiyi_fx.findings.growing_values import growing_values
 from taiyi_fx.findings.heads import odd_heads
@@ -41,13 +43,15 @@ from taiyi_fx.findings.left_out import missing_norms, missing_residuals
 from taiyi_fx.findings.listed import Findings
 from taiyi_fx.findings.loads import dropped_tokens, unbalanced_routers
 from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
-from taiyi_fx.findings.masks import missing_masks, turned_masks
+from taiyi_fx.findings.masks import missing_masks, narrow_masks, turned_masks
 from taiyi_fx.findings.massive import massive_activations
 from taiyi_fx.findings.missing import missing_gradients
 from taiyi_fx.findings.modes import evaluation_modes
 from taiyi_fx.findings.moments import lost_moments, undecaying_moments
 from taiyi_fx.findings.narrow_formats import keep_wider
 from taiyi_fx.findings.non_finite import first_step, non_finite
+from taiyi_fx.findings.odd_settings import odd_settings
+from taiyi_fx.findings.odd_starts import odd_starts
 from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
 from taiyi_fx.findings.own import own_rules
 from taiyi_fx.findings.ranks import rank_collapses
@@ -62,6 +66,7 @@ from taiyi_fx.findings.siblings import outliers
 from taiyi_fx.findings.sizes import wild_parameters
 from taiyi_fx.findings.softmax_axes import softmax_axes
 from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
+from taiyi_fx.findings.stream_jumps import stream_jumps
 from taiyi_fx.findings.trends import growth
 from taiyi_fx.findings.unbounded import unbounded_losses
 from taiyi_fx.findings.wild_losses import wild_losses
@@ -74,12 +79,15 @@ RULES: tuple[Rule, ...] = (
     wild_inputs,
     wild_losses,
     wild_parameters,
+    odd_starts,
     updates_lost,
     lost_moments,
     undecaying_moments,
     no_update,
     changed_gradients,
+    gradient_steps,
     changed_by_hooks,
+    odd_settings,
     odd_rates,
     ended_rates,
     frozen_adapters,
@@ -89,6 +97,7 @@ RULES: tuple[Rule, ...] = (
     drift,
     turned_masks,
     missing_masks,
+    narrow_masks,
     softmax_axes,
     broadcasts,
     copied_targets,
@@ -97,6 +106,8 @@ RULES: tuple[Rule, ...] = (
     rank_collapses,
     missing_residuals,
     missing_norms,
+    stream_jumps,
+    changed_between,
     outliers,
     jumps,
     step_sizes,
@@ -142,6 +153,13 @@ _LEADS_TO_NON_FINITE = (
     "heavy_dropout",
     "large_epsilon",
     "wild_loss",
+    "growing_values",
+    "odd_setting",
+    "changed_between",
+    "stream_jump",
+    "unsquashed_loss",
+    "unbounded_loss",
+    "class_axis",
     "wild_input",
     "changed_by_hook",
     "odd_rate",

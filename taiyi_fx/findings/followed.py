@@ -90,6 +90,15 @@ def _is_later_and_behind(cause: Finding, effect: Finding, evidence: Evidence) ->
     return effect.step > cause.step > 0 and is_behind
 
 
+def _is_from_then(cause: Finding, effect: Finding, _: Evidence) -> bool:
+    return effect.step >= cause.step > 0
+
+
+def _is_from_then_and_behind(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    place = evidence.modules
+    return effect.step >= cause.step and place.get(effect.module, -1) >= place[cause.module]
+
+
 _OF_NOTHING: Mapping[str, Follows] = dict.fromkeys(
     (
         "zero_output",
@@ -113,12 +122,24 @@ _OF_DATA = (
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
+_OF_HOOK = (  # of values, which make gradients
+    "gradient_jump",
+    "outlier",
+    "wild_output",
+    "growth",
+    "share_of_trouble",
+    "zero_gradient",
+    "saturated",
+)
 _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("small_steps", {"no_update": _is_rounded_away}),
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
     ("unbalanced_router", dict.fromkeys(("dead_experts", "zero_gradient"), _is_in_its_block)),
+    ("changed_by_hook", dict.fromkeys(_OF_HOOK, _is_from_then_and_behind)),
+    ("stream_jump", dict.fromkeys(_OF_HOOK, _is_from_then)),
+    ("changed_between", dict.fromkeys(_OF_HOOK, _is_from_then)),
     ("wild_loss", dict.fromkeys(_OF_SIZE, _is_later)),
     ("sorted_batches", dict.fromkeys(_OF_DATA, _is_at_any_time)),
     ("zero_weight", {"zero_gradient": _is_before, **_OF_NOTHING}),

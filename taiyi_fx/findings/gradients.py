@@ -146,7 +146,8 @@ def _begins_alone(cosine: Watched, size: Watched) -> bool:
 
 
 def _usual(one: Watched) -> float:
-    return _median(one.values, _FEW)
+    # Behind a branch that begins at nothing the first gradient is 0, and has no direction.
+    return _median(one.values, _FEW - 1)
 
 
 def _median(values: Iterable[float], fewest: int = 1) -> float:

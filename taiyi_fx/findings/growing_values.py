@@ -9,7 +9,7 @@ import numpy as np
 
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.first_guesses import begins_wild
+from taiyi_fx.findings.first_guesses import begins_wild, goes_wild
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.watched import Watched
 
@@ -32,7 +32,8 @@ GROWING_VALUES = Kind(
 
 def growing_values(evidence: Evidence) -> Iterator[Finding]:
     """Chains of siblings whose first outputs grow from each to the next, with a wild loss."""
-    loss = next((one for one in evidence.losses if begins_wild(one)), None)
+    wild = (one for one in evidence.losses if begins_wild(one) or goes_wild(one))
+    loss = next(wild, None)
     if not evidence.is_from_the_start or loss is None:
         return
     roles: dict[str, list[Watched]] = {}

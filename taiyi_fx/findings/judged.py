@@ -12,6 +12,7 @@ JUDGED = frozenset(
         "AttentionSink",
         "HeadNorm",
         "InputRMS",
+        "MeanTID",
         "OutlierFeatures",
         "OutputAbsMax",
         "OutputGradRMS",

@@ -14,6 +14,14 @@ def lasting(is_so: NDArray[np.bool_]) -> bool:
     return len(is_so) >= STEPS and bool(is_so[-max(STEPS, len(is_so) // 2) :].all())
 
 
+def ends(is_so: NDArray[np.bool_]) -> bool:
+    """True if it is so at the last fifth, of at least eight numbers: enough of what never is well.
+
+    A zero that is exact is no stage of a training, however late it comes.
+    """
+    return len(is_so) >= STEPS and bool(is_so[-max(STEPS, len(is_so) // 5) :].all())
+
+
 def mostly(is_so: NDArray[np.bool_]) -> bool:
     """True if it is so at the last eight numbers, and at nine of ten of the last half."""
     last = is_so[-max(STEPS, len(is_so) // 2) :]

@@ -15,6 +15,8 @@ _MOST_DROPPED = 0.9
 _EPSILON = 0.01
 """More than any norm's usual one, which is 0.001 at most."""
 _MOMENTUM = 0.9
+_FEW = 3
+"""Others of a role that are all of one class."""
 _FROZEN = 0.5
 """The share of the modules with weights that is frozen where a backbone is."""
 
@@ -41,6 +43,12 @@ MOVING_STATISTICS = Kind(
     "requires_grad_(False) keeps their weights alone",
 )
 
+ODD_LAYER = Kind(
+    "odd_layer",
+    "warning",
+    "Look at how the model is built: one layer among many that is of another class, or left out",
+)
+
 
 def odd_layers(evidence: Evidence) -> Iterator[Finding]:
     """Layers with settings that no model is meant to have."""
@@ -55,7 +63,37 @@ def odd_layers(evidence: Evidence) -> Iterator[Finding]:
         share = evidence.settings[latest[0].name].momentum
         why = f"has a momentum of {share:.3g}: its running statistics are those of the last batch"
         yield _of(LARGE_MOMENTUM, latest, why, share)
+    yield from _of_other_class(known)
     yield from _moving([s for s, own in known if own.is_moving], evidence)
+
+
+def _of_other_class(known: Sequence[tuple[Watched, LayerSettings]]) -> Iterator[Finding]:
+    """The one activation or norm among others whose class is not that of all of these.
+
+    Not the first or the last of them, which may stand elsewhere in a model on purpose.
+    """
+    groups: dict[object, list[tuple[Watched, str]]] = {}
+    for site, own in known:
+        if own.kind:
+            is_norm = "Norm" in own.kind
+            # Names such as "0" and "1" say nothing of a module's role.
+            family = is_norm if site.role.rpartition(".")[2] == "*" else None
+            groups.setdefault((site.role, family), []).append((site, own.kind))
+    for group in groups.values():
+        group.sort(key=lambda one: _number_in(one[0].name))
+        for i in range(1, len(group) - 1):
+            site, kind = group[i]
+            others = {other for j, (_, other) in enumerate(group) if j != i}
+            if len(group) > _FEW and len(others) == 1 and not others & {kind, "Identity"}:
+                text = (
+                    f"{site.name!r} is of class {kind}, where {len(group) - 1} others of its role "
+                    f"are of class {others.pop()}"
+                )
+                yield ODD_LAYER.at(site, 0, text, "a layer like the others")
+
+
+def _number_in(name: str) -> list[int]:
+    return [int(part) for part in name.split(".") if part.isdecimal()]
 
 
 def _known(evidence: Evidence) -> Iterator[tuple[Watched, LayerSettings]]:

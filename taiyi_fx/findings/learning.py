@@ -9,7 +9,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.idle import at_work, idle_experts
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS, mostly, since
+from taiyi_fx.findings.lasting import STEPS, ends, mostly, since
 from taiyi_fx.findings.rates import in_group
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.rounding import rounded_away
@@ -61,7 +61,7 @@ def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
     idle = idle_experts(evidence)
     known = (at_work(s, idle) for s in evidence.weight_gradients.values())
     every = [s for s in known if len(s.values) >= STEPS]
-    silent = [s for s in every if mostly(s.values == 0)]
+    silent = [s for s in every if mostly(s.values == 0) or ends(s.values == 0)]
     if not silent:
         return
     if len(silent) == len(every):
@@ -90,7 +90,8 @@ def no_update(evidence: Evidence) -> Iterator[Finding]:
     # Float32 rounds a small step away; but not where others move that are pulled less.
     least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
     # A norm may be rounded to what it was, though elements move.
-    moving = {s.module for s in evidence.of_quantity("UpdateRatio.weight") if (s.values > 0).any()}
+    steps = evidence.of_quantity("UpdateRatio.weight")
+    moving = {s.module for s in steps if (s.values[_first(s) :] > 0).any()}
     still = [
         s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least / 2
     ]
@@ -159,8 +160,12 @@ def _since_still(s: Watched) -> int:
 
 def _is_still(s: Watched) -> bool:
     """True if it never changes but in the first two steps, as where something overwrites it."""
-    first = _FIRST if len(s.values) >= _MANY else 0
-    return bool((s.values[first:] == s.values[-1]).all())
+    return bool((s.values[_first(s) :] == s.values[-1]).all())
+
+
+def _first(s: Watched) -> int:
+    """The index from which on it has to be still: something may overwrite it at the first step."""
+    return _FIRST if len(s.values) >= _MANY else 0
 
 
 def _size(s: Watched | None) -> float:

@@ -32,6 +32,9 @@ _HIGH = 1.5
 
 _HUGE, _TIMES = 20.0, 5.0
 """Deviations, and times the median, of a spike that is no usual batch's."""
+_CLEAR, _LEARNT = 8.0, 0.8
+"""Deviations of a spike above what an untrained model costs, which has come down to this share of
+it before: nothing of what was learnt helps."""
 _PART = 0.2
 """Of where the loss began: jumps that are smaller undo little."""
 _LASTS = 5
@@ -114,8 +117,12 @@ def spikes(evidence: Evidence) -> Iterator[Finding]:
         is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
         # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
         first = median(loss.values[:3]) if evidence.is_from_the_start else 0.0
+        guess, _ = _guess(loss, evidence)
         is_seen = loss.values[i] >= _PART * first
-        severity = "warning" if (lasts or is_huge) and is_seen else "note"
+        untrained = float(np.fmax(first, guess))
+        has_learnt = medians[i] < _LEARNT * untrained
+        is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _ABOVE * untrained
+        severity = "warning" if (lasts or is_huge or is_worse) and is_seen else "note"
         yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
 
 

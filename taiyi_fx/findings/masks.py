@@ -18,6 +18,8 @@ _ALL, _SOME = 1 - 1e-6, 1e-4
 """Shares of a query's weight: all of it but for rounding, and so much that no rounding makes it."""
 _FEW, _SHARE = 3, 0.34
 """Others without it, and the largest share of the siblings that has it: else it is on purpose."""
+_TIMES = 8.0
+"""The share of keys that all others may see over that of one."""
 _SUM, _VARIES = 1e-6, 1e-3
 """How near to 1 two shares of keys add up, and by how much each varies from step to step."""
 
@@ -32,6 +34,12 @@ MISSING_MASK = Kind(
     "warning",
     "Look at the mask that this attention is given: a causal one hides all keys that are later "
     "than the query, in each block and each head",
+)
+
+NARROW_MASK = Kind(
+    "narrow_mask",
+    "warning",
+    "Look at the mask that this attention is given: it hides nearly all keys",
 )
 
 
@@ -58,6 +66,24 @@ def missing_masks(evidence: Evidence) -> Iterator[Finding]:
                 f"later than they are, those of {len(blind)} others like it nothing"
             )
             yield MISSING_MASK.at(one, 0, text, "0, as of its siblings", value=value)
+
+
+def narrow_masks(evidence: Evidence) -> Iterator[Finding]:
+    """The one attention of a role whose queries may see next to nothing of what others' may."""
+    groups: dict[str, list[Watched]] = {}
+    for one in evidence.of_quantity("AttentionAllowed"):
+        if len(one.values) >= STEPS:
+            groups.setdefault(one.role, []).append(one)
+    for group in groups.values():
+        least = min(group, key=lambda one: float(one.values.max()))
+        others = [float(other.values.min()) for other in group if other is not least]
+        value = float(least.values.max())
+        if len(others) >= _FEW and min(others) >= _TIMES * value:
+            text = (
+                f"the queries of {least.module!r} may see {value:.2g} of the keys, those of "
+                f"{len(others)} others like it {median(others):.2g}"
+            )
+            yield NARROW_MASK.at(least, 0, text, f"{median(others):.2g}, as of its siblings")
 
 
 def _of_future(evidence: Evidence) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from taiyi_fx.findings.blocks import in_blocks, named
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS
+from taiyi_fx.findings.lasting import STEPS, ends
 from taiyi_fx.findings.watched import Watched, names_of
 
 MISSING_GRADIENT = Kind(
@@ -42,6 +42,7 @@ def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
     ]
     cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
     yield from _detached(cut, evidence)
+    yield from _cut_off_later(evidence)
     yield from _frozen_alone(lacking, evidence)
     odd = [*_odd_ones(lacking, evidence)]
     yield from odd
@@ -76,6 +77,26 @@ def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
         text = f"no gradient reaches {site.module!r}, though it is computed with"
         text += f", nor {names_of(others)} before it" if others else ""
         yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:
+    """The last of those that had gradients and get none any more, though others do."""
+    gradients = evidence.weight_gradients
+    ended = [s for s in gradients.values() if _has_ended(s, evidence)]
+    if ended and len(ended) < len(gradients):
+        site, others = ended[-1], ended[:-1]
+        text = f"no gradient reaches {site.module!r} after step {site.steps[-1]}"
+        text += f", nor {names_of(others)} before it" if others else ""
+        yield DETACHED.at(site, -1, text, "a gradient, as in the beginning")
+
+
+def _has_ended(gradient: Watched, evidence: Evidence) -> bool:
+    """True if a weight is read for long after its last gradient; experts may get no token."""
+    module = gradient.module
+    if module in evidence.frozen or "expert" in gradient.role.lower():
+        return False
+    is_known = module in evidence.weights and len(gradient.values) >= STEPS
+    return is_known and ends(evidence.weights[module].steps > gradient.steps[-1])
 
 
 def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+_TORCH, _NONE = "torch.nn.modules", "Identity"
+
 
 class LayerSettings(NamedTuple):
     """Settings of a layer that training goes by.
@@ -14,12 +16,14 @@ class LayerSettings(NamedTuple):
         epsilon: What a norm adds to the variance; 0 of other layers.
         momentum: The weight of the latest batch in a BatchNorm's running statistics; 0 of others.
         is_moving: True for a BatchNorm that is frozen, though its running statistics move.
+        kind: The class of an activation or a norm of torch, or ``"Identity"``; empty of others.
     """
 
     drops: float = 0.0
     epsilon: float = 0.0
     momentum: float = 0.0
     is_moving: bool = False
+    kind: str = ""
 
 
 def settings_of(modules: Mapping[str, Any]) -> dict[str, LayerSettings]:
@@ -37,13 +41,21 @@ def _settings(module: Any) -> LayerSettings:
     if "Dropout" in kind:
         return LayerSettings(drops=_number(own.get("p")))
     if "Norm" not in kind:
-        return LayerSettings()
+        return LayerSettings(kind=kind if _is_plain(module) else "")
     has_statistics = module._buffers.get("running_var") is not None
     momentum = _number(own.get("momentum")) if has_statistics else 0.0
     weight = module._parameters.get("weight")
     is_frozen = weight is not None and not weight.requires_grad
     is_moving = is_frozen and module.training and momentum > 0
-    return LayerSettings(0.0, _number(own.get("eps")), momentum, is_moving)
+    of_torch = kind if type(module).__module__.startswith(_TORCH) else ""
+    return LayerSettings(0.0, _number(own.get("eps")), momentum, is_moving, of_torch)
+
+
+def _is_plain(module: Any) -> bool:
+    """True for an activation of torch, and for what stands in the place of one."""
+    path, kind = type(module).__module__, type(module).__name__
+    is_activation = path == f"{_TORCH}.activation" and not module._parameters
+    return is_activation or (kind == _NONE and path.startswith(_TORCH))
 
 
 def _number(setting: Any) -> float:

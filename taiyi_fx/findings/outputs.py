@@ -9,7 +9,7 @@ import numpy as np
 from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
-from taiyi_fx.findings.lasting import STEPS, lasting, since
+from taiyi_fx.findings.lasting import STEPS, ends, since
 from taiyi_fx.findings.robust import median
 from taiyi_fx.findings.watched import Watched
 
@@ -41,10 +41,27 @@ _GROWS = (
 def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
     """The first module whose output is exactly zero; those behind it may follow from it."""
     for one in evidence.of_quantity("OutputRMS"):
-        if lasting(one.values == 0) and not _begins_at_zero(one.module, evidence):
+        if ends(one.values == 0) and not _begins_at_zero(one.module, evidence):
             i = since(one.values == 0)
             text = f"step {one.steps[i]}: the output of {one.module!r} is exactly 0 from here on"
             yield ZERO_OUTPUT.at(one, i, text, "above 0")
+    yield from _zero_inputs(evidence)
+
+
+def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given exactly zero, though the one before returns something."""
+    returned = [*evidence.of_quantity("OutputRMS")]
+    place, given = evidence.modules, evidence.of_quantity("InputRMS")
+    for one in given:
+        before = [s for s in returned if place[s.module] < place[one.module]]
+        if ends(one.values == 0) and before and not ends(before[-1].values == 0):
+            i = since(one.values == 0)
+            text = (
+                f"step {one.steps[i]}: what {one.module!r} is given is exactly 0 from here on, "
+                f"though {before[-1].module!r} before it returns {before[-1].values[-1]:.3g}"
+            )
+            yield ZERO_OUTPUT.at(one, i, text, "above 0")
+            return
 
 
 def wild_outputs(evidence: Evidence) -> Iterator[Finding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from taiyi_fx.findings.watched import Watched, at_common_steps
 
 _ONE = 1.05
 _MANY = 2.0
+_NEARLY, _KEPT = 1.5, 5.0
+"""Directions that are next to one, and those that a module has to be given to have lost them."""
 _FEW, _SOON = 2, 3
 
 RANK_COLLAPSE = Kind(
@@ -35,6 +38,13 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
     """Modules whose outputs, or weights, lie along one direction from the start, or at the end."""
     yield from _without_variance(evidence)
     yield from _of_weights(evidence)
+    of_siblings = [*_among_siblings(evidence)]
+    yield from of_siblings
+    told = {found.module for found in of_siblings}
+    yield from (found for found in _lost_at_once(evidence) if found.module not in told)
+
+
+def _among_siblings(evidence: Evidence) -> Iterator[Finding]:
     for quantity in ("ParticipationRatio", "RankMe"):
         groups: dict[str, list[Watched]] = {}
         for one in evidence.of_quantity(quantity):
@@ -53,6 +63,24 @@ def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
                 f"those of its {len(others)} siblings along {median(others):.3g}"
             )
             yield RANK_COLLAPSE.at(one, i, text, f"{median(others):.3g}, as of its siblings")
+
+
+def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
+    """The first of a role that returns one direction or so, where the one before has many."""
+    groups: dict[str, list[Watched]] = {}
+    for one in evidence.of_quantity("ParticipationRatio"):
+        groups.setdefault(one.role, []).append(one)
+    for group in groups.values():
+        for before, one in pairwise(group if len(group) > _FEW else ()):
+            many, few = before.values[:_SOON], one.values[:_SOON]
+            is_lost = (few <= _NEARLY).all() and (many >= _KEPT).all()
+            if len(few) >= _FEW and is_lost and _features(one.module, evidence) >= _KEPT:
+                text = (
+                    f"the output of {one.module!r} varies along {few[0]:.3g} directions, that of "
+                    f"{before.module!r} before it along {many[0]:.3g}"
+                )
+                yield RANK_COLLAPSE.at(one, 0, text, f"near {many[0]:.3g}")
+                break
 
 
 def _of_weights(evidence: Evidence) -> Iterator[Finding]:

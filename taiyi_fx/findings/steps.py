@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -30,8 +30,12 @@ _POWERS = 2.3
 """Powers of ten between a weight's steps and those of half of all weights."""
 _JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
 _ANEW, _ANEW_TIMES = 1.0, 15.0
+_KEPT = 1.5
+"""The change of a weight's size by which it is another of the same."""
 _SHARE = 0.34
 """Of the weights: where more jump, it is the optimizer."""
+_MOST = 0.7
+"""And of which steps are large sooner or later: one that is first only has the smallest weights."""
 
 LARGE_STEPS = Kind(
     "large_steps",
@@ -96,10 +100,17 @@ def _odd(one: Watched, name: str, usual: float, evidence: Evidence) -> Finding:
 
 def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
     """A weight that changes by much of its size at one step, where others do not."""
-    series = [s for s in evidence.of_quantity("UpdateRatio.weight") if len(s.values) > 2 * _STEPS]
+    weights = (s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity)
+    series = [s for s in weights if len(s.values) > 2 * _STEPS]
     steps = [_jump(s) for s in series]
+    yield from _all_anew(series, steps, evidence)
+    # A recurrent layer has several weights.
+    jumping = {s.module for s, i in zip(series, steps, strict=True) if i is not None}
+    are_few = len(jumping) <= _SHARE * len({s.module for s in series})
+    told = set[str]()
     for one, i in zip(series, steps, strict=True):
-        if i is not None and sum(j is not None for j in steps) <= _SHARE * len(series):
+        if i is not None and are_few and one.module not in told:
+            told.add(one.module)
             text = (
                 f"step {one.steps[i]}: the weight of {one.module!r} changes by {one.values[i]:.2g} "
                 f"of its size at once, and else by {median(one.values):.1e}"
@@ -107,14 +118,52 @@ def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
             yield WEIGHT_JUMP.at(one, i, text, f"near {median(one.values):.1e}")
 
 
+def _all_anew(
+    series: Sequence[Watched], steps: Sequence[int | None], evidence: Evidence
+) -> Iterator[Finding]:
+    """Most matrices made anew at one step, which keep their size and take usual steps after it.
+
+    As where a model is initialised or loaded once more: no optimizer leaves sizes as they were.
+    """
+    known = [(s, i) for s, i in zip(series, steps, strict=True) if i is not None]
+    for step in sorted({int(s.steps[i]) for s, i in known}):
+        anew = [(s, i) for s, i in known if s.steps[i] == step and _is_replaced(s, i, evidence)]
+        matrices = [s for s in series if not evidence.is_vector(s.module)]
+        if len(anew) > max(_FEW, len(matrices) / 2):
+            site, i = anew[0]
+            text = (
+                f"step {step}: the weights of {len(anew)} modules change by about "
+                f"{site.values[i] * _gap(site, i):.2g} of their size at once, and keep their size"
+            )
+            yield WEIGHT_JUMP.at(site, i, text, f"near {median(site.values):.1e}", module="")
+            return
+
+
+def _is_replaced(s: Watched, i: int, evidence: Evidence) -> bool:
+    size = evidence.weights.get(s.module)
+    if size is None or s.values[i] * _gap(s, i) < _ANEW or i + 1 >= len(s.values):
+        return False
+    before = size.values[size.steps < s.steps[i]][-1:]
+    after = size.values[size.steps >= s.steps[i]][:1]
+    is_kept = len(before) and len(after) and 1 / _KEPT < after[0] / before[0] < _KEPT
+    return bool(is_kept) and s.values[i + 1] < s.values[i] / _LOUD
+
+
+def _gap(s: Watched, i: int) -> int:
+    return int(s.steps[i] - s.steps[i - 1])
+
+
 def _jump(s: Watched) -> int | None:
     later = np.where(np.isfinite(s.values), s.values, 0.0)
     later[:_STEPS] = 0.0  # steps that begin from zero, or without the notes of the optimizer
     i = int(later.argmax())
     usual = median(s.values)
-    is_jump = usual < _QUIET and later[i] >= max(_JUMP, _JUMPS * usual)
+    # Between two readings it is one of several steps that was so large.
+    whole = later[i] * _gap(s, i)
+    is_jump = usual < _QUIET and whole >= _JUMP and later[i] >= _JUMPS * usual
     # Another weight altogether is the root of two away, where the steps are of any usual size.
-    return i if is_jump or later[i] >= max(_ANEW, _ANEW_TIMES * usual) else None
+    is_anew = whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
+    return i if is_jump or is_anew else None
 
 
 def step_sizes(evidence: Evidence) -> Iterator[Finding]:
@@ -181,7 +230,12 @@ def _large(large: list[Watched], series: list[Watched]) -> Finding:
     others = [s for s in series if s.module not in modules]
     is_few = len(others) >= max(len(modules), _TWICE)
     is_alone = len(modules) == 1 and _begins_large(first)
-    is_own = is_few and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+    is_of_all = len(large) >= _MOST * len(series)
+    is_own = (
+        is_few
+        and not is_of_all
+        and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+    )
     module = common_block([*modules]) if is_own else ""
     return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
 

@@ -10,6 +10,7 @@ from taiyi_fx.findings.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 from taiyi_fx.findings.kind import Kind
 from taiyi_fx.findings.robust import median
+from taiyi_fx.findings.watched import Watched
 
 _MANY = 40
 """Numbers below which a loss has no course yet."""
@@ -29,9 +30,20 @@ UNBOUNDED_LOSS = Kind(
 
 
 def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
-    """Losses below zero whose size grows and grows."""
+    """Losses below zero whose size grows and grows, and those that begin at a guess's with a minus.
+
+    No cross entropy is below zero.
+    """
     for loss in evidence.losses:
         sizes, n = -loss.values, len(loss.values)
+        classes = evidence.classes.get(loss.quantity, 0)
+        if classes > 1 and evidence.is_from_the_start and _is_negated(loss, float(np.log(classes))):
+            text = (
+                f"{loss.quantity!r} begins at {loss.values[0]:.3g}, about what a guess among "
+                f"{classes} classes costs with a minus, and falls to {loss.values[-1]:.3g}"
+            )
+            yield UNBOUNDED_LOSS.at(loss, 0, text, "above 0", module="")
+            continue
         if n < _MANY or not np.isfinite(sizes).all():
             continue
         bound = _TIMES * max(1.0, float(np.abs(sizes[:_FIRST]).max()))
@@ -44,6 +56,13 @@ def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
             )
             others = {"module": "", "value": float(loss.values[-1])}
             yield UNBOUNDED_LOSS.at(loss, i, text, "bounded from below", **others)
+
+
+def _is_negated(loss: Watched, guess: float) -> bool:
+    """True for one that begins near minus the cost of a guess, and falls from there."""
+    first = median(loss.values[:_FIRST])
+    begins = len(loss.values) >= 2 * _FIRST and -2 * guess < first < -guess / 2
+    return begins and median(loss.values[-_FIRST:]) < _QUARTERS * first
 
 
 def _what_grows(evidence: Evidence) -> str:

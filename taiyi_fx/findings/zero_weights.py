@@ -1,4 +1,4 @@
-"""Frozen weights of exactly zero, through which no gradient passes."""
+"""Weights of exactly zero that stay so, through which no gradient passes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ ZERO_WEIGHT = Kind(
 
 
 def zero_weights(evidence: Evidence) -> Iterator[Finding]:
-    """Modules whose weight is exactly zero and has no gradient, by which nothing passes them.
+    """Modules whose weight is exactly zero and has no gradient, or one of zero, and so stays.
 
     A branch that begins at zero has a gradient, by which it leaves zero.
     """
     for one in evidence.weights.values():
-        is_fixed = one.module in evidence.called and one.module not in evidence.weight_gradients
+        gradient = evidence.weight_gradients.get(one.module)
+        is_fixed = one.module in evidence.called and (gradient is None or not gradient.values.any())
         if is_fixed and len(one.values) >= STEPS and not one.values.any():
             yield from _of_module(one, evidence)
 

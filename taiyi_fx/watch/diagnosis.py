@@ -12,17 +12,21 @@ from taiyi_fx.findings import (
     Evidence,
     Findings,
     LossGraph,
+    NotFinite,
     batch_axes_of,
     classes_of,
     decays_of,
     evaluates,
     find,
+    first_step,
     frozen_adapters_of,
     frozen_of,
+    group_settings_of,
     groups_of,
     hooks_of,
     left_out_of,
     loss_graph_of,
+    not_finite_of,
     owners_of,
     repeated_in,
     settings_of,
@@ -70,6 +74,7 @@ class Diagnosis:
         self._squashed: dict[str, str] = {}
         self._classes: dict[str, int] = {}
         self._loss_graphs: dict[str, LossGraph] = {}
+        self._not_finite: dict[int, NotFinite] = {}
         self._warn = WarnOnce()
 
     def facts(self, series: Series) -> Facts:
@@ -97,6 +102,7 @@ class Diagnosis:
 
     def find(self, evidence: Evidence) -> Findings:
         """All findings in some evidence, most urgent first; a rule that fails is warned of once."""
+        self._look_at_tensors(evidence)
         optimizers = self._whole.optimizers
         left_out, strangers = left_out_of(self._modules, optimizers)
         known = replace(
@@ -118,9 +124,20 @@ class Diagnosis:
             settings=settings_of(self._modules),
             shrinkage=shrinkage_of(self._modules, optimizers),
             undecaying_moments=undecaying_moments_of(self._modules, optimizers),
+            not_finite=self._not_finite,
+            group_settings=group_settings_of(self._modules, optimizers),
         )
         found = find(known, strict=self._strict)
         for one in found:
             if one.kind == "rule_failed" and not one.module:
                 self._warn.of(one.text, f"looking for findings: {one.text}")
         return found
+
+    def _look_at_tensors(self, evidence: Evidence) -> None:
+        """Notes which modules are not finite, once, as the first NaN or Inf is new.
+
+        Before the optimizer's step these are where it arises; after it, mostly all.
+        """
+        step = first_step(evidence)
+        if step is not None and step == evidence.last_step and step not in self._not_finite:
+            self._not_finite = {step: not_finite_of(self._modules)}

@@ -11,6 +11,8 @@ FACTS = {
     "DeadNeuronRatio": ("forward", "share_of_trouble", "share"),
     "InputCovCondition": ("forward", "", "ratio"),
     "OutputGradRMS": ("backward", "", ""),
+    "GradNorm": ("backward", "", ""),
+    "MeanTID": ("forward", "", "ratio"),
     "WeightNorm": ("parameter", "lasting", ""),
     "WeightGradNorm": ("backward", "", ""),
     "UpdateRatio.weight": ("backward", "step_size", "ratio"),

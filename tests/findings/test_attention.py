@@ -136,3 +136,24 @@ def test_a_bias_that_lets_all_queries_rest_is_found_in_a_training():
         optimizer.zero_grad()
     (found,) = [one for one in watched.monitor.findings if "attention" in one.kind]
     assert (found.kind, found.module, found.severity) == ("attention_sink", "1.attention()", "note")
+
+
+def beside(entropy, logits, sink=0.1):
+    numbers = {}
+    for i, (e, x) in enumerate(((0.9, 1.0), (0.8, 2.0), (entropy, logits))):
+        site = f"h.{i}.attn.attention()"
+        numbers[site, "AttentionEntropy"], numbers[site, "AttentionLogitMax"] = e, x
+        numbers[site, "AttentionSink"] = sink
+    return evidence(numbers)
+
+
+def test_one_whose_logits_begin_far_beyond_those_of_others_is_a_warning():
+    (found,) = attention_collapses(beside(0.2, 25.0))
+    assert (found.module, found.severity) == ("h.2.attn.attention()", "warning")
+
+
+@pytest.mark.parametrize(
+    ("entropy", "logits", "sink"), [(0.2, 12.0, 0.1), (0.6, 25.0, 0.1), (0.2, 25.0, 0.95)]
+)
+def test_one_that_is_as_sharp_as_those_of_trained_models_is_none(entropy, logits, sink):
+    assert [*attention_collapses(beside(entropy, logits, sink))] == []

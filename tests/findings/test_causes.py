@@ -56,3 +56,12 @@ def test_without_large_steps_the_order_is_that_of_severity():
 def test_weights_that_all_drift_are_told_once():
     every = [of("drift", "alert", 4, ""), of("outlier", "alert", 9)]
     assert causes_first(every) == every
+
+
+def test_a_weight_that_jumps_comes_behind_what_was_wrong_long_before():
+    jump, outlier = of("weight_jump", "alert", 40, "h.0"), of("outlier", "alert", 0)
+    assert [found.kind for found in causes_first([jump, outlier])] == ["outlier", "weight_jump"]
+    late = of("outlier", "alert", 38)
+    assert [found.kind for found in causes_first([jump, late])] == ["weight_jump", "outlier"]
+    warned = of("outlier", "warning", 0)
+    assert [found.kind for found in causes_first([jump, warned])] == ["weight_jump", "outlier"]

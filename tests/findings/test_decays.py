@@ -46,3 +46,12 @@ def test_what_shrinks_by_it_is_beneath_it():
     (found,) = find(of([10.0] * 4, size=[0.99**i for i in range(200)]))
     assert found.kind == "large_decay"
     assert [one.kind for one in found.consequences] == ["drift"]
+
+
+def test_a_decay_below_zero_is_an_alert():
+    weights = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    (found,) = large_decays(replace(evidence(weights), decays=dict.fromkeys("abcd", -0.1)))
+    assert (found.kind, found.severity, found.module) == ("large_decay", "alert", "")
+    assert "is -0.1, below 0" in found.text
+    (found,) = large_decays(replace(evidence(weights), decays={"a": 0.1, "b": -0.1}))
+    assert found.module == "b"

@@ -1,5 +1,7 @@
 """Models that begin far above the loss of a guess."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,3 +30,10 @@ def test_a_head_of_large_first_outputs_is_named_with_the_loss_that_they_make():
 )
 def test_usual_outputs_and_losses_of_another_size_are_none(changed):
     assert [*wild_starts(of(**changed))] == []
+
+
+def test_with_few_classes_a_wild_start_begins_lower():
+    known = replace(of(loss=FALLS / 8), classes={"loss": 5})
+    (found,) = wild_starts(known)
+    assert "a guess among 5 classes costs 1.61" in found.text
+    assert [*wild_starts(replace(of(loss=FALLS / 14), classes={"loss": 5}))] == []

@@ -66,3 +66,20 @@ def test_gradients_that_are_all_zero_follow_from_a_softmax_of_one_element():
         ("softmax_axis", "head", [""])
     ]
     assert len(beneath(of("softmax_axis", "warning", "gate", value=32.0), silent)) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "step", "is_led"), [("b.x", 5, True), ("a.x", 9, False), ("b.x", 4, False)]
+)
+def test_what_is_odd_behind_a_hook_that_changes_values_follows_from_it(module, step, is_led):
+    hook = of("changed_by_hook", "warning", "a.z", step=5)
+    kept = beneath(hook, of("outlier", "alert", module, step))
+    assert ("changed_by_hook", "a.z", [module]) in kept if is_led else len(kept) == 2
+
+
+@pytest.mark.parametrize("kind", ["changed_between", "stream_jump"])
+@pytest.mark.parametrize(("step", "is_led"), [(5, True), (4, False)])
+def test_what_is_odd_since_values_changed_between_two_modules_follows_from_it(kind, step, is_led):
+    changed = of(kind, "warning", "b.x", step=5)
+    kept = beneath(changed, of("outlier", "alert", "a.y", step))
+    assert (kind, "b.x", ["a.y"]) in kept if is_led else len(kept) == 2

@@ -139,3 +139,9 @@ def test_a_head_that_no_optimizer_has_is_one_finding():
     found = watched.monitor.findings[0]
     assert (found.kind, found.module) == ("no_update", "4")
     assert {one.kind for one in found.consequences} == {"gradients_not_cleared"}
+
+
+def test_the_first_gradient_of_a_branch_that_begins_at_nothing_says_nothing():
+    (found,) = changed_gradients(of({"h.2": [float("nan"), -1.0, -1.0]}))
+    assert found.module == "h.2"
+    assert [*changed_gradients(of({"h.2": [float("nan"), float("nan"), -1.0]}))] == []

@@ -53,3 +53,9 @@ def test_other_chains_are_none(changed):
 
 def test_the_first_of_a_chain_may_grow_by_another_factor():
     assert len([*growing_values(of((0.6, 1.9, 15.0, 180.0, 2600.0, 26000.0)))]) == 1
+
+
+def test_one_whose_loss_goes_wild_at_once_is_named_too():
+    (found,) = growing_values(of(loss=[400, 1e8, 1e20]))
+    assert found.module == "convs.1.lin"
+    assert [*growing_values(of(loss=[400, 600, 500]))] == []

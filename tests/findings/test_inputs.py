@@ -56,3 +56,8 @@ def test_data_whose_size_drifts_are_a_note(first, last):
 )
 def test_data_that_stay_are_none(numbers):
     assert [*drifting_inputs(evidence(numbers))] == []
+
+
+def test_what_another_module_makes_is_no_input_of_the_model():
+    numbers = {("words", "OutputRMS"): 1.0, ("lstm", "InputRMS"): 700.0}
+    assert [*wild_inputs(evidence(numbers))] == []

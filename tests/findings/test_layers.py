@@ -59,3 +59,33 @@ def test_norms_alone_that_are_frozen_and_models_that_do_not_learn_are_none(froze
 def test_a_layer_whose_forward_is_not_read_is_told_too():
     (found,) = of(z={"drops": 0.95})
     assert (found.kind, found.module) == ("heavy_dropout", "z")
+
+
+def of_classes(*kinds, names="h.{}.act"):
+    modules = [names.format(i) for i in range(len(kinds))]
+    known = evidence({(name, "OutputRMS"): 1.0 for name in modules})
+    settings = {name: LayerSettings(kind=kind) for name, kind in zip(modules, kinds, strict=True)}
+    return replace(known, settings=settings)
+
+
+@pytest.mark.parametrize("kind", ["Identity", "Sigmoid"])
+def test_the_one_layer_of_another_class_is_named(kind):
+    (found,) = odd_layers(of_classes("ReLU", "ReLU", kind, "ReLU"))
+    assert (found.kind, found.module, found.severity) == ("odd_layer", "h.2.act", "warning")
+    assert f"is of class {kind}, where 3 others of its role are of class ReLU" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        of_classes("ReLU", "ReLU", "ReLU", "Tanh"),
+        of_classes("Tanh", "ReLU", "ReLU", "ReLU"),
+        of_classes("ReLU", "Tanh", "Tanh", "ReLU", "ReLU"),
+        of_classes("Identity", "ReLU", "Identity", "Identity"),
+        of_classes("ReLU", "Tanh", "ReLU"),
+        of_classes("ReLU", "ReLU", "LayerNorm", "ReLU", "ReLU", names="{}"),
+    ],
+    ids=["last", "first", "two", "only here", "too few", "in a row of any layers"],
+)
+def test_layers_that_differ_on_purpose_are_none(known):
+    assert [*odd_layers(known)] == []

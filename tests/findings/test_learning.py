@@ -125,3 +125,20 @@ def test_weights_that_stay_for_most_of_the_steps_are_told_where_numbers_are_rare
     numbers |= {(name, "WeightGradNorm"): np.ones(25) for name in NAMES}
     (found,) = no_update(evidence(numbers, steps))
     assert (found.module, found.step) == ("", 20)
+
+
+def test_a_gradient_that_is_zero_from_late_on_is_named():
+    late = np.where(np.arange(40) < 30, 1.0, 0.0)
+    numbers = {("a", "WeightGradNorm"): late, ("b", "WeightGradNorm"): 1.0}
+    numbers |= {(name, "WeightNorm"): 1.0 for name in "ab"}
+    (found,) = zero_gradients(evidence(numbers))
+    assert (found.module, found.step) == ("a", 30)
+
+
+def test_a_weight_that_is_overwritten_at_each_step_but_the_first_never_changes():
+    step = np.where(np.arange(40) < 1, 0.4, 0.0)
+    numbers = {(name, "WeightGradNorm"): 1.0 for name in "ab"}
+    numbers |= {("a", "WeightNorm"): np.where(np.arange(40) < 1, 1.0, 1.1)}
+    numbers |= {("b", "WeightNorm"): 1 + np.arange(40) / 40, ("b", "UpdateRatio.weight"): 0.1}
+    (found,) = no_update(evidence(numbers | {("a", "UpdateRatio.weight"): step}))
+    assert found.module == "a"

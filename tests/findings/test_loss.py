@@ -152,3 +152,12 @@ def test_a_jump_of_a_loss_that_has_fallen_to_nearly_nothing_is_a_note():
 def test_a_loss_without_noise_that_comes_down_to_that_of_a_guess_is_a_plateau():
     (found,) = plateau(of_ten(2.3026 + 0.2 * np.exp(-np.arange(120) / 8)))
     assert found.severity == "warning"
+
+
+def test_a_spike_above_where_the_loss_began_is_a_warning():
+    values = 2 + 3 * np.exp(-np.arange(80) / 3) + 0.1 * np.sin(np.arange(80))
+    values[60] = 6.0
+    (found,) = spikes(evidence({("", "loss"): values}))
+    assert (found.step, found.severity) == (60, "warning")
+    values[60] = 4.0
+    assert [one.severity for one in spikes(evidence({("", "loss"): values}))] == ["note"]

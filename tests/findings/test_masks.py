@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import taiyi_fx
-from taiyi_fx.findings.masks import missing_masks, turned_masks
+from taiyi_fx.findings.masks import missing_masks, narrow_masks, turned_masks
 from tests.findings.given import evidence
 
 LENGTHS = 0.3 + 0.4 * np.random.default_rng(0).random(40)
@@ -145,3 +145,27 @@ def test_a_mask_that_allows_padding_alone_is_told_by_the_preset(is_turned, kinds
         watched.monitor.track(step)
     found = watched.monitor.findings
     assert [one.kind for one in found if one.severity != "note"] == kinds
+
+
+def seen(*shares):
+    return evidence({(site, "AttentionAllowed"): x for site, x in zip(SITES, shares, strict=False)})
+
+
+def test_the_one_that_may_see_next_to_nothing_is_named():
+    (found,) = narrow_masks(seen(0.5, 0.03, 0.5, 0.5))
+    assert (found.kind, found.module, found.severity) == ("narrow_mask", SITES[1], "warning")
+    assert "may see 0.03 of the keys, those of 3 others like it 0.5" in found.text
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        (0.5, 0.1, 0.5, 0.5),
+        (0.03, 0.5, 0.03, 0.5),
+        (0.03, 0.5, 0.5),
+        (0.03 + LENGTHS, 0.5, 0.5, 0.5),
+    ],
+    ids=["a window", "windows", "too few", "lengths"],
+)
+def test_windows_and_lengths_are_none(shares):
+    assert [*narrow_masks(seen(*shares))] == []

@@ -161,3 +161,20 @@ def test_a_model_tells_what_it_never_calls():
         watched.monitor.track(step)
     found = [one for one in watched.monitor.findings if one.kind == "never_called"]
     assert [(one.module, one.severity) for one in found] == [("unused", "note")]
+
+
+def test_those_that_get_no_gradient_any_more_are_named_by_the_last_of_them():
+    numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    numbers |= {(name, "WeightGradNorm"): 1.0 for name in "cd"}
+    numbers |= {(name, "WeightGradNorm"): [1.0] * 20 for name in "ab"}
+    (found,) = missing_gradients(evidence(numbers))
+    assert (found.kind, found.module, found.step) == ("detached", "b", 19)
+    assert "after step 19, nor 'a' before it" in found.text
+    assert [*missing_gradients(replace(evidence(numbers), frozen=frozenset("ab")))] == []
+
+
+def test_experts_and_gradients_that_end_a_little_sooner_are_none():
+    numbers = {(name, "WeightNorm"): 1.0 for name in ("a", "experts.3")}
+    numbers |= {("a", "WeightGradNorm"): [1.0] * 36, ("experts.3", "WeightGradNorm"): [1.0] * 9}
+    numbers |= {("b", "WeightNorm"): 1.0, ("b", "WeightGradNorm"): 1.0}
+    assert [*missing_gradients(evidence(numbers))] == []

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import NotFinite
 from taiyi_fx.findings.non_finite import first_step, non_finite
 from tests.findings.given import evidence
 
@@ -90,3 +91,78 @@ def test_a_module_has_what_one_within_it_made_and_hands_on_what_it_is_given(quan
     numbers = {(name, quantity): [1, NAN if name != "h.0" else 1] for name in names}
     (found,) = non_finite(evidence(numbers))
     assert found.module == site
+
+
+def weights(*bad):
+    return evidence(
+        {(name, "WeightNorm"): [1, NAN if name in bad else 1] for name in "abcd"}
+        | {(name, "OutputRMS"): [1, 1] for name in "abcd"}
+    )
+
+
+def test_weights_that_a_gradient_made_so_are_told_by_the_last_of_them():
+    (found,) = non_finite(weights("a", "b"))
+    assert found.module == "b"
+    assert "of 1 more before it, and of none behind it" in found.text
+
+
+def test_weights_that_are_all_so_at_once_accuse_none_of_them():
+    (found,) = non_finite(weights(*"abcd"))
+    assert found.module == ""
+    assert "all 4 modules at once" in found.text
+    assert "Recorder" in found.advice
+
+
+def test_others_of_several_weights_are_told_by_the_first():
+    (found,) = non_finite(weights("b", "d"))
+    assert found.module == "b"
+
+
+def unread(**seen):
+    """A loss that is NaN at a step at which no module was read, and what the tensors tell then."""
+    names = {
+        (name, quantity): [1, 1] for name in "abcd" for quantity in ("OutputRMS", "WeightNorm")
+    }
+    known, loss = evidence(names, [0, 2]), evidence({("", "loss"): [1, NAN, NAN]})
+    told = {1: NotFinite(**seen)} if seen else {}
+    return replace(known, series=(*known.series, *loss.series), not_finite=told)
+
+
+@pytest.mark.parametrize(
+    ("seen", "module", "words"),
+    [
+        ({"parameters": ("c",)}, "c", "in the parameters of 'c'"),
+        ({"parameters": ("b", "d")}, "b", "in the parameters of 'b'"),
+        ({"parameters": ("a", "b")}, "b", "in the parameters of 'b'"),
+        ({"buffers": ("c", "d"), "finite_buffers": ("a", "b")}, "c", "in what 'c' is given"),
+    ],
+    ids=["one", "several", "by their gradient", "running statistics"],
+)
+def test_what_was_not_finite_at_that_moment_is_named(seen, module, words):
+    (found,) = non_finite(unread(**seen))
+    assert (found.module, found.step) == (module, 1)
+    assert words in found.text
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {},
+        {"parameters": tuple("abcd")},
+        {"finite_buffers": ("a", "b")},
+        {"buffers": ("a", "b")},
+        {"buffers": ("a", "b"), "finite_buffers": ("d",)},
+    ],
+    ids=["unknown", "all", "none", "all statistics", "those before"],
+)
+def test_a_loss_at_a_step_at_which_nothing_was_read_does_not_accuse_the_loss(seen):
+    (found,) = non_finite(unread(**seen))
+    assert (found.module, found.step) == ("", 1)
+    assert "no module was read at this step" in found.text
+    assert "Recorder" in found.advice
+
+
+def test_a_norm_of_all_gradients_is_not_the_one_to_name():
+    numbers = {("", "GradNorm"): [1, NAN], ("a", "OutputGradRMS"): [1, NAN]}
+    (found,) = non_finite(evidence(numbers | {("b", "OutputGradRMS"): [1, 1]}))
+    assert found.module == "a"

@@ -11,7 +11,10 @@ def of(**layers):
 
 def test_dropouts_and_norms_have_settings_and_other_layers_none():
     found = of(a=nn.Dropout(0.3), b=nn.LayerNorm(4, eps=0.1), c=nn.Linear(2, 2), d=nn.Dropout(0.0))
-    assert found == {"a": LayerSettings(drops=0.3), "b": LayerSettings(epsilon=0.1)}
+    assert found == {
+        "a": LayerSettings(drops=0.3),
+        "b": LayerSettings(epsilon=0.1, kind="LayerNorm"),
+    }
 
 
 def test_a_momentum_is_that_of_running_statistics():
@@ -26,3 +29,15 @@ def test_a_norm_moves_that_is_frozen_and_in_training_mode():
     norm.requires_grad_(False)
     assert of(a=norm)["a"].is_moving
     assert not of(a=norm.eval())["a"].is_moving
+
+
+def test_activations_and_norms_of_torch_have_their_class_and_attention_has_none():
+    own = type("Gelu", (nn.GELU,), {})()
+    layers = (nn.ReLU(), nn.Identity(), nn.GELU(), own, nn.MultiheadAttention(4, 1), nn.PReLU())
+    found = of(**{f"l{i}": layer for i, layer in enumerate(layers)})
+    assert {name: one.kind for name, one in found.items()} == {
+        "l0": "ReLU",
+        "l1": "Identity",
+        "l2": "GELU",
+    }
+    assert of(a=nn.LayerNorm(4))["a"].kind == "LayerNorm"

@@ -53,3 +53,17 @@ def test_one_that_grew_is_said_to_grow_with_what_makes_outputs_grow():
     assert (found.module, found.step) == ("mu", 18)
     assert "grows from 0.1 to 7.37e+05" in found.text
     assert "wrong sign" in found.advice
+
+
+def test_an_output_that_is_zero_from_late_on_is_an_alert_too():
+    values = np.where(np.arange(40) < 30, 1.0, 0.0)
+    (found,) = zero_outputs(evidence({("a", "OutputRMS"): values}))
+    assert (found.severity, found.step) == ("alert", 30)
+
+
+def test_a_module_that_is_given_nothing_though_something_is_returned_before_it_is_named():
+    numbers = {("a", "OutputRMS"): 1.0, ("b", "InputRMS"): 0.0, ("b", "OutputRMS"): 0.5}
+    (found,) = zero_outputs(evidence(numbers))
+    assert (found.kind, found.module) == ("zero_output", "b")
+    assert "though 'a' before it returns 1" in found.text
+    assert [*zero_outputs(evidence({("b", "InputRMS"): 0.0, ("b", "OutputRMS"): 0.5}))] == []

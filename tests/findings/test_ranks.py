@@ -116,3 +116,18 @@ def test_a_weight_that_is_zero_has_no_rank_and_is_no_finding():
     watched(torch.randn(8, 4)).sum().backward()
     watched.monitor.track(0)
     assert watched.monitor.findings == []
+
+
+def test_directions_that_are_lost_from_one_module_to_the_next_are_named():
+    numbers = {
+        (f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate((8.0, 7.0, 1.2, 1.4))
+    }
+    (found,) = rank_collapses(evidence(numbers))
+    assert (found.kind, found.module) == ("rank_collapse", "h.2.up")
+    assert "varies along 1.2 directions, that of 'h.1.up' before it along 7" in found.text
+
+
+@pytest.mark.parametrize("ratios", [(8.0, 4.0, 1.4, 1.2), (8.0, 7.0, 2.0, 1.4), (8.0, 1.2)])
+def test_directions_that_are_lost_little_by_little_are_none(ratios):
+    numbers = {(f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate(ratios)}
+    assert [*rank_collapses(evidence(numbers))] == []

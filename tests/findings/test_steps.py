@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from taiyi_fx.findings import Evidence, Watched
 from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
-from tests.findings.given import evidence
+from tests.findings.given import FACTS, evidence
 
 
 def steps(ratio, weight=1.0):
@@ -85,11 +86,10 @@ def test_a_weight_that_is_made_anew_is_named_beside_large_steps():
     assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
 
 
-@pytest.mark.parametrize("at", [3, 25])
-def test_a_jump_of_all_weights_and_first_steps_are_none(at):
-    ratio = np.where(np.arange(40) == at, 1.4, 1e-3)
-    known = one_of(ratio) if at < 8 else steps(ratio)
-    assert [*weight_jumps(known)] == []
+def test_jumps_in_the_first_steps_are_none():
+    ratio = np.where(np.arange(40) == 3, 1.4, 1e-3)
+    assert [*weight_jumps(one_of(ratio))] == []
+    assert [*weight_jumps(steps(ratio))] == []
 
 
 @pytest.mark.parametrize(("first", "count"), [(0.0, 0), (1.0, 1)])
@@ -119,3 +119,55 @@ def test_steps_of_branches_that_begin_at_nothing_are_no_measure_of_others():
 def test_one_branch_whose_steps_are_not_those_of_others_is_odd():
     (found,) = odd_steps(in_branches([5e-5, 6e-5, 7e-2]))
     assert found.module == "h.2.branch"
+
+
+def test_steps_that_are_large_of_all_sooner_or_later_are_the_optimizer_s():
+    numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    for i, name in enumerate("abcd"):
+        numbers[name, "UpdateRatio.weight"] = np.where(np.arange(40) < i, 1e-3, 2.0)
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.kind, found.module) == ("large_steps", "")
+
+
+def test_a_jump_between_two_readings_is_named_by_all_of_it():
+    steps = [*range(20), *range(20, 100, 4)]
+    values = np.full(len(steps), 0.004)
+    values[30] = 1.2 / 4  # at one of the four steps
+    numbers = {(name, "UpdateRatio.weight"): np.full(len(steps), 0.004) for name in "abc"}
+    (found,) = weight_jumps(
+        evidence(numbers | {("b", "UpdateRatio.weight"): values * [*np.diff([-1, *steps])]}, steps)
+    )
+    assert (found.module, found.step) == ("b", steps[30])
+
+
+def redrawn(after=0.01, size=1.0, modules="abcde"):
+    ratio = np.where(np.arange(40) == 25, 1.4, np.where(np.arange(40) > 25, after, 0.01))
+    numbers = {(name, "UpdateRatio.weight"): ratio for name in modules}
+    kept = np.where(np.arange(40) < 25, 1.0, size)
+    numbers |= {(name, "WeightNorm"): 8 * kept for name in "abcdefghij"}
+    numbers |= {(name, "ParameterRMS.weight"): kept for name in "abcdefghij"}
+    usual = {(name, "UpdateRatio.weight"): 0.01 for name in "abcdefghij" if name not in modules}
+    return evidence(numbers | usual)
+
+
+def test_weights_that_are_all_made_anew_at_one_step_are_told_once():
+    (found,) = weight_jumps(redrawn(modules="abcdefgh"))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "", 25)
+    assert "the weights of 8 modules change by about 1.4 of their size" in found.text
+
+
+@pytest.mark.parametrize("changed", [{"after": 0.9}, {"size": 4.0}])
+def test_weights_that_an_optimizer_leads_astray_are_not_made_anew(changed):
+    assert [*weight_jumps(redrawn(modules="abcdefgh", **changed))] == []
+
+
+def test_a_layer_of_several_weights_that_jump_is_named_once():
+    jump = np.where(np.arange(40) == 25, 2.0, 0.01)
+    numbers = {("lstm", f"UpdateRatio.weight_{part}_l0"): jump for part in ("ih", "hh")}
+    usual = {(name, "UpdateRatio.weight"): 0.01 for name in ("words", "head")}
+    known = (
+        Watched.made(n, FACTS["UpdateRatio.weight"], np.arange(40), v + np.zeros(40))
+        for n, v in (numbers | usual).items()
+    )
+    (found,) = weight_jumps(Evidence.of(known))
+    assert (found.module, found.step) == ("lstm", 25)

@@ -46,3 +46,8 @@ def test_a_weight_of_zero_that_cuts_off_nothing_is_none():
     numbers = {("a", "OutputRMS"): 1.0, ("a", "WeightNorm"): 2.0, ("a", "WeightGradNorm"): 1.0}
     numbers |= {("b", "OutputRMS"): 1.0, ("b", "WeightNorm"): 0.0}
     assert [*zero_weights(evidence(numbers))] == []
+
+
+def test_one_that_has_a_gradient_of_zero_alone_stays_and_is_named():
+    numbers = {("a", "OutputRMS"): 0.0, ("a", "WeightNorm"): 0.0, ("a", "WeightGradNorm"): 0.0}
+    assert [found.module for found in zero_weights(evidence(numbers))] == ["a"]

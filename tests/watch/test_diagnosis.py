@@ -1,10 +1,13 @@
 """The diagnosis applies the rules to what was recorded, with what else is known of the model."""
 
+import warnings
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import taiyi_fx
 from taiyi_fx.step.whole_model import WholeModel
 from taiyi_fx.warning import MonitorWarning
 from taiyi_fx.watch.diagnosis import Diagnosis
@@ -62,3 +65,22 @@ def test_strictly_it_is_an_error():
     strict = Diagnosis(described, {}, lambda: None, {}, WholeModel(nn.Identity()), strict=True)
     with pytest.raises(RuntimeError, match="no such graph"):
         strict.look_at_loss("loss", Torn())
+
+
+def test_a_weight_that_is_not_finite_between_two_readings_is_named_when_it_is_seen():
+    model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(4)))
+    watched = taiyi_fx.instrument(model, strict=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(40):
+        if step == 33:  # at which nothing is read
+            model[2].weight.data[3, 5] = float("nan")
+        loss = watched(torch.randn(4, 8)).square().mean()
+        loss.backward()
+        watched.monitor.log("loss", loss)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MonitorWarning)
+            watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    (found,) = [one for one in watched.monitor.findings if one.kind == "non_finite"]
+    assert (found.module, found.step) == ("2", 33)

@@ -87,7 +87,7 @@ def activation_with_bounds_far_too_narrow(t: Training) -> None:
     _replace(t, "act", nn.Hardtanh(-1e-3, 1e-3))
 
 
-@fault("mlp cnn", "{act}", "{middle}", "{drop}", "{after}")
+@fault("mlp cnn", "{act}", "{middle}", "{drop}", "{after}", kinds="softmax_axis")
 def softmax_as_activation(t: Training) -> None:
     """A softmax over the batch."""
     _replace(t, "act", nn.Softmax(0))

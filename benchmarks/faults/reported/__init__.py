@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.faults.reported import (
+    apart,
     attention,
     axes,
     experts,
@@ -17,6 +18,7 @@ from benchmarks.faults.reported import (
 )
 
 __all__ = [
+    "apart",
     "attention",
     "axes",
     "experts",
