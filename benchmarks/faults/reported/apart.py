@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE
-from benchmarks.faults.reported.reported import change_class, reported
+from benchmarks.faults.changes import change_class
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 _NEIGHBOURS = ("{stage}*", "{next}*")
@@ -27,67 +27,67 @@ def _weights(t: Training) -> list[Tensor]:
     return [parameter.data for name, parameter in named if "weight" in name]
 
 
-@reported("mlp cnn gpt", "{act}")
+@fault("mlp cnn gpt", "{act}")
 def activation_left_out(t: Training) -> None:
     """One stage of which nothing but the activation is missing."""
     t.model.set_submodule(t.names["act"], nn.Identity())
 
 
-@reported("mlp cnn gpt", "{act}")
+@fault("mlp cnn gpt", "{act}")
 def sigmoid_among_others(t: Training) -> None:
     """One stage with another activation."""
     t.model.set_submodule(t.names["act"], nn.Sigmoid())
 
 
-@reported("mlp cnn gpt", "{middle}")
+@fault("mlp cnn gpt", "{middle}")
 def weights_of_a_unit_deviation(t: Training) -> None:
     """One layer whose weights come from `torch.randn` as they are."""
     nn.init.normal_(t.module("middle").weight)
 
 
-@reported("mlp gpt", "{middle}")
+@fault("mlp gpt", "{middle}")
 def bias_of_5(t: Training) -> None:
     """One layer whose bias is far from nothing, so that no unit is ever off."""
     nn.init.constant_(t.module("middle").bias, 5.0)
 
 
-@reported("mlp gpt", "{last}", kinds="wild_start")
+@fault("mlp gpt", "{last}", kinds="wild_start")
 def head_times_20(t: Training) -> None:
     """First outputs that are sure of something wrong."""
     t.module("last").weight.data *= 20
 
 
-@reported("mlp cnn gpt", *_NEIGHBOURS)
+@fault("mlp cnn gpt", *_NEIGHBOURS)
 def detached_from_step_40(t: Training) -> None:
     """A phase of a training that cuts the first stages off."""
     _put(t, lambda step, x: x.detach() if step >= 40 else x)
 
 
-@reported("mlp cnn gpt", *_NEIGHBOURS)
+@fault("mlp cnn gpt", *_NEIGHBOURS)
 def scaled_from_step_45(t: Training) -> None:
     """A factor of a thousand that comes with a phase."""
     _put(t, lambda step, x: 1e3 * x if step >= 45 else x)
 
 
-@reported("mlp cnn gpt", *_NEIGHBOURS)
+@fault("mlp cnn gpt", *_NEIGHBOURS)
 def infinite_slope_from_step_33(t: Training) -> None:
     """A root at zero, between two readings: values of that step are finite."""
     _put(t, lambda step, x: x + (x - x.detach()).abs().sqrt() if step >= 33 else x)
 
 
-@reported("mlp cnn gpt resnet", "{middle}")
+@fault("mlp cnn gpt resnet", "{middle}")
 def nan_in_one_weight_between_readings(t: Training) -> None:
     """One element is NaN at a step at which nothing is read."""
     t.at(47, lambda: _weights(t)[0].view(-1)[1].fill_(torch.nan))
 
 
-@reported("mlp cnn gpt lstm resnet", "{middle}")
+@fault("mlp cnn gpt lstm resnet", "{middle}")
 def zeroed_between_readings(t: Training) -> None:
     """A layer is cleared at a step at which nothing is read."""
     t.at(45, lambda: [weight.zero_() for weight in _weights(t)])
 
 
-@reported("mlp cnn gpt", "{middle}")
+@fault("mlp cnn gpt", "{middle}")
 def gradient_times_1000_from_step_50(t: Training) -> None:
     """A hook that begins late."""
     calls: list[int] = []
@@ -99,13 +99,13 @@ def gradient_times_1000_from_step_50(t: Training) -> None:
     t.module("middle").weight.register_hook(scale)
 
 
-@reported("cnn resnet", "{norm}")
+@fault("cnn resnet", "{norm}")
 def running_mean_of_3(t: Training) -> None:
     """Something writes into a running mean at each step."""
     t.each_step(lambda: t.module("norm").running_mean.fill_(3.0))
 
 
-@reported("mlp lstm", kinds="unbounded_loss")
+@fault("mlp lstm", kinds="unbounded_loss")
 def minus_before_a_cross_entropy(t: Training) -> None:
     """A likelihood that is minimised."""
 
@@ -117,7 +117,7 @@ def minus_before_a_cross_entropy(t: Training) -> None:
     t.backward = backward
 
 
-@reported("lstm", "{last}", kinds="zero_gradient")
+@fault("lstm", "{last}", kinds="zero_gradient")
 def states_times_zero(t: Training) -> None:
     """A mask that hides all states from the head."""
     change_class(
@@ -125,7 +125,7 @@ def states_times_zero(t: Training) -> None:
     )
 
 
-@reported("mlp cnn gpt", WHOLE, kinds="non_finite")
+@fault("mlp cnn gpt", WHOLE, kinds="non_finite")
 def logarithm_of_nothing_at_step_35(t: Training) -> None:
     """A loss that is infinite once, between two readings."""
     now = [0]
@@ -140,13 +140,13 @@ def logarithm_of_nothing_at_step_35(t: Training) -> None:
     t.backward = backward
 
 
-@reported("mlp cnn gpt lstm", kinds="odd_setting")
+@fault("mlp cnn gpt lstm", kinds="odd_setting")
 def rate_that_falls_below_zero(t: Training) -> None:
     """A schedule that goes on behind its end."""
     t.schedule = lambda step: 1 - step / 60
 
 
-@reported("gpt lstm gan", WHOLE, kinds="odd_setting")
+@fault("gpt lstm gan", WHOLE, kinds="odd_setting")
 def betas_in_the_wrong_order(t: Training) -> None:
     """Adam that averages gradients for longer than their squares."""
     t.optimizer.param_groups[0]["betas"] = (0.999, 0.9)
