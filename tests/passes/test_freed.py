@@ -64,6 +64,7 @@ def test_a_freed_weight_has_no_reading_and_the_reason(quantity):
         if step:
             freed(model[0].weight)
         instrumented.monitor.track(step)
+    instrumented.monitor.flush()
     assert any("memory was given back" in why for why in instrumented.monitor.missing.values())
 
 
