@@ -65,6 +65,10 @@ def _is_of_all_or_it(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return cause.module in ("", effect.module)
 
 
+def _is_of_all_or_it_from_then(cause: Finding, effect: Finding, evidence: Evidence) -> bool:
+    return effect.step >= cause.step and _is_of_all_or_it(cause, effect, evidence)
+
+
 def _is_at_any_time(cause: Finding, effect: Finding, _: Evidence) -> bool:
     return True
 
@@ -122,6 +126,7 @@ _OF_DATA = (
 _OF_GROWTH: Mapping[str, Follows] = dict.fromkeys(
     ("share_of_trouble", "zero_gradient", "zero_output", "saturated"), _is_later_and_behind
 )
+_OF_SETTINGS = ("drift", "growth", "wild_output", "large_steps", "divergence", "attention_collapse")
 _OF_HOOK = (  # of values, which make gradients
     "gradient_jump",
     "outlier",
@@ -136,6 +141,7 @@ _FOLLOWING: tuple[tuple[str, Mapping[str, Follows]], ...] = (
     ("softmax_axis", dict.fromkeys(("zero_gradient", "plateau"), _is_of_one)),
     ("no_update", dict.fromkeys(("gradients_not_cleared", "changed_gradient"), _is_of_it)),
     ("large_decay", {"drift": _is_of_all_or_it}),
+    ("odd_setting", dict.fromkeys(_OF_SETTINGS, _is_of_all_or_it_from_then)),
     ("unbalanced_router", dict.fromkeys(("dead_experts", "zero_gradient"), _is_in_its_block)),
     ("changed_by_hook", dict.fromkeys(_OF_HOOK, _is_from_then_and_behind)),
     ("stream_jump", dict.fromkeys(_OF_HOOK, _is_from_then)),

@@ -83,3 +83,13 @@ def test_what_is_odd_since_values_changed_between_two_modules_follows_from_it(ki
     changed = of(kind, "warning", "b.x", step=5)
     kept = beneath(changed, of("outlier", "alert", "a.y", step))
     assert (kind, "b.x", ["a.y"]) in kept if is_led else len(kept) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "step", "is_led"),
+    [("", 9, True), ("a.x", 9, True), ("b.y", 9, False), ("", 3, False)],
+)
+def test_what_weights_do_by_a_setting_of_the_optimizer_follows_from_it(module, step, is_led):
+    setting = of("odd_setting", "warning", module, step=5 if step == 3 else 0)
+    kept = beneath(setting, of("drift", "alert", "a.x", step))
+    assert ("odd_setting", module, ["a.x"]) in kept if is_led else len(kept) == 2
