@@ -42,6 +42,7 @@ class StepQueue:
     def __init__(self, epochs: Epochs, writers: WriterGroup) -> None:
         self.records = Records()
         self.missing: dict[Series, str] = {}
+        self._missing_since: dict[Series, int] = {}
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
         self._writers = writers
@@ -113,7 +114,7 @@ class StepQueue:
                 news.append(f"{label} of {module or 'the model'!r}: {text}")
                 if self._writers:
                     self._events.append(Event(step, "warning", module, f"{label}: {text}"))
-            self.missing[module, label] = text
+            self._miss((module, label), step, text)
         if news:
             shown = "\n".join(f"  - {line}" for line in news[:_SHOWN])
             more = len(news) - _SHOWN
@@ -125,7 +126,10 @@ class StepQueue:
         for (module, label), text in reasons.items():
             if self._writers and self.missing.get((module, label)) != text:
                 self._events.append(Event(step, "missing", module, f"{label}: {text}"))
-            self.missing[module, label] = text
+            self._miss((module, label), step, text)
+
+    def _miss(self, series: Series, step: int, why: str) -> None:
+        self.missing[series], self._missing_since[series] = why, step
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Adds events for the writers."""
@@ -166,6 +170,7 @@ class StepQueue:
         self.records.clear()
         self.non_finite.clear()
         self._epochs.clear()
+        self._missing_since = dict.fromkeys(self.missing, -1)  # steps may begin anew
 
     def _report_non_finite(self, step: TrackedStep) -> None:
         """Warns of a step's first NaN or Inf as soon as its counts have arrived."""
@@ -234,12 +239,15 @@ class StepQueue:
             self._writers.write(begun.batch)
         steps, columns = self._waiting
         self._waiting = [step for step in steps if step is not begun.step], columns
+        now = begun.step.step
         for outcome in begun.outcomes if self.missing else ():
             for series in outcome.series().intersection(self.missing):
-                del self.missing[series]
+                if self._missing_since.get(series, now) <= now:  # else it is of a later step
+                    del self.missing[series]
         self._bound()
         for outcome in begun.outcomes:
-            self.missing.update(outcome.reasons)
+            for series, why in outcome.reasons.items():
+                self._miss(series, now, why)
             if outcome.failures:
                 self.report(begun.step.step, outcome.failures)
 

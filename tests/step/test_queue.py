@@ -139,6 +139,17 @@ def test_a_warning_shows_ten_reasons_and_counts_the_others(steps):
     assert text.endswith("\n  and 3 more (see monitor.missing)")
 
 
+def test_a_value_that_comes_late_does_not_end_what_is_missing_since(steps):
+    steps.put(step_of(3, a=1.0))
+    with pytest.warns(taiyi_fx.MonitorWarning):
+        steps.report(4, {("", "a"): "its memory was given back"})
+    steps.take(all_of_it=True)
+    assert steps.missing == {("", "a"): "its memory was given back"}
+    steps.put(step_of(5, a=1.0))
+    steps.take(all_of_it=True)
+    assert steps.missing == {}
+
+
 def test_a_value_ends_what_was_missing(steps):
     with pytest.warns(taiyi_fx.MonitorWarning):
         steps.report(0, {("", "a"): "not called", ("", "b"): "frozen"})
