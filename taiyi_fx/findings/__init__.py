@@ -1,14 +1,10 @@
 """Rules over the numbers of a training: its faults, since when, and what to do."""
 
-from taiyi_fx.findings.evidence import Evidence
-from taiyi_fx.findings.find import find
-from taiyi_fx.findings.finding import Finding
-from taiyi_fx.findings.listed import Findings
-from taiyi_fx.findings.loss_graph import LossGraph, loss_graph_of
-from taiyi_fx.findings.non_finite import first_step
-from taiyi_fx.findings.not_finite import NotFinite, not_finite_of
-from taiyi_fx.findings.of_layers import LayerSettings, settings_of
-from taiyi_fx.findings.of_model import (
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.loss_graph import LossGraph, loss_graph_of
+from taiyi_fx.findings.facts.not_finite import NotFinite, not_finite_of
+from taiyi_fx.findings.facts.of_layers import LayerSettings, settings_of
+from taiyi_fx.findings.facts.of_model import (
     batch_axes_of,
     decays_of,
     evaluates,
@@ -22,9 +18,13 @@ from taiyi_fx.findings.of_model import (
     shrinkage_of,
     undecaying_moments_of,
 )
-from taiyi_fx.findings.of_optimizer import GroupSettings, group_settings_of
-from taiyi_fx.findings.squashed import classes_of, squashed_by
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.facts.of_optimizer import GroupSettings, group_settings_of
+from taiyi_fx.findings.facts.squashed import classes_of, squashed_by
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.find import find
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.listed import Findings
+from taiyi_fx.findings.rules.values.non_finite import first_step
 
 __all__ = [
     "Evidence",

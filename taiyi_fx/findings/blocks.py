@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from taiyi_fx.findings.watched import Watched
+from taiyi_fx.findings.facts.watched import Watched
 
 
 def in_blocks(

@@ -7,70 +7,70 @@ from dataclasses import replace
 
 import numpy as np
 
-from taiyi_fx.findings.adapters import frozen_adapters
-from taiyi_fx.findings.attention import (
+from taiyi_fx.findings.causes import by_severity, causes_first
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.idle import without_steps_of_idle
+from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
+from taiyi_fx.findings.followed import follow_ups_beneath
+from taiyi_fx.findings.listed import Findings
+from taiyi_fx.findings.rules.attention.attention import (
     attention_collapses,
     attention_logit_growths,
     attention_sinks,
 )
-from taiyi_fx.findings.batch_axes import batch_axes
-from taiyi_fx.findings.batch_norm import stale_statistics
-from taiyi_fx.findings.broadcasts import broadcasts
-from taiyi_fx.findings.causes import by_severity, causes_first
-from taiyi_fx.findings.changed_between import changed_between
-from taiyi_fx.findings.copied_targets import copied_targets
-from taiyi_fx.findings.copies import parted_copies
-from taiyi_fx.findings.decays import large_decays
-from taiyi_fx.findings.depth import chains, jumps
-from taiyi_fx.findings.drift import drift
-from taiyi_fx.findings.ended import ended_rates
-from taiyi_fx.findings.evidence import Evidence
-from taiyi_fx.findings.experts import dead_experts, router_collapses
-from taiyi_fx.findings.finding import SEVERITIES, Finding, Severity
-from taiyi_fx.findings.first_guesses import wild_starts
-from taiyi_fx.findings.followed import follow_ups_beneath
-from taiyi_fx.findings.formats import out_of_range
-from taiyi_fx.findings.gradient_steps import gradient_steps
-from taiyi_fx.findings.gradients import changed_gradients
-from taiyi_fx.findings.growing_values import growing_values
-from taiyi_fx.findings.heads import odd_heads
-from taiyi_fx.findings.hooked import changed_by_hooks, name_hooks
-from taiyi_fx.findings.idle import without_steps_of_idle
-from taiyi_fx.findings.inputs import drifting_inputs, wild_inputs
-from taiyi_fx.findings.layers import odd_layers
-from taiyi_fx.findings.learning import no_update, zero_gradients
-from taiyi_fx.findings.left_out import missing_norms, missing_residuals
-from taiyi_fx.findings.listed import Findings
-from taiyi_fx.findings.loads import dropped_tokens, unbalanced_routers
-from taiyi_fx.findings.loss import divergence, plateau, spikes, squashed_twice
-from taiyi_fx.findings.masks import missing_masks, narrow_masks, turned_masks
-from taiyi_fx.findings.massive import massive_activations
-from taiyi_fx.findings.missing import missing_gradients
-from taiyi_fx.findings.modes import evaluation_modes
-from taiyi_fx.findings.moments import lost_moments, undecaying_moments
-from taiyi_fx.findings.narrow_formats import keep_wider
-from taiyi_fx.findings.non_finite import first_step, non_finite
-from taiyi_fx.findings.odd_settings import odd_settings
-from taiyi_fx.findings.odd_starts import odd_starts
-from taiyi_fx.findings.outputs import wild_between, wild_outputs, zero_outputs
-from taiyi_fx.findings.own import own_rules
-from taiyi_fx.findings.ranks import rank_collapses
-from taiyi_fx.findings.rates import odd_rates
-from taiyi_fx.findings.rounding import updates_lost
-from taiyi_fx.findings.runs_of_batches import sorted_batches
-from taiyi_fx.findings.saturation import saturated
-from taiyi_fx.findings.scaler import overflow, skipped_steps
-from taiyi_fx.findings.shared_entries import shared_entries
-from taiyi_fx.findings.shares import shares_of_trouble
-from taiyi_fx.findings.siblings import outliers
-from taiyi_fx.findings.sizes import wild_parameters
-from taiyi_fx.findings.softmax_axes import softmax_axes
-from taiyi_fx.findings.steps import odd_steps, step_sizes, weight_jumps
-from taiyi_fx.findings.stream_jumps import stream_jumps
-from taiyi_fx.findings.trends import growth
-from taiyi_fx.findings.unbounded import unbounded_losses
-from taiyi_fx.findings.wild_losses import wild_losses
-from taiyi_fx.findings.zero_weights import zero_weights
+from taiyi_fx.findings.rules.attention.experts import dead_experts, router_collapses
+from taiyi_fx.findings.rules.attention.heads import odd_heads
+from taiyi_fx.findings.rules.attention.loads import dropped_tokens, unbalanced_routers
+from taiyi_fx.findings.rules.attention.masks import missing_masks, narrow_masks, turned_masks
+from taiyi_fx.findings.rules.gradients.depth import chains, jumps
+from taiyi_fx.findings.rules.gradients.gradient_steps import gradient_steps
+from taiyi_fx.findings.rules.gradients.gradients import changed_gradients
+from taiyi_fx.findings.rules.gradients.missing import missing_gradients
+from taiyi_fx.findings.rules.losses.batch_axes import batch_axes
+from taiyi_fx.findings.rules.losses.broadcasts import broadcasts
+from taiyi_fx.findings.rules.losses.copied_targets import copied_targets
+from taiyi_fx.findings.rules.losses.first_guesses import wild_starts
+from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes, squashed_twice
+from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
+from taiyi_fx.findings.rules.losses.softmax_axes import softmax_axes
+from taiyi_fx.findings.rules.losses.unbounded import unbounded_losses
+from taiyi_fx.findings.rules.losses.wild_losses import wild_losses
+from taiyi_fx.findings.rules.optimizer.decays import large_decays
+from taiyi_fx.findings.rules.optimizer.ended import ended_rates
+from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
+from taiyi_fx.findings.rules.optimizer.moments import lost_moments, undecaying_moments
+from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
+from taiyi_fx.findings.rules.optimizer.rates import odd_rates
+from taiyi_fx.findings.rules.optimizer.rounding import updates_lost
+from taiyi_fx.findings.rules.optimizer.scaler import overflow, skipped_steps
+from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
+from taiyi_fx.findings.rules.own import own_rules
+from taiyi_fx.findings.rules.structure.adapters import frozen_adapters
+from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
+from taiyi_fx.findings.rules.structure.copies import parted_copies
+from taiyi_fx.findings.rules.structure.hooked import changed_by_hooks, name_hooks
+from taiyi_fx.findings.rules.structure.layers import odd_layers
+from taiyi_fx.findings.rules.structure.left_out import missing_norms, missing_residuals
+from taiyi_fx.findings.rules.structure.modes import evaluation_modes
+from taiyi_fx.findings.rules.structure.shared_entries import shared_entries
+from taiyi_fx.findings.rules.structure.zero_weights import zero_weights
+from taiyi_fx.findings.rules.values.changed_between import changed_between
+from taiyi_fx.findings.rules.values.drift import drift
+from taiyi_fx.findings.rules.values.formats import out_of_range
+from taiyi_fx.findings.rules.values.growing_values import growing_values
+from taiyi_fx.findings.rules.values.inputs import drifting_inputs, wild_inputs
+from taiyi_fx.findings.rules.values.massive import massive_activations
+from taiyi_fx.findings.rules.values.narrow_formats import keep_wider
+from taiyi_fx.findings.rules.values.non_finite import first_step, non_finite
+from taiyi_fx.findings.rules.values.odd_starts import odd_starts
+from taiyi_fx.findings.rules.values.outputs import wild_between, wild_outputs, zero_outputs
+from taiyi_fx.findings.rules.values.ranks import rank_collapses
+from taiyi_fx.findings.rules.values.saturation import saturated
+from taiyi_fx.findings.rules.values.shares import shares_of_trouble
+from taiyi_fx.findings.rules.values.siblings import outliers
+from taiyi_fx.findings.rules.values.sizes import wild_parameters
+from taiyi_fx.findings.rules.values.stream_jumps import stream_jumps
+from taiyi_fx.findings.rules.values.trends import growth
 
 Rule = Callable[[Evidence], Iterator[Finding]]
 

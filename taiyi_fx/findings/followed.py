@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from taiyi_fx.findings.causes import by_severity
-from taiyi_fx.findings.evidence import Evidence
+from taiyi_fx.findings.facts.evidence import Evidence
 from taiyi_fx.findings.finding import Finding
 
 _ROUNDED = 1e-6

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from taiyi_fx.findings.facts.watched import Watched
 from taiyi_fx.findings.finding import Finding, Severity
-from taiyi_fx.findings.watched import Watched
 
 
 @dataclass(frozen=True)

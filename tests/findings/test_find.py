@@ -13,7 +13,7 @@ from torch import nn
 
 import taiyi_fx
 from taiyi_fx.findings import find
-from taiyi_fx.findings.squashed import OTHER_AXIS
+from taiyi_fx.findings.facts.squashed import OTHER_AXIS
 from tests.findings.given import FACTS, evidence
 
 

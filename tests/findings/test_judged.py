@@ -14,7 +14,7 @@ COUNTS = {"NonFinite", "OutputGradNonFinite", "LearningRate"}
 def test_all_that_rules_name_are_judged_and_no_others():
     every = taiyi_fx.quantities()
     known = {one.name for one in every if one.health != "share_of_trouble"}
-    files = Path(findings.__file__).parent.glob("*.py")
+    files = Path(findings.__file__).parent.rglob("*.py")
     texts = [file.read_text(encoding="utf-8") for file in files if file.name != "judged.py"]
     named = {name for text in texts for name in re.findall(r'"([A-Z]\w+)(?:\.[a-z]\w*)?"', text)}
     assert (named & known) - COUNTS == JUDGED

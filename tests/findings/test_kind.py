@@ -27,8 +27,8 @@ def test_other_fields_are_given_by_name():
 
 
 def kinds():
-    for found in pkgutil.iter_modules(taiyi_fx.findings.__path__):
-        module = importlib.import_module(f"taiyi_fx.findings.{found.name}")
+    for found in pkgutil.walk_packages(taiyi_fx.findings.__path__, "taiyi_fx.findings."):
+        module = importlib.import_module(found.name)
         yield from (x for x in vars(module).values() if isinstance(x, Kind))
 
 

@@ -1,0 +1,110 @@
+"""Factors from module to module: of outputs on their way forward, of gradients on theirs back."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps
+
+InRole = tuple[Watched, str]
+"""A series, and the role in which it is compared."""
+
+REPEATED = "repeated"
+"""The role of all factors whose own is that of several."""
+
+
+def made(outputs: Sequence[Watched], norms: Collection[str] = ()) -> Iterator[InRole]:
+    """Each output's size over that of the output before it, or likewise of inputs.
+
+    Args:
+        outputs: The sizes.
+        norms: Modules that return the same size of anything: a factor from or to the input of one
+            says how large that is, and not what a module makes.
+    """
+    for before, one in pairwise(outputs):
+        if before.module not in norms and one.module not in norms:
+            yield _over(one, before, one.module)
+
+
+def handed_over(
+    outputs: Sequence[Watched], inputs: Sequence[Watched], norms: Collection[str]
+) -> Iterator[InRole]:
+    """The inputs of modules over what the one before each returns: 1 of a chain.
+
+    Not of norms, which may be given the sum of a residual stream. Modules that stand beside each
+    other, as experts do, are no chain: factors from one part of the model into another are of a
+    role of their own.
+    """
+    given = {one.module: one for one in inputs}
+    for before, one in pairwise(outputs):
+        if one.module in given and one.module not in norms:
+            factor, role = _over(given[one.module], before, one.module)
+            is_within = _around(before.module) == _around(one.module)
+            yield factor, role if is_within else f"{role} between"
+
+
+def passed_back(
+    gradients: Sequence[Watched], in_branches: Collection[str] = ()
+) -> Iterator[InRole]:
+    """The size of the gradient that each module passes on over that of the one it was given.
+
+    Args:
+        gradients: The sizes, from the last module on.
+        in_branches: Modules of branches that began at nothing: a factor into one, or out of it, is
+            like those of the same way alone.
+    """
+    for given, one in pairwise(gradients):
+        factor, role = _over(one, given, given.module)
+        is_in = [each.module in in_branches for each in (given, one)]
+        yield factor, role if is_in[0] == is_in[1] else f"{role} {is_in}"
+
+
+def beside_values(
+    gains: Iterable[InRole], outputs: Sequence[Watched], inputs: Sequence[Watched]
+) -> Iterator[InRole]:
+    """The factors of gradients over those of values: 1, or nearly, of a matrix of any size."""
+    made = {one.module: one for one in outputs}
+    given = {one.module: one for one in inputs}
+    for gain, role in gains:
+        if gain.module not in made or gain.module not in given:
+            yield gain, role
+            continue
+        gain, out, into = at_common_steps([gain, made[gain.module], given[gain.module]])
+        known = (out.values != 0) & (into.values != 0)
+        values = gain.values[known] * into.values[known] / out.values[known]
+        yield gain._replace(steps=gain.steps[known], values=values), role
+
+
+def beside_their_roles(factors: Iterable[InRole], few: int) -> Iterator[InRole]:
+    """Factors of all roles together, each over the usual one of its role, if that is repeated.
+
+    Args:
+        factors: The factors.
+        few: How many of a role there have to be.
+    """
+    of_role: dict[str, list[Watched]] = {}
+    for one, role in factors:
+        of_role.setdefault(role, []).append(one)
+    for group in of_role.values():
+        is_repeated = len(group) >= few
+        usual = median([median(one.values) for one in group]) if is_repeated else 1.0
+        for one in group:
+            yield one._replace(values=one.values / usual), REPEATED if is_repeated else "once"
+
+
+def _over(one: Watched, other: Watched, module: str) -> InRole:
+    shown = f"the ratio of {one.title} to that of {other.module!r}"
+    one, other = at_common_steps([one, other])
+    # Of nothing, a factor says nothing.
+    known = (one.values != 0) & (other.values != 0)
+    values = np.abs(one.values[known] / other.values[known])
+    made = one._replace(module=module, steps=one.steps[known], values=values, shown=shown)
+    return made, f"{one.role} {other.role}"
+
+
+def _around(module: str) -> str:
+    return module.rpartition(".")[0]

@@ -1,0 +1,333 @@
+"""The numbers that rules look at: all scalar series of a run, module by module."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.findings.facts.chain import InRole, passed_back
+from taiyi_fx.findings.facts.loss_graph import LossGraph
+from taiyi_fx.findings.facts.not_finite import NotFinite
+from taiyi_fx.findings.facts.of_layers import LayerSettings
+from taiyi_fx.findings.facts.of_optimizer import GroupSettings
+from taiyi_fx.findings.facts.places import in_order
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Steps, Watched
+
+if TYPE_CHECKING:  # a run is read without torch, which takes a second to import
+    from taiyi_fx.records.record import Records, Series
+
+Reasons: TypeAlias = "Mapping[tuple[str, str], str]"
+"""The reason for each missing series, by module and quantity, as `Monitor.missing` has them."""
+
+
+def _unknown(module: str) -> Sequence[str]:
+    return ()
+
+
+def _unknown_shape(module: str) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All scalar series of a training, in the order of the model's modules.
+
+    Attributes:
+        series: The series of forwards in training, and of what was logged.
+        reasons: The reasons for series that have no values.
+        before_module: Takes a module to the functions that make what it is given from what other
+            modules return; it is asked of a module that is to be named alone.
+        shape_before: Takes a module to the shape of what it is given; empty if it is not known.
+        order: The names of modules in the order of execution, as far as an outline shows them.
+        squashed: The function whose values a loss squashes again, by the loss's name.
+        groups: The number of the optimizer's group that each module's parameters are in, and its
+            learning rate; of modules in one group alone.
+        hooks: The names of the forward hooks of each module that has any.
+        repeated: The number of entries of each list of modules that are one module with parameters.
+        decays: The weight decay of the optimizer's group that each module's parameters are in.
+        left_out: The modules with parameters that want a gradient and that no optimizer has; empty
+            where none is known.
+        strangers: The number of the optimizers' parameters that are not the model's.
+        batch_axes: The axis that each layer which may take another takes for that of the batch.
+        evaluates: The class of a module that acts otherwise in training, if the whole model is in
+            evaluation mode now; else empty.
+        classes: The number of classes that a loss chooses between, by the loss's name.
+        loss_graphs: What is odd in how a loss is made, by the loss's name.
+        frozen: The modules with parameters of which none is to be trained now.
+        settings: The settings of dropouts and norms, by the module's name.
+        shrinkage: The share of each module's parameters that weight decay takes away at a step, for
+            a learning rate of 1; of modules in one group whose optimizer is known to do so.
+        undecaying_moments: The format of second moments that cannot make them smaller, and the
+            factor by which they would be made so at each step, by the module's name.
+        group_settings: The settings of each group of the optimizers.
+        not_finite: The modules that were not finite as the first NaN or Inf was seen, by step.
+        frozen_adapters: The modules with parameters of adapters, if none of these are trained
+            though others of the model's are.
+    """
+
+    series: tuple[Watched, ...]
+    reasons: Reasons = field(default_factory=dict)
+    before_module: Callable[[str], Sequence[str]] = _unknown
+    shape_before: Callable[[str], str] = _unknown_shape
+    order: Sequence[str] = ()
+    squashed: Mapping[str, str] = field(default_factory=dict)
+    groups: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    hooks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    decays: Mapping[str, float] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+    strangers: int = 0
+    batch_axes: Mapping[str, int] = field(default_factory=dict)
+    evaluates: str = ""
+    classes: Mapping[str, int] = field(default_factory=dict)
+    loss_graphs: Mapping[str, LossGraph] = field(default_factory=dict)
+    frozen: frozenset[str] = frozenset()
+    frozen_adapters: Sequence[str] = ()
+    settings: Mapping[str, LayerSettings] = field(default_factory=dict)
+    shrinkage: Mapping[str, float] = field(default_factory=dict)
+    undecaying_moments: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    not_finite: Mapping[int, NotFinite] = field(default_factory=dict)
+    group_settings: Sequence[GroupSettings] = ()
+
+    @staticmethod
+    def of(series: Iterable[Watched], reasons: Reasons | None = None) -> Evidence:
+        """The evidence in some series; empty ones are left out."""
+        return Evidence(tuple(s for s in series if len(s.steps)), reasons or {})
+
+    def with_series(self, series: Iterable[Watched]) -> Evidence:
+        """The same with other series; empty ones are left out."""
+        return replace(self, series=tuple(one for one in series if len(one.steps)))
+
+    def without_skipped(self, steps: Collection[int]) -> Evidence:
+        """All numbers but gradients and updates of steps that were skipped."""
+        skipped = np.array(sorted(steps))
+        return self.with_series(_without(one, skipped) for one in self.series) if steps else self
+
+    def before(self, step: int) -> Evidence:
+        """The numbers before a step."""
+        return self.with_series(one.before(step) for one in self.series)
+
+    @staticmethod
+    def of_records(
+        records: Records,
+        describe: Callable[[Series], tuple[str, str, str]],
+        reasons: Reasons | None = None,
+    ) -> Evidence:
+        """The evidence in what a monitor recorded of forwards in training.
+
+        Args:
+            records: The records.
+            describe: Takes a series to its direction, its rule of health and its unit.
+            reasons: The reasons for missing series.
+        """
+        found: dict[Series, tuple[list[int], list[float]]] = {}
+        for block in records.select(mode="train").blocks():
+            for name, value in zip(block.series, block.values, strict=True):
+                steps, values = found.setdefault(name, ([], []))
+                steps.append(block.step)
+                values.append(float(value))
+        every = (
+            Watched.made(name, describe(name), np.array(steps), np.array(values))
+            for name, (steps, values) in found.items()
+        )
+        return Evidence.of(every, reasons)
+
+    @functools.cached_property
+    def modules(self) -> dict[str, int]:
+        """The place of each module in the order of execution; else of the model's definition."""
+        names = in_order(dict.fromkeys(s.module for s in self.series), self.order)
+        return {name: i for i, name in enumerate(names)}
+
+    @property
+    def extent(self) -> str:
+        """The number of series, modules and steps, in words; empty if there are none."""
+        if not self.series:
+            return ""
+        steps = [int(one.steps[i]) for one in self.series for i in (0, -1)]
+        modules = len({one.module for one in self.series} - {""})
+        of = f"{modules} module{'s' * (modules != 1)}" if modules else "the model"
+        return f"{len(self.series)} series of {of}, steps {min(steps)} to {max(steps)}"
+
+    @functools.cached_property
+    def kinds(self) -> dict[str, frozenset[str]]:
+        """The quantities of each module: those of one class have the same."""
+        found: dict[str, set[str]] = {}
+        for one in self.series:
+            found.setdefault(one.module, set()).add(one.quantity)
+        return {module: frozenset(quantities) for module, quantities in found.items()}
+
+    @functools.cached_property
+    def _by_quantity(self) -> dict[str, list[Watched]]:
+        found: dict[str, list[Watched]] = {}
+        for one in self.series:
+            found.setdefault(one.quantity, []).append(one)
+        return found
+
+    def of_quantity(self, *quantities: str) -> Iterator[Watched]:
+        """The series of some quantities, in the order of the model.
+
+        An output is one of what its module does last: it comes behind those of modules within.
+        """
+        found = [one for name in quantities for one in self._by_quantity.get(name, ())]
+        ends = {name: name.startswith("Output") for name in quantities}
+        return iter(
+            sorted(found, key=lambda one: self.place(one.module, at_end=ends[one.quantity]))
+        )
+
+    def place(self, module: str, *, at_end: bool) -> tuple[int, int]:
+        """The place of what a module is given, or returns, in the order of the model."""
+        place = self.modules[module]
+        return (self._ends[module], -place) if at_end else (place, 0)
+
+    @functools.cached_property
+    def _ends(self) -> dict[str, int]:
+        """The place of the last module within each, which is its own if there is none."""
+        ends = dict(self.modules)
+        for module, place in self.modules.items():
+            parts = module.split(".")
+            for around in ("", *(".".join(parts[:i]) for i in range(1, len(parts)))):
+                if around in ends:
+                    ends[around] = max(ends[around], place)
+        return ends
+
+    @functools.cached_property
+    def gains(self) -> list[InRole]:
+        """The factors by which modules pass gradients back, from the last on."""
+        return [*passed_back([*self.of_quantity("OutputGradRMS")][::-1], self.in_branches)]
+
+    @functools.cached_property
+    def in_branches(self) -> frozenset[str]:
+        """The modules of branches that began at nothing, behind a last weight of zero.
+
+        No gradient passes such a weight at the first step, and little as long as it is small.
+        """
+        if not self.beginning_at_zero:
+            return frozenset()
+        gradients = self.of_quantity("OutputGradRMS")
+        return frozenset(s.module for s in gradients if s.values[0] == 0 and s.values.any())
+
+    def of_each(self, quantity: str) -> Iterator[Watched]:
+        """The series of a quantity that has one for each parameter: ``"UpdateRatio.weight"``."""
+        parts = [name for name in self._by_quantity if name.startswith(f"{quantity}.")]
+        return self.of_quantity(*parts)
+
+    @functools.cached_property
+    def bad(self) -> list[tuple[Watched, NDArray[np.bool_]]]:
+        """The series with a NaN or Inf, each with the mask of these."""
+        masks = ((one, one.is_bad) for one in self.series)
+        return [(one, mask) for one, mask in masks if mask.any()]
+
+    @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """The modules of which forwards in training were read."""
+        return frozenset(s.module for s in self.series if s.direction == "forward")
+
+    @functools.cached_property
+    def weights(self) -> dict[str, Watched]:
+        """The norm of each module's weight, by module, in the order of the model."""
+        return self._one_of_each("WeightNorm", "ParameterNorm.weight")
+
+    def began_at_zero(self, module: str) -> bool:
+        """True if a module's weight was zero at first: its steps are of any size beside it."""
+        size = self.weights.get(module)
+        return size is not None and len(size.values) > 0 and size.values[0] == 0
+
+    @functools.cached_property
+    def beginning_at_zero(self) -> frozenset[str]:
+        """The modules whose weight was zero at first."""
+        return frozenset(module for module in self.weights if self.began_at_zero(module))
+
+    @functools.cached_property
+    def weight_gradients(self) -> dict[str, Watched]:
+        """The norm of the gradient of each module's weight, likewise."""
+        return self._one_of_each("WeightGradNorm", "ParameterGradNorm.weight")
+
+    def _one_of_each(self, *quantities: str) -> dict[str, Watched]:
+        found: dict[str, Watched] = {}
+        # Of a recurrent layer, or attention, the first weight: ``weight_ih_l0``.
+        own = (s for s in self.of_each(quantities[-1].partition(".")[0]) if "weight" in s.quantity)
+        for one in (*self.of_quantity(*quantities), *own):
+            found.setdefault(one.module, one)
+        return dict(sorted(found.items(), key=lambda item: self.modules[item[0]]))
+
+    @functools.cached_property
+    def norms_of_parameters(self) -> dict[tuple[str, str], Watched]:
+        """The norm of each parameter, by module and the parameter's name."""
+        of_weights = {(s.module, "weight"): s for s in self.of_quantity("WeightNorm")}
+        every = self.of_each("ParameterNorm")
+        return of_weights | {(s.module, s.quantity.partition(".")[2]): s for s in every}
+
+    @functools.cached_property
+    def norms(self) -> frozenset[str]:
+        """The modules that return the size of their gain, whatever they are given.
+
+        A module counts if most of its role do: of next to nothing, a norm returns less.
+        """
+        gains = {s.module: s for s in self.of_quantity("ParameterRMS.weight")}
+        given = {s.module for s in self.of_quantity("InputRMS")}
+        known = [s for s in self.of_quantity("OutputRMS") if s.module in given & gains.keys()]
+        is_norm: dict[str, list[bool]] = {}
+        for s in known:
+            is_one = is_near(median(s.values), median(gains[s.module].values))
+            is_norm.setdefault(s.role, []).append(is_one and self.is_vector(s.module))
+        return frozenset(s.module for s in known if median(is_norm[s.role]) > 0)
+
+    def is_vector(self, module: str) -> bool:
+        """True for a weight of few elements beside the largest, as no matrix or embedding has."""
+        counts = self.counts
+        largest = max(counts.values(), default=0.0)
+        return counts.get((module, "weight"), 0.0) <= 1.01 * np.sqrt(largest)
+
+    @functools.cached_property
+    def counts(self) -> dict[tuple[str, str], float]:
+        """The number of elements of each parameter, by module and name, where it is known."""
+        found: dict[tuple[str, str], float] = {}
+        norms = self.norms_of_parameters
+        for s in self.of_each("ParameterRMS"):
+            name = s.module, s.quantity.partition(".")[2]
+            if name in norms and s.values[0] > 0:
+                found[name] = float((norms[name].values[0] / s.values[0]) ** 2)
+        return found
+
+    @property
+    def losses(self) -> list[Watched]:
+        """Numbers of the user's own that are called a loss."""
+        return [s for s in self.series if not s.direction and "loss" in s.quantity.lower()]
+
+    @functools.cached_property
+    def is_from_the_start(self) -> bool:
+        """True if the first steps are known; false for a window of later ones."""
+        return min((int(s.steps[0]) for s in self.series), default=0) == 0
+
+    @functools.cached_property
+    def last_step(self) -> int:
+        """The latest step."""
+        return max((int(s.steps[-1]) for s in self.series), default=0)
+
+
+def is_near(size: float, gain: float) -> bool:
+    """True if an output is of the size of a parameter, as that of a norm or an embedding is."""
+    return 0.8 * gain < size < 1.25 * gain
+
+
+def _without(one: Watched, skipped: Steps) -> Watched:
+    if one.direction == "parameter" and one.unit == "ratio":
+        return one.at(~is_update_of(one, skipped))
+    return one if one.direction in ("forward", "") else one.at(~np.isin(one.steps, skipped))
+
+
+def is_update_of(one: Watched, steps: Steps) -> NDArray[np.bool_]:
+    """A mask of a series of updates: those made at some steps.
+
+    An update is the step from the number before: that of a step is recorded at the next.
+    """
+    after = np.searchsorted(one.steps, steps, side="right")
+    mask = np.zeros(len(one.steps), bool)
+    mask[after[after < len(mask)]] = True
+    return mask

@@ -1,0 +1,214 @@
+"""Oddities in autograd's graph of a loss: softmaxes over samples, operands that broadcast, targets
+that are the inputs.
+
+Where samples lie on an axis, it leads to the mean of the loss; see `followed_axes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from taiyi_fx.findings.facts.autograd import (
+    Uses,
+    axis_of,
+    maker_of,
+    makers_of,
+    name_of,
+    operands_of,
+    shape_of,
+)
+from taiyi_fx.findings.facts.followed_axes import lead_to_the_loss
+from taiyi_fx.findings.facts.squashed import OF_LOGARITHMS
+
+_SOFTMAXES = ("Softmax", "LogSoftmax")
+_LAYERS = ("Addmm", "Mm", "Convolution")
+_COMBINING = ("Sub", "Mul", "Add", "Div")
+_LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss")
+"""Functions of torch that expand what they are given before they compare it."""
+_INSERTING = frozenset(
+    "Unsqueeze View Reshape UnsafeView Expand Index Slice T Transpose Permute Sum Mean Amax Max "
+    "LinalgVectorNorm".split()
+)
+"""Functions that make an axis of one on purpose."""
+_TABLE = "Embedding"
+_LEAF = "torch::autograd::AccumulateGrad"
+_FEW = 4
+"""Samples below which equal sizes are no sign."""
+_FAR = 30
+
+
+class OddSoftmax(NamedTuple):
+    """A softmax over the samples, or over an axis of one element.
+
+    Attributes:
+        module: The module whose parameters come next before it; empty if it is not known.
+        axis: Its axis.
+        shape: The shape of what it makes.
+    """
+
+    module: str
+    axis: int
+    shape: tuple[int, ...]
+
+    @property
+    def is_of_one(self) -> bool:
+        """True for an axis of one element."""
+        return self.shape[self.axis] == 1
+
+
+class Broadcast(NamedTuple):
+    """An operand whose samples are combined with all samples of the other.
+
+    Attributes:
+        module: The module whose parameters come next before it; empty if it is not known.
+        given: The shape of the operand.
+        made: The shape of the result.
+    """
+
+    module: str
+    given: tuple[int, ...]
+    made: tuple[int, ...]
+
+
+class LossGraph(NamedTuple):
+    """The oddities in how a loss is made.
+
+    Attributes:
+        softmaxes: Softmaxes over the wrong axis.
+        broadcasts: Operands that broadcast.
+        copied: The module that is given what the loss has for targets; empty if there is none.
+    """
+
+    softmaxes: tuple[OddSoftmax, ...] = ()
+    broadcasts: tuple[Broadcast, ...] = ()
+    copied: str = ""
+
+
+def loss_graph_of(loss: Any, parameters: Mapping[int, str]) -> LossGraph:
+    """The oddities in autograd's graph of a loss, of which nothing is kept.
+
+    Args:
+        loss: The loss, a tensor, before or after its backward.
+        parameters: The module of each parameter, by the parameter's id.
+    """
+    uses = Uses.of(loss)
+    softmaxes = (x for x in uses.nodes if name_of(x) in _SOFTMAXES and _is_odd(uses, x))
+    return LossGraph(
+        tuple(
+            OddSoftmax(_module(x, parameters), axis_of(x._saved_dim, len(shape_of(x))), shape_of(x))
+            for x in softmaxes
+        ),
+        tuple(Broadcast(_module(x, parameters), shape_of(x), to) for x, to in _broadcast(uses)),
+        _copied(uses, parameters),
+    )
+
+
+def _copied(uses: Uses, parameters: Mapping[int, str]) -> str:
+    """The embedding whose indices are the targets of the loss, one for one.
+
+    Empty where another embedding of as many is given others, as that of a decoder is, and after a
+    backward, which frees what autograd has saved.
+    """
+    losses = [x for x in uses.nodes if name_of(x) in OF_LOGARITHMS]
+    tables = [x for x in uses.nodes if name_of(x) == _TABLE]
+    if len(losses) != 1 or not tables:
+        return ""
+    try:
+        targets = losses[0]._saved_target.flatten()
+        given = [(x, x._saved_indices.flatten()) for x in tables]
+    except RuntimeError:
+        return ""
+    alike = [(x, indices) for x, indices in given if indices.shape == targets.shape]
+    is_target = targets >= 0  # others are left out of the loss
+    varies = len(targets) >= _FEW and bool((targets != targets[0]).any())
+    same = [bool(((indices == targets) | ~is_target).all()) for _, indices in alike]
+    return _module(alike[0][0], parameters) if alike and all(same) and varies else ""
+
+
+def _is_odd(uses: Uses, node: Any) -> bool:
+    shape = shape_of(node)
+    if not shape:
+        return False
+    axis, maker = axis_of(node._saved_dim, len(shape)), maker_of(node)
+    if maker is None or name_of(maker) == _LEAF:
+        return False
+    if shape[axis] == 1:
+        return name_of(maker) in _LAYERS and max(shape) > 1
+    if axis != 0 or len(shape) < 2 or shape[0] == shape[1] or shape[0] < _FEW:
+        return False
+    if _is_of_pairs(maker) or (name_of(node) == "LogSoftmax" and name_of(maker) != "Addmm"):
+        return False  # similarities of two sets, of which each chooses among the other
+    if any(name_of(user) in OF_LOGARITHMS for user, _ in uses.users[id(node)]):
+        return False  # that it is over another axis than that of the classes says more
+    return lead_to_the_loss(uses, node, (0,))
+
+
+def _is_of_pairs(maker: Any) -> bool:
+    """True for a product of two computed matrices, or what is made of one element by element."""
+    for _ in range(_FAR):
+        name, makers = name_of(maker), makers_of(maker)
+        if name in ("Mm", "Addmm", "Bmm", "Cdist", "Euclidean"):
+            is_batch = name == "Bmm" and shape_of(maker)[:1] != (1,)
+            return not is_batch and not any(_is_of_parameter(x) for x in makers)
+        if not makers:
+            return False
+        maker = makers[0]
+    return False
+
+
+def _is_of_parameter(node: Any) -> bool:
+    while name_of(node) in ("T", "Transpose", "ToCopy", "Expand", "View"):
+        node = makers_of(node)[0]
+    return name_of(node) == _LEAF
+
+
+def _broadcast(uses: Uses) -> Iterator[tuple[Any, tuple[int, ...]]]:
+    """The operands whose samples meet all of the other operand's, with the shape of the result.
+
+    None where other pairs of samples are made on purpose, as by a distance between two sets.
+    """
+    found: list[tuple[Any, tuple[int, ...]]] = []
+    for node in uses.nodes:
+        name, made = name_of(node), shape_of(node)
+        if len(made) < 2 or made[0] != made[1] or made[0] < _FEW or not _combines(uses, node):
+            continue
+        operands = [x for x in makers_of(node) if shape_of(x) != made]
+        if len(operands) < len(makers_of(node)) or not operands:
+            continue
+        if not all(_is_by_chance(x, made) for x in operands):
+            return
+        is_one = len({shape_of(x) for x in operands}) == len(operands)
+        # A sum of weighted pairs may be that of a graph's edges.
+        or_sum = name in ("Sub", "Expand")
+        if is_one and lead_to_the_loss(uses, node, (0, 1), or_sum=or_sum):
+            found.append((operands[0], made))
+    yield from found
+
+
+def _combines(uses: Uses, node: Any) -> bool:
+    if name_of(node) == "Expand":
+        return any(name_of(user) in _LOSSES for user, _ in uses.users[id(node)])
+    return name_of(node) in _COMBINING and len(operands_of(node)) == 2
+
+
+def _is_by_chance(operand: Any, made: tuple[int, ...]) -> bool:
+    """True for an operand that has one axis less, or an axis of one that nobody has put there."""
+    n, _, *rest = made
+    shape = shape_of(operand)
+    return shape == (n, *rest) or (shape == (n, 1, *rest) and name_of(operand) not in _INSERTING)
+
+
+def _module(node: Any, parameters: Mapping[int, str]) -> str:
+    """The module whose parameters come next before a function."""
+    level, seen = [node], set[int]()
+    for _ in range(_FAR):
+        for x in level:
+            name = parameters.get(id(getattr(x, "variable", None)), "")
+            if name:
+                return name
+        level = [y for x in level for y in makers_of(x) if id(y) not in seen]
+        seen |= {id(y) for y in level}
+        if not level:
+            break
+    return ""

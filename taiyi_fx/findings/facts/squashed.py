@@ -1,0 +1,75 @@
+"""Logits that are squashed twice: by the model, and by the loss that they are given to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from taiyi_fx.findings.facts.autograd import (
+    axis_of,
+    maker_of,
+    makers_of,
+    name_of,
+    nodes_near,
+    shape_of,
+)
+
+_LOSSES = ("LogSoftmax", "BinaryCrossEntropyWithLogits")
+_SQUASHES = {"Softmax": "softmax", "Sigmoid": "sigmoid", "Relu": "relu", "Tanh": "tanh"}
+OF_LOGARITHMS = ("NllLoss", "NllLoss2D", "NllLossNd")
+"""Losses of logarithms of probabilities."""
+_RAW = ("Addmm", "Mm", "Convolution", "Relu", "Softmax", "Sigmoid")
+"""Functions that return no logarithms of probabilities."""
+RAW = "raw"
+OTHER_AXIS = "log_softmax over another axis"
+_FAR = 8
+"""Functions between a loss and what it squashes: means, sums and weights."""
+
+
+def squashed_by(loss: Any) -> str:
+    """The function whose values a loss squashes again, by the notes of autograd; else empty.
+
+    `RAW` of a loss that squashes nothing, and is given what a layer returns; `OTHER_AXIS` of one
+    whose logarithms of probabilities are made over another axis than that of the classes.
+
+    Args:
+        loss: The loss, a tensor; autograd's nodes have no type, hence `Any`.
+    """
+    start = getattr(loss, "grad_fn", None)
+    for node in nodes_near(start, _LOSSES, _FAR):
+        given = _given(node)
+        if given in _SQUASHES:
+            return _SQUASHES[given]
+    if any(_is_over_other_axis(node) for node in nodes_near(start, OF_LOGARITHMS, _FAR)):
+        return OTHER_AXIS
+    return (
+        RAW if any(_given(node) in _RAW for node in nodes_near(start, OF_LOGARITHMS, _FAR)) else ""
+    )
+
+
+def classes_of(loss: Any) -> int:
+    """The number of classes that a loss chooses between, by the notes of autograd; 0 if unknown.
+
+    Args:
+        loss: The loss, a tensor.
+    """
+    node = next(nodes_near(getattr(loss, "grad_fn", None), _LOSSES[:1], _FAR), None)
+    if node is None:
+        return 0
+    shape = shape_of(node)
+    return shape[axis_of(node._saved_dim, len(shape))] if shape else 0
+
+
+def _is_over_other_axis(node: Any) -> bool:
+    """True for a loss of rows of classes that is given what a softmax over another axis makes."""
+    given = makers_of(node)[:1]
+    if not given or name_of(given[0]) != _LOSSES[0]:
+        return False
+    shape = shape_of(given[0])
+    axis = 1 if len(shape) > 1 else 0
+    return bool(shape) and axis_of(given[0]._saved_dim, len(shape)) != axis
+
+
+def _given(node: Any) -> str:
+    """The name of the function that made what a loss takes."""
+    maker = maker_of(node)
+    return "" if maker is None else name_of(maker)

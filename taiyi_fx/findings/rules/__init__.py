@@ -1,0 +1,1 @@
+"""Each rule looks at the evidence and yields findings of its kinds."""

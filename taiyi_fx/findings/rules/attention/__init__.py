@@ -1,0 +1,1 @@
+"""Rules of attention, and of routers and their experts."""

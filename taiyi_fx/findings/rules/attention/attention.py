@@ -1,0 +1,132 @@
+"""Attention that breaks down: weights all or nothing, logits that grow to it, all on one key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import STEPS, mostly, since
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_FIRST = 5
+"""Numbers from which the usual one is known."""
+_FALL, _NONE = 0.15, 0.02
+"""Of the entropy in the beginning, or of what half of the others have; and what is nothing."""
+_SHARP = 30.0
+"""Logits by which all heads of a layer look at one key; those that do so on purpose need fewer."""
+_FEW, _PEAKED, _BEGINS, _APART = 2, 0.5, 10.0, 8.0
+"""Others of its role; the share of their entropy, the logits, and how many times theirs, by which
+one is sharp from the start."""
+_RESTS = 0.9
+"""The weight of the first key by which it is no matter of the scale."""
+_LARGE, _TIMES, _STILL = 50.0, 4.0, 1.1
+"""A size, a factor over the beginning, and one over a quarter of the numbers: it still grows."""
+_MANY = 2 * STEPS
+_ALL = 0.98
+"""The weight of the first key in the mean over heads: of 12 heads none gives it less than 0.76.
+Healthy trainings of some hundred steps have 0.16 at most. Of trained language models most heads
+rest on it (arXiv 2309.17453, 2504.02732): that a layer is useless then is no more than likely."""
+
+ATTENTION_COLLAPSE = Kind(
+    "attention_collapse",
+    "alert",
+    "Where weights are all or nothing, no gradient reaches queries and keys: look at the scale of "
+    "the logits, normalize queries and keys (QK-norm), cap the logits, or lower the learning rate",
+)
+ATTENTION_LOGIT_GROWTH = Kind(
+    "attention_logit_growth",
+    "warning",
+    "They grow until weights are all or nothing and the loss jumps: normalize queries and keys "
+    "(QK-norm), cap the logits, lower the learning rate, or decay their weights",
+)
+
+ATTENTION_SINK = Kind(
+    "attention_sink",
+    "warning",
+    "It hands on the first value whatever comes behind it: look at the scale of its queries and "
+    "keys, at masks that hide all others, and at what else the layer could tell; else leave it out",
+)
+
+
+def attention_sinks(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions of which all heads rest on the first key; a note where they begin so."""
+    collapsed = {found.module for found in attention_collapses(evidence)}
+    for one in evidence.of_quantity("AttentionSink"):
+        is_so = one.values >= _ALL
+        # Where there is a single key, all weight is its.
+        if one.module in collapsed or not mostly(is_so) or (one.values == 1).all():
+            continue
+        i, value = since(is_so), median(one.last_half)
+        begins = median(one.values[:_FIRST]) >= _ALL
+        text = (
+            f"step {one.steps[i]}: the queries of {one.module!r} give {value:.1%} of their weight "
+            "to the first key from here on, in all heads"
+        )
+        severity = "note" if begins else "warning"  # of a model that is trained already it is usual
+        yield ATTENTION_SINK.at(one, i, text, "below 0.9", value=value, severity=severity)
+
+
+def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions of which each query looks at a single key, by large logits."""
+    largest = {one.module: one for one in evidence.of_quantity("AttentionLogitMax")}
+    # Those of trained models may rest on the first key by logits of any size.
+    known = evidence.of_quantity("AttentionSink")
+    sinks = {one.module for one in known if median(one.values[:_FIRST]) >= _RESTS}
+    every = [*evidence.of_quantity("AttentionEntropy")]
+    for one in every:
+        usual = max(median(one.values[:_FIRST]), _of_others(one, every))
+        begins = one.module not in sinks and _begins_sharp(one, every, largest)
+        is_so = one.values <= max((_PEAKED if begins else _FALL) * usual, _NONE)
+        if not mostly(is_so) or not one.values.any():  # of a single key it is 0
+            continue
+        logits = largest.get(one.module)
+        if logits is not None and not (begins or median(logits.last_half) >= _SHARP):
+            continue
+        i = since(is_so)
+        by = "" if logits is None else f", by logits of up to {logits.values[-1]:.3g}"
+        text = (
+            f"step {one.steps[i]}: the queries of {one.module!r} look at one key each from here "
+            f"on{by}: the entropy of their weights is {one.values[-1]:.2g}"
+        )
+        expected = f"near {usual:.3g}" if usual > _NONE else "well above 0"
+        others = {"value": float(one.values[-1]), "severity": "warning" if begins else "alert"}
+        yield ATTENTION_COLLAPSE.at(one, i, text, expected, **others)
+
+
+def attention_logit_growths(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions whose largest logit has become large, and still grows."""
+    collapsed = {found.module for found in attention_collapses(evidence)}
+    for one in evidence.of_quantity("AttentionLogitMax"):
+        n = len(one.values)
+        if n < _MANY or one.module in collapsed:
+            continue
+        usual, before = median(one.values[:_FIRST]), median(one.values[n // 2 : 3 * n // 4])
+        value, bound = median(one.values[3 * n // 4 :]), max(_LARGE, _TIMES * usual)
+        if not (value >= bound and value >= _STILL * before):
+            continue
+        i = int((one.values >= bound).argmax())
+        text = (
+            f"step {one.steps[i]}: the largest logit of {one.module!r} reaches {bound:.3g}, and is "
+            f"{value:.3g} by now, where it was {usual:.3g}"
+        )
+        yield ATTENTION_LOGIT_GROWTH.at(one, i, text, "tens at most, without a trend", value=value)
+
+
+def _begins_sharp(one: Watched, every: Sequence[Watched], largest: Mapping[str, Watched]) -> bool:
+    """True if it begins with logits far beyond those of all others, and half of their entropy."""
+    others = [s.module for s in every if s.module != one.module and s.role == one.role]
+    known = [largest[m] for m in (one.module, *others) if m in largest]
+    if len(others) < _FEW or len(known) < 1 + len(others):
+        return False
+    own, *beside = (median(s.values[:_FIRST]) for s in known)
+    is_peaked = median(one.values[:_FIRST]) <= _PEAKED * _of_others(one, every)
+    return is_peaked and own >= max(_BEGINS, _APART * max(beside))
+
+
+def _of_others(one: Watched, every: Sequence[Watched]) -> float:
+    """The median of the others' entropies; 0 of fewer than two others."""
+    others = [median(other.values) for other in every if other.module != one.module]
+    return median(others) if len(others) > 1 else 0.0

@@ -1,0 +1,148 @@
+"""Masks of attention that hide the wrong keys, or none where those of all others do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import STEPS
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps, names_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_ALL, _SOME = 1 - 1e-6, 1e-4
+"""Shares of a query's weight: all of it but for rounding, and so much that no rounding makes it."""
+_FEW, _SHARE = 3, 0.34
+"""Others without it, and the largest share of the siblings that has it: else it is on purpose."""
+_TIMES = 8.0
+"""The share of keys that all others may see over that of one."""
+_SUM, _VARIES = 1e-6, 1e-3
+"""How near to 1 two shares of keys add up, and by how much each varies from step to step."""
+
+TURNED_MASK = Kind(
+    "turned_mask",
+    "alert",
+    "Look at its mask: True allows a key in scaled_dot_product_attention, and hides it in "
+    "MultiheadAttention and Transformer",
+)
+MISSING_MASK = Kind(
+    "missing_mask",
+    "warning",
+    "Look at the mask that this attention is given: a causal one hides all keys that are later "
+    "than the query, in each block and each head",
+)
+
+NARROW_MASK = Kind(
+    "narrow_mask",
+    "warning",
+    "Look at the mask that this attention is given: it hides nearly all keys",
+)
+
+
+def turned_masks(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions that see the future alone, or what another attention of the model must not."""
+    yield from _of_future(evidence)
+    sure = [*_of_padding_alone(evidence)]
+    yield from sure or _of_padding(evidence)
+
+
+def missing_masks(evidence: Evidence) -> Iterator[Finding]:
+    """The few attentions of a role that see later keys, where all others never do."""
+    groups: dict[str, list[Watched]] = {}
+    for one in evidence.of_quantity("AttentionAhead"):
+        groups.setdefault(one.role, []).append(one)
+    for group in groups.values():
+        seeing = [one for one in group if (one.values > _SOME).all() and not _is_of_future(one)]
+        blind = [one for one in group if not one.values.any()]
+        is_odd = len(seeing) <= _SHARE * len(group) and len(blind) >= _FEW
+        for one in seeing if is_odd else ():
+            value = median(one.values)
+            text = (
+                f"the queries of {one.module!r} give {value:.2g} of their weight to keys that are "
+                f"later than they are, those of {len(blind)} others like it nothing"
+            )
+            yield MISSING_MASK.at(one, 0, text, "0, as of its siblings", value=value)
+
+
+def narrow_masks(evidence: Evidence) -> Iterator[Finding]:
+    """The one attention of a role whose queries may see next to nothing of what others' may."""
+    groups: dict[str, list[Watched]] = {}
+    for one in evidence.of_quantity("AttentionAllowed"):
+        if len(one.values) >= STEPS:
+            groups.setdefault(one.role, []).append(one)
+    for group in groups.values():
+        least = min(group, key=lambda one: float(one.values.max()))
+        others = [float(other.values.min()) for other in group if other is not least]
+        value = float(least.values.max())
+        if len(others) >= _FEW and min(others) >= _TIMES * value:
+            text = (
+                f"the queries of {least.module!r} may see {value:.2g} of the keys, those of "
+                f"{len(others)} others like it {median(others):.2g}"
+            )
+            yield NARROW_MASK.at(least, 0, text, f"{median(others):.2g}, as of its siblings")
+
+
+def _of_future(evidence: Evidence) -> Iterator[Finding]:
+    for one in evidence.of_quantity("AttentionAhead"):
+        if _is_of_future(one):
+            text = (
+                f"the queries of {one.module!r} see keys that are later than they are, and no "
+                "others: its causal mask is turned round"
+            )
+            yield TURNED_MASK.at(one, 0, text, "0, as of causal attention")
+
+
+def _is_of_future(one: Watched) -> bool:
+    return len(one.values) >= _FEW and bool((one.values >= _ALL).all())
+
+
+def _of_padding_alone(evidence: Evidence) -> Iterator[Finding]:
+    """Attentions that see as many keys as an embedding's indices have padding, in each batch."""
+    padding = _varying(evidence, "PaddingRate")
+    for one in _varying(evidence, "AttentionAllowed"):
+        same = next((s for s in padding if _is_same(one, s, least=STEPS)), None)
+        if same is not None:
+            text = (
+                f"the queries of {one.module!r} may see as many keys as are padding among the "
+                f"indices of {same.module!r}, in each batch: its mask of padding is turned round"
+            )
+            value, expected = float(one.values[0]), "all keys but padding"
+            yield TURNED_MASK.at(one, 0, text, expected, value=value)
+
+
+def _varying(evidence: Evidence, quantity: str) -> list[Watched]:
+    """The series of a quantity that differ from batch to batch, with enough numbers."""
+    every = evidence.of_quantity(quantity)
+    return [s for s in every if len(s.values) >= STEPS and np.ptp(s.values) > _VARIES]
+
+
+def _of_padding(evidence: Evidence) -> Iterator[Finding]:
+    """Two attentions of which one sees exactly the keys that the other does not, in each batch."""
+    varying = _varying(evidence, "AttentionAllowed")
+    # The layers of an encoder all have one mask, and the same shares to the bit.
+    distinct = {(s.steps.tobytes(), s.values.tobytes()): s for s in varying}
+    for first, second in combinations(distinct.values(), 2):
+        if _add_up(first, second):
+            like_first = [s for s in varying if _is_same(s, first)]
+            few = [s for s in varying if _is_same(s, second)]
+            many, few = (few, like_first) if len(like_first) < len(few) else (like_first, few)
+            text = (
+                f"{names_of(few)} may see the share of keys that {names_of(many)} may not, in each "
+                "batch: the mask of one of the two is turned round"
+            )
+            yield TURNED_MASK.at(few[0], 0, text, "the same share", severity="warning")
+            return
+
+
+def _add_up(first: Watched, second: Watched) -> bool:
+    a, b = at_common_steps([first, second])
+    return len(a.steps) >= STEPS and bool((np.abs(a.values + b.values - 1) < _SUM).all())
+
+
+def _is_same(one: Watched, other: Watched, *, least: int = 1) -> bool:
+    a, b = at_common_steps([one, other])
+    return len(a.steps) >= least and bool((np.abs(a.values - b.values) < _SUM).all())

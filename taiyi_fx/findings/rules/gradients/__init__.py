@@ -1,0 +1,1 @@
+"""Rules of gradients: on their way back, and those that are missing or changed."""

@@ -1,0 +1,82 @@
+"""Gradients over depth: they vanish or explode on their way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import log10, median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_STEPS = 8
+_DEEP = 5
+"""Modules below which there is no depth to speak of."""
+_FEW = 3
+_FACTOR = 10**2.5
+"""Norms of usual values stay below, as their epsilon bounds it."""
+_ABOVE = 30.0
+"""And so many times all gradients nearer to the loss."""
+_POWERS = 3.5
+"""Powers of ten between the first module's gradient and the last one's."""
+
+_ADVICE = (
+    "Use residual connections, normalization, another activation, or an initialisation that keeps "
+    "the scale of gradients"
+)
+VANISHING = Kind("vanishing_gradient", "warning", _ADVICE)
+EXPLODING = Kind("exploding_gradient", "warning", _ADVICE)
+JUMP = Kind(
+    "gradient_jump",
+    "alert",
+    "Look at what lies between its output and the one before it: the backward of a function of "
+    "your own, a division by a small number, or a norm of nearly constant values",
+)
+
+
+def jumps(evidence: Evidence) -> Iterator[Finding]:
+    """Modules that pass a gradient back hundreds of times as large as the one they were given."""
+    gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
+    sizes = {s.module: _beginning(s) for s in evidence.of_quantity("OutputRMS")}
+    largest = 0.0
+    for given, before, (one, _) in zip(gradients, gradients[1:], evidence.gains, strict=False):
+        largest = max(largest, _beginning(given))
+        if given.call != before.call and given.name != before.name:
+            continue  # another pass through the model: neither is behind the other
+        first = one.values[:_STEPS]
+        # Beside a branch, a residual stream brings gradients from elsewhere: not so large ones.
+        is_new = len(first) >= _FEW and _beginning(given) * median(first) > _ABOVE * largest
+        # Of small values, gradients are as much larger: what a change by a percent does counts.
+        size = sizes.get(given.module, 1.0)
+        scale = sizes.get(before.module, 1.0) / size if size else 1.0
+        if is_new and median(first) * min(scale, 1.0) >= _FACTOR:
+            text = f"from step {one.steps[0]} on {one.title} is {first[0]:.3g}"
+            yield JUMP.at(one, 0, text, "between 0.01 and 100")
+
+
+def _beginning(one: Watched) -> float:
+    return median(one.values[:_STEPS])
+
+
+def chains(evidence: Evidence) -> Iterator[Finding]:
+    """Gradients that shrink or grow by a steady factor from module to module."""
+    every = evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")
+    series = [s for s in every if len(s.values) >= _STEPS and (s.values > 0).all()]
+    if len(series) < _DEEP:
+        return
+    sizes = np.array([median(log10(s.last_half)) for s in series])
+    slope, _ = np.polyfit(np.arange(len(sizes)), sizes, 1)
+    total = float(slope * (len(sizes) - 1))
+    if abs(total) < _POWERS or abs(sizes[-1] - sizes[0]) < _POWERS:
+        return
+    first, last = series[0], series[-1]
+    kind, word = (VANISHING, "shrink") if total > 0 else (EXPLODING, "grow")
+    text = (
+        f"gradients {word} by a factor of {np.power(10.0, abs(total)):.1e} on their way from "
+        f"{last.module!r} back to {first.module!r}"
+    )
+    expected = f"near {float(last.values[-1]):.3g}, as of {last.module!r}"
+    yield kind.at(first, 0, text, expected, value=float(first.values[-1]))

@@ -1,0 +1,156 @@
+"""Gradients of weights that are not those that their layers make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.optimizer.rates import in_group
+
+_FEW = 3
+"""Numbers below which nothing is said."""
+_AGAINST = -0.5
+_APART = 0.9
+_FACTOR = 2.5
+_MOST = 0.7
+_GROWN = 1.5
+_ALONE = 0.99
+_MORE = 1.2
+"""The size beside the layer's own of a gradient that has those of earlier backwards in it."""
+
+CHANGED = Kind(
+    "changed_gradient",
+    "alert",
+    "Something changes it after backward: look for hooks (register_hook), an autograd.Function of "
+    "your own, and code that writes into .grad",
+)
+NOT_CLEARED = Kind(
+    "gradients_not_cleared",
+    "alert",
+    "Call optimizer.zero_grad() once for each step, before its backward",
+)
+
+NOT_CLEARED_OF_SOME = Kind(
+    "gradients_not_cleared",
+    "alert",
+    "Call zero_grad() of the optimizer that has these parameters, too, once for each step; if none "
+    "has them, that is to be mended first",
+)
+
+
+def changed_gradients(evidence: Evidence) -> Iterator[Finding]:
+    """Weights whose gradient is turned round or of another size; or all, of several steps."""
+    every = [s for s in evidence.of_quantity("WeightGradAgreement") if len(s.values) >= _FEW]
+    # A weight that is used twice has two gradients, of which each use makes one.
+    again = {module.partition("@")[0] for module in evidence.modules if "@" in module}
+    cosines = [s for s in every if s.name not in again]
+    sizes = {s.module: s for s in evidence.of_quantity("WeightGradExcess")}
+    summed = [s for s in cosines if _is_summed(s, sizes.get(s.module))]
+    is_known = len(cosines) >= _FEW or any(_begins_alone(s, sizes[s.module]) for s in summed)
+    if is_known and len(summed) >= _MOST * len(cosines):
+        text = "the gradients of most weights are not those of the last backward alone"
+        yield NOT_CLEARED.at(summed[0], 0, text, "a cosine of 1", module="")
+        return
+    piled = [part for part in _parts(cosines, evidence) if _pile_up(part, sizes)]
+    yield from (_not_cleared(part, evidence) for part in piled)
+    told = {s.module for part in piled for s in part}
+    yield from _changed([s for s in cosines if s.module not in told], sizes, evidence)
+
+
+def _parts(cosines: list[Watched], evidence: Evidence) -> list[list[Watched]]:
+    """The weights of each group of the optimizers, and those of none; else by their first names."""
+    groups, found = evidence.groups, dict[object, list[Watched]]()
+    for s in cosines:
+        group = groups.get(s.module, (None,))[0] if groups else s.module.partition(".")[0]
+        found.setdefault(group, []).append(s)
+    return [*found.values()]
+
+
+def _pile_up(part: list[Watched], sizes: Mapping[str, Watched]) -> bool:
+    """True if no gradient is its layer's own again after the first backward."""
+    known = [(s, sizes[s.module]) for s in part if s.module in sizes]
+    found = [(s, size) for s, size in known if len(size.values) >= _FEW]
+    own = [_begins_alone(s, size) and (size.values[_FEW - 1 :] > _MORE).all() for s, size in found]
+    return len(own) == len(part) and all(own)
+
+
+def _not_cleared(part: list[Watched], evidence: Evidence) -> Finding:
+    first = part[0]
+    text = (
+        f"the gradient of {names_of(part)} is the sum of all backwards so far: it is never "
+        f"cleared, and others are{in_group(first.module, evidence)}"
+    )
+    return NOT_CLEARED_OF_SOME.at(first, 1, text, "the last backward alone", module=first.module)
+
+
+def _changed(
+    cosines: list[Watched], sizes: Mapping[str, Watched], evidence: Evidence
+) -> Iterator[Finding]:
+    excess = {s.module: _usual(sizes[s.module]) for s in cosines if s.module in sizes}
+    common = _common([*excess.values()])
+    for one in cosines:
+        severity, factor = "alert", excess.get(one.module, np.nan) / common
+        if _usual(one) < _AGAINST:
+            text = f"the gradient of {one.module!r} points against the one that its layer makes"
+        elif _usual(one) > _APART and not 1 / _FACTOR < factor < _FACTOR and np.isfinite(factor):
+            text = (
+                f"the gradient of {one.module!r} is {factor:.3g} times the one that its layer makes"
+            )
+        elif _usual(one) < _APART and not _is_shared(one.module, evidence):
+            text = f"the gradient of {one.module!r} is not the one that its layer makes"
+            severity = "warning"  # a function may use the weight once more
+        else:
+            continue
+        i = _first_apart(one, sizes.get(one.module), common)
+        yield CHANGED.at(one, i, text, "a cosine of 1, and a factor of 1", severity=severity)
+
+
+def _common(excess: list[float]) -> float:
+    """The factor of all gradients, such as that of clipping: 1 where many are their layers' own."""
+    own = [x for x in excess if abs(x - 1) < 1 - _ALONE]
+    return 1.0 if len(own) >= max(1, len(excess) / _FEW) else _median(excess)
+
+
+def _first_apart(cosine: Watched, size: Watched | None, common: float) -> int:
+    """The first number of a cosine's series, or of its size's, that is not 1."""
+    apart = ~(cosine.values > _ALONE)
+    if size is not None and len(size.values) == len(apart):
+        apart |= ~(np.abs(size.values / common - 1) < 1 - _ALONE)
+    return int(np.argmax(apart))
+
+
+def _is_shared(module: str, evidence: Evidence) -> bool:
+    """True for a weight of two modules: it has the same norms twice."""
+    own = evidence.weights.get(module)
+    others = (s for s in evidence.weights.values() if s.module != module)
+    return own is None or any(np.array_equal(own.values, s.values) for s in others)
+
+
+def _is_summed(cosine: Watched, size: Watched | None) -> bool:
+    """True if a gradient has others in it, or grows from that of one backward to that of many."""
+    if size is None or len(size.values) < _FEW:
+        return False
+    is_mixed = _usual(cosine) < _APART and _usual(size) > 1
+    return is_mixed or bool(size.values[0] < _GROWN < median(size.last_half))
+
+
+def _begins_alone(cosine: Watched, size: Watched) -> bool:
+    """True if the first gradient is the layer's own, as nothing came before it."""
+    return bool(min(cosine.values[0], size.values[0], 1 / max(size.values[0], 1e-30)) > _ALONE)
+
+
+def _usual(one: Watched) -> float:
+    # Behind a branch that begins at nothing the first gradient is 0, and has no direction.
+    return _median(one.values, _FEW - 1)
+
+
+def _median(values: Iterable[float], fewest: int = 1) -> float:
+    """The median of finite numbers; NaN of too few."""
+    finite = [x for x in values if np.isfinite(x)]
+    return median(finite) if len(finite) >= fewest else np.nan

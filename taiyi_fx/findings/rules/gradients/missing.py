@@ -1,0 +1,155 @@
+"""Parameters without a gradient: frozen among trained ones, cut off, or never called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.blocks import in_blocks, named
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import STEPS, ends
+from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+MISSING_GRADIENT = Kind(
+    "missing_gradient",
+    "warning",
+    "It is frozen (requires_grad is False), never called, or cut off by detach or torch.no_grad",
+)
+DETACHED = Kind(
+    "detached",
+    "warning",
+    "Look between it and the loss for detach, .data, .item, torch.no_grad or a tensor that is made "
+    "anew; to freeze it on purpose call requires_grad_(False)",
+)
+NEVER_CALLED = Kind(
+    "never_called",
+    "note",
+    "Nothing is wrong if it is left out on purpose; else look at the forward that should call it, "
+    "and at what it calls instead",
+)
+
+_UNCALLED = "the module was not called"
+_NAMES = ("WeightGradNorm", "ParameterGradNorm.weight")
+
+
+def missing_gradients(evidence: Evidence) -> Iterator[Finding]:
+    """Modules without a gradient, where that is not on purpose as far as one can see."""
+    lacking = [
+        s
+        for s in evidence.weights.values()
+        if len(s.values) >= STEPS and s.module not in evidence.weight_gradients
+    ]
+    cut = [s for s in lacking if _is_cut_off(s.module, evidence)]
+    yield from _detached(cut, evidence)
+    yield from _cut_off_later(evidence)
+    yield from _frozen_alone(lacking, evidence)
+    odd = [*_odd_ones(lacking, evidence)]
+    yield from odd
+    told = {found.module for found in odd}
+    yield from _never_called([s for s in lacking if s.module not in told], evidence)
+
+
+def _is_cut_off(module: str, evidence: Evidence) -> bool:
+    """True if its parameters want a gradient, its forward was run, and none came."""
+    return module in evidence.called and _lacks_one(module, evidence)
+
+
+def _lacks_one(module: str, evidence: Evidence) -> bool:
+    """True if its parameters want a gradient, and none came."""
+    return _reason(module, evidence).startswith("no gradient reached")
+
+
+def _reason(module: str, evidence: Evidence) -> str:
+    own = (s.quantity for s in (evidence.weights[module],))
+    names = (*_NAMES, *(name.replace("ParameterNorm", "ParameterGradNorm") for name in own))
+    known = evidence.reasons
+    return next((known[module, name] for name in names if (module, name) in known), "")
+
+
+def _detached(cut: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """The last of those that are cut off from the loss, before one that is not."""
+    place = evidence.modules
+    end = max((place[module] for module in evidence.weight_gradients), default=-1)
+    before = [s for s in cut if place[s.module] < end]
+    if before:
+        site, others = before[-1], before[:-1]
+        text = f"no gradient reaches {site.module!r}, though it is computed with"
+        text += f", nor {names_of(others)} before it" if others else ""
+        yield DETACHED.at(site, 0, text, "a gradient, as those behind it have")
+
+
+def _cut_off_later(evidence: Evidence) -> Iterator[Finding]:
+    """The last of those that had gradients and get none any more, though others do."""
+    gradients = evidence.weight_gradients
+    ended = [s for s in gradients.values() if _has_ended(s, evidence)]
+    if ended and len(ended) < len(gradients):
+        site, others = ended[-1], ended[:-1]
+        text = f"no gradient reaches {site.module!r} after step {site.steps[-1]}"
+        text += f", nor {names_of(others)} before it" if others else ""
+        yield DETACHED.at(site, -1, text, "a gradient, as in the beginning")
+
+
+def _has_ended(gradient: Watched, evidence: Evidence) -> bool:
+    """True if a weight is read for long after its last gradient; experts may get no token."""
+    module = gradient.module
+    if module in evidence.frozen or "expert" in gradient.role.lower():
+        return False
+    is_known = module in evidence.weights and len(gradient.values) >= STEPS
+    return is_known and ends(evidence.weights[module].steps > gradient.steps[-1])
+
+
+def _frozen_alone(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """The one frozen module that gradients pass through, to trained ones.
+
+    Several are a choice, as the base of adapters is, or norms that are kept as they were.
+    """
+    passed = {s.module for s in evidence.of_quantity("OutputGradRMS", "OutputGradSndNorm")}
+    through = [s for s in lacking if "frozen" in _reason(s.module, evidence) and s.module in passed]
+    place = [evidence.modules[module] for module in evidence.weight_gradients]
+    for site in through if len(through) == 1 and place else ():
+        if min(place) < evidence.modules[site.module]:
+            text = f"{site.module!r} alone is frozen, behind modules that are trained"
+            yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as those around it have")
+
+
+def _odd_ones(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """Those among siblings that have one; not where all before them lack one."""
+    roles = dict.fromkeys(s.role for s in lacking)
+    odd = [s for role in roles for s in _of_role(role, lacking, evidence)]
+    odd.sort(key=lambda s: evidence.modules[s.module])
+    for site, name in in_blocks(odd, evidence.weights):
+        text = f"{named(site, name)} has no gradient, where siblings of it have one"
+        why = _reason(site.module, evidence)
+        text += f" ({why})" if why else ""
+        yield MISSING_GRADIENT.at(site, 0, text, "a gradient, as its siblings have", module=name)
+
+
+def _of_role(role: str, lacking: list[Watched], evidence: Evidence) -> list[Watched]:
+    """The modules of a role that lack a gradient, where most of the others have one."""
+    without = {s.module for s in lacking}
+    siblings = [s for s in evidence.weights.values() if s.role == role and len(s.values) >= STEPS]
+    has = [s.module not in without for s in siblings]
+    # A frozen beginning is deliberate, and so is all of a role, as the base of an adapter.
+    first = has.index(True) if True in has else len(has)
+    odd = [s for s, so in zip(siblings[first:], has[first:], strict=True) if not so]
+    return odd if len(odd) < 0.4 * len(siblings) else []
+
+
+def _never_called(lacking: list[Watched], evidence: Evidence) -> Iterator[Finding]:
+    """Those whose weights want a gradient, and that no forward in training calls, by role.
+
+    Not experts, which tokens may not have come to.
+    """
+    unused = [s for s in lacking if _lacks_one(s.module, evidence) and _is_unused(s, evidence)]
+    for role in dict.fromkeys(s.role for s in unused):
+        every = [s for s in unused if s.role == role]
+        text = f"no forward in training calls {names_of(every)}, whose weights are to be trained"
+        yield NEVER_CALLED.at(every[0], 0, text, "a call in each forward")
+
+
+def _is_unused(s: Watched, evidence: Evidence) -> bool:
+    is_known = evidence.reasons.get((s.module, "OutputRMS"), "").startswith(_UNCALLED)
+    # Where no module is called in training, it is the model's mode.
+    is_expert = "expert" in s.role.lower()
+    return is_known and bool(evidence.called) and s.module not in evidence.called and not is_expert

@@ -1,0 +1,1 @@
+"""Rules of the loss, and of what it is made of."""

@@ -1,0 +1,201 @@
+"""The loss itself: it jumps, it rises and stays, or it never falls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.movers import moved_first
+from taiyi_fx.findings.facts.robust import Numbers, median, smooth, spread, trailing_scores
+from taiyi_fx.findings.facts.squashed import OTHER_AXIS, RAW
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.losses.batch_axes import of_sequences
+
+_FEW = 8
+"""Numbers below which a loss has no course yet."""
+_MANY = 50
+_RISE = 3.0
+_FLAT = 0.01
+_LEVEL = 0.03
+_BELOW, _ABOVE = 0.98, 1.05
+"""Times the loss of a guess, between which nothing was learnt: to fit noise costs a little."""
+_CLOSE = 0.005
+"""Of that loss: so little may a loss still fall that has come down to it."""
+_SPIKE = 6.0
+"""Robust deviations above the median of the last 128, as of the quantity LossSpike."""
+_HIGH = 1.5
+"""So many times that median is a spike worth a word: a loss near its floor has tiny deviations."""
+
+_HUGE, _TIMES = 20.0, 5.0
+"""Deviations, and times the median, of a spike that is no usual batch's."""
+_CLEAR, _LEARNT = 8.0, 0.8
+"""Deviations of a spike above what an untrained model costs, which has come down to this share of
+it before: nothing of what was learnt helps."""
+_PART = 0.2
+"""Of where the loss began: jumps that are smaller undo little."""
+_LASTS = 5
+"""Numbers after it that are as high: then it is no single batch."""
+
+_RATE = "try a tenth of it, warm it up, or clip gradients"
+DIVERGENCE = Kind(
+    "divergence",
+    "alert",
+    f"The learning rate is too large for this model, or a gradient has the wrong sign: {_RATE}",
+)
+SPIKE = Kind(
+    "loss_spike",
+    "note",
+    "Look at the batch of this step and at the modules that moved first; if it comes again, clip "
+    "gradients or lower the learning rate",
+)
+SQUASHED = Kind(
+    "squashed_loss",
+    "warning",
+    "Give the loss what comes before the softmax, sigmoid or activation: cross_entropy and "
+    "binary_cross_entropy_with_logits apply one themselves, to numbers of any size and sign",
+)
+UNSQUASHED = Kind(
+    "unsquashed_loss",
+    "alert",
+    "Give nll_loss what log_softmax returns, or take cross_entropy, which applies it to logits",
+)
+CLASS_AXIS = Kind(
+    "class_axis",
+    "alert",
+    "Take log_softmax over the axis of the classes, which is axis 1 of what nll_loss is given, or "
+    "cross_entropy of the logits",
+)
+PLATEAU = Kind(
+    "plateau",
+    "note",  # a hard problem looks the same
+    "The learning rate may be far too small, parameters may be missing from the optimizer, or "
+    "inputs and targets may not belong together",
+)
+
+
+def divergence(evidence: Evidence) -> Iterator[Finding]:
+    """A loss that rose far above where it began, and stays there."""
+    for loss in evidence.losses:
+        values = smooth(loss.values)
+        if len(values) < _FEW or (values <= 0).any():
+            continue
+        start = median(loss.values[:3])
+        low = float(np.minimum.accumulate(values)[-1])
+        last = values[-max(3, len(values) // 10) :]
+        bound = _RISE * max(start, low)
+        if last.min() <= bound or last.min() - start < 6 * _noise(loss.values):
+            continue
+        i = int(np.flatnonzero(values <= bound)[-1]) + 1
+        step = int(loss.steps[i])
+        text = (
+            f"step {step}: {loss.quantity!r} rises from {start:.3g} to {float(last.min()):.3g} and "
+            f"stays there{moved_first(evidence, step)}"
+        )
+        yield DIVERGENCE.at(loss, i, text, f"below {bound:.3g}", module="")
+
+
+def spikes(evidence: Evidence) -> Iterator[Finding]:
+    """The highest jump of a loss above its last 128 numbers."""
+    for loss in evidence.losses:
+        scores, medians = trailing_scores(loss.values)
+        is_spike = (scores > _SPIKE) & (loss.values > _HIGH * medians)
+        if not is_spike.any():
+            continue
+        i = int(np.argmax(np.where(is_spike, scores, -np.inf)))
+        step, times = int(loss.steps[i]), int(is_spike.sum())
+        text = (
+            f"step {step}: {loss.quantity!r} jumps to {loss.values[i]:.3g}, {scores[i]:.3g} robust "
+            f"deviations above {medians[i]:.3g}{moved_first(evidence, step)}"
+        )
+        text += f"; {times} steps in all are as high" if times > 1 else ""
+        after = loss.values[i : i + _LASTS]
+        lasts = len(after) == _LASTS and bool((after > _HIGH * medians[i]).all())
+        is_huge = scores[i] > _HUGE and loss.values[i] > _TIMES * medians[i]
+        # Of a loss that has fallen to nearly nothing, one hard sample is many times the median.
+        first = median(loss.values[:3]) if evidence.is_from_the_start else 0.0
+        guess, _ = _guess(loss, evidence)
+        is_seen = loss.values[i] >= _PART * first
+        untrained = float(np.fmax(first, guess))
+        has_learnt = medians[i] < _LEARNT * untrained
+        is_worse = has_learnt and scores[i] > _CLEAR and loss.values[i] > _ABOVE * untrained
+        severity = "warning" if (lasts or is_huge or is_worse) and is_seen else "note"
+        yield SPIKE.at(loss, i, text, f"near {medians[i]:.3g}", module="", severity=severity)
+
+
+def squashed_twice(evidence: Evidence) -> Iterator[Finding]:
+    """Losses that squash what the model has squashed already."""
+    for loss in evidence.losses:
+        name = evidence.squashed.get(loss.quantity)
+        if name == OTHER_AXIS:
+            text = f"{loss.quantity!r} takes log_softmax over another axis than that of the classes"
+            yield CLASS_AXIS.at(loss, 0, text, "the axis of the classes", module="")
+        elif name == RAW:
+            text = f"{loss.quantity!r} takes logarithms of probabilities, and is given others"
+            yield UNSQUASHED.at(loss, 0, text, "what log_softmax returns", module="")
+        elif name:
+            text = f"{loss.quantity!r} takes logits, and is given what {name} returns"
+            yield SQUASHED.at(loss, 0, text, "logits", module="")
+
+
+def plateau(evidence: Evidence) -> Iterator[Finding]:
+    """A loss that stays where it began."""
+    for loss in evidence.losses:
+        if len(loss.values) < _MANY or not np.isfinite(loss.values).all() or _is_of_a_game(loss):
+            continue
+        n = len(loss.values) // 5
+        start, last = median(loss.values[:n]), median(loss.values[-n:])
+        noise = spread(loss.values) / np.sqrt(n)
+        guess, classes = _guess(loss, evidence)
+        is_at_guess = _BELOW * guess <= last <= _ABOVE * guess
+        falls = start - last > max(_FLAT * abs(start), 2 * noise)
+        if (falls and not (is_at_guess and _stays(loss, guess, noise))) or last > 1.5 * start:
+            continue
+        text = (
+            f"{loss.quantity!r} does not fall: it is {last:.3g} after {len(loss.values)} steps, "
+            f"and was {start:.3g} in the beginning"
+        )
+        if is_at_guess:
+            text += f"; a guess among {classes} classes costs {guess:.3g}"
+        text += of_sequences(evidence)
+        is_sure = len(loss.values) >= 2 * _MANY and noise <= _LEVEL * abs(start)
+        is_flat = is_sure and (abs(last - start) <= _LEVEL * abs(start) or falls)
+        severity = "warning" if is_flat and not _is_game(evidence) else "note"
+        expected = f"below {start:.3g}"
+        yield PLATEAU.at(loss, 0, text, expected, module="", value=last, severity=severity)
+
+
+def _guess(loss: Watched, evidence: Evidence) -> tuple[float, int]:
+    """The loss of a guess that gives all classes the same chance, and how many there are."""
+    classes = evidence.classes.get(loss.quantity, 0)
+    return (float(np.log(classes)) if classes > 1 else np.nan), classes
+
+
+def _stays(loss: Watched, guess: float, noise: float) -> bool:
+    """True for a loss that came down to a guess's in the first fifth, and has not fallen since."""
+    first, *parts = np.array_split(loss.values, 5)
+    levels = np.array([median(part) for part in parts])
+    is_there = bool(((_BELOW * guess <= levels) & (levels <= _ABOVE * guess)).all())
+    return (
+        is_there
+        and median(first) > guess
+        and levels[0] - levels[-1] <= max(2 * noise, _CLOSE * guess)
+    )
+
+
+def _noise(values: Numbers) -> float:
+    return spread(np.diff(values)) / np.sqrt(2)
+
+
+def _is_of_a_game(loss: Watched) -> bool:
+    """True for one of several players, as of a GAN, whose losses need not fall."""
+    return loss.quantity.lower() != "loss"
+
+
+def _is_game(evidence: Evidence) -> bool:
+    """True for a model of two players: their losses need not fall."""
+    names = {one.module.partition(".")[0].lower() for one in evidence.series}
+    return any(word in name for name in names for word in ("discriminator", "critic"))

@@ -1,0 +1,75 @@
+"""A loss that moves in runs of like batches, as of samples that are sorted by their class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import Numbers, median, spread
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_MANY = 60
+_SMOOTH = 0.6
+"""The deviation of a loss's changes beside its own: batches that are drawn have 1.4."""
+_WIDE = 0.03
+"""The deviation of a loss, as a share of what a guess costs."""
+_ABRUPT = 3.5
+"""The largest tenth of a loss's changes beside half of them: of a normal deviation 2.4, of a wave
+1.4."""
+_FEWEST, _MOST = 6, 0.33
+"""Times that it passes its own trend, and the share of its numbers: batches that are drawn pass it
+at half of them, and a loss that only falls hardly ever."""
+_WORSE = 0.1
+"""The share of the last half that is worse than a guess."""
+_LARGEST = 5.0
+"""Times the guess: beyond it a loss is wild by itself."""
+
+SORTED_BATCHES = Kind(
+    "sorted_batches",
+    "warning",
+    "Shuffle the samples (shuffle=True of a DataLoader, or a shuffle of the stream's buffer): in "
+    "runs of one class a model learns to say this class, and forgets it at the next",
+)
+
+
+def sorted_batches(evidence: Evidence) -> Iterator[Finding]:
+    """Losses worse than a guess again and again, that are alike from step to step."""
+    for loss in evidence.losses:
+        classes = evidence.classes.get(loss.quantity, 0)
+        if classes < 2 or not _is_of_each_step(loss) or not np.isfinite(loss.values).all():
+            continue
+        guess = float(np.log(classes))
+        runs = _runs(loss.values, guess)
+        worse = float((loss.last_half > guess).mean())
+        is_of_size = float(np.quantile(loss.last_half, 0.9)) <= _LARGEST * guess
+        if runs and worse >= _WORSE and is_of_size:
+            text = (
+                f"{loss.quantity!r} goes up and down in {runs} runs of like steps, and costs "
+                f"more than a guess among {classes} classes ({guess:.3g}) in {worse:.0%} of the "
+                "last half"
+            )
+            yield SORTED_BATCHES.at(loss, 0, text, "batches of all classes", module="")
+
+
+def _is_of_each_step(loss: Watched) -> bool:
+    return len(loss.values) >= _MANY and bool((np.diff(loss.steps) == 1).all())
+
+
+def _runs(values: Numbers, guess: float) -> int:
+    """The number of runs above or below the loss's trend; 0 if it is that of batches at random."""
+    at = np.arange(len(values))
+    left = values - np.polyval(np.polyfit(at, values, 1), at)
+    passes = int((np.diff(np.sign(left)) != 0).sum())
+    is_smooth = spread(np.diff(values)) < _SMOOTH * spread(left)
+    is_wide = spread(left) > _WIDE * guess
+    changes = np.abs(np.diff(values))
+    is_abrupt = np.quantile(changes, 0.9) > _ABRUPT * median(changes)
+    return (
+        passes + 1
+        if is_smooth and is_wide and is_abrupt and _FEWEST <= passes <= _MOST * len(at)
+        else 0
+    )

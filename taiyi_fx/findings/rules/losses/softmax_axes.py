@@ -1,0 +1,94 @@
+"""Softmaxes over the wrong axis: that of the samples, one of one element, or none of the keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate
+from operator import mul
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.loss_graph import OddSoftmax
+from taiyi_fx.findings.facts.watched import Watched, role_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_OVER = re.compile(
+    r"a softmax over axis (-?\d+) of a tensor of shape (\([\d, ]*\)) is no attention"
+)
+_ASKED = "AttentionEntropy"
+
+_OF_SAMPLES = (
+    "Take it over the axis of what one sample chooses among, mostly the last: over the first, what "
+    "the model makes of a sample depends on the others in its batch, and of one sample alone it is "
+    "always 1"
+)
+_OF_ONE = (
+    "Take it over the axis of what is chosen among; of a single logit take a sigmoid, with "
+    "binary_cross_entropy_with_logits"
+)
+
+SOFTMAX_AXIS = Kind(
+    "softmax_axis",
+    "note",
+    "The weights that each query gives to its keys have to add up to 1: take the softmax over the "
+    "axis that their product with values sums over",
+)
+
+
+def softmax_axes(evidence: Evidence) -> Iterator[Finding]:
+    """Softmaxes over the samples, or one element; of attention, over another axis than the last."""
+    for loss in evidence.losses:
+        graph = evidence.loss_graphs.get(loss.quantity)
+        for one in graph.softmaxes if graph else ():
+            if one.is_of_one or _is_of_samples(one, evidence):
+                yield _of_others(loss, one)
+                break
+    yield from _of_scores(evidence)
+
+
+def _is_of_samples(one: OddSoftmax, evidence: Evidence) -> bool:
+    """True if an axis has as many entries as the first axes of what the model is given."""
+    shapes = (evidence.shape_before(module) for module in evidence.order)
+    given = next((shape for shape in shapes if shape), "")
+    sizes = [int(n) for n in given.split("×") if n.isdecimal()]
+    return one.shape[one.axis] in accumulate(sizes[:-1] or sizes, mul)
+
+
+def _of_others(loss: Watched, one: OddSoftmax) -> Finding:
+    of = f"what {one.module!r} makes" if one.module else "computed numbers"
+    text = f"on the way to {loss.quantity!r}, a softmax of {of}, of shape {one.shape}, is over "
+    text += (
+        f"axis {one.axis}, which has one element: it is 1, whatever it is given"
+        if one.is_of_one
+        else "axis 0, that of the samples"
+    )
+    found = SOFTMAX_AXIS.at(loss, 0, text, "another axis", module=one.module, severity="warning")
+    found = replace(found, value=float(one.shape[one.axis]))
+    return replace(found, advice=_OF_ONE if one.is_of_one else _OF_SAMPLES)
+
+
+def _of_scores(evidence: Evidence) -> Iterator[Finding]:
+    """Modules that take the softmax of products over an axis that is not the last.
+
+    A warning where siblings take it over the last axis; else the layout may be another.
+    """
+    first = next(iter(evidence.series), None)
+    right = {role_of(s.module) for s in evidence.of_quantity(_ASKED)}
+    told = set[str]()
+    for (module, quantity), reason in sorted(evidence.reasons.items()):
+        over = _OVER.search(reason) if quantity == _ASKED else None
+        role = role_of(module)
+        if over is None or first is None or role in told:
+            continue
+        is_odd = role in right
+        if not is_odd:
+            told.add(role)
+        text = (
+            f"the softmax in {module!r} is over axis {over[1]} of scores of shape {over[2]}, and "
+            + ("that of others like it over the last" if is_odd else "not over the last")
+        )
+        severity = "warning" if is_odd else "note"
+        facts = {"module": module, "quantity": _ASKED, "severity": severity}
+        yield SOFTMAX_AXIS.at(first, 0, text, "the last axis", value=float(over[1]), **facts)

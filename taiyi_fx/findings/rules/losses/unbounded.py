@@ -1,0 +1,75 @@
+"""A loss that falls without end, as a term of it has the wrong sign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_MANY = 40
+"""Numbers below which a loss has no course yet."""
+_TIMES = 100.0
+"""Times the largest size of the beginning, and times 1: a likelihood of densities falls below zero,
+but not so far."""
+_FIRST = 5
+_QUARTERS = 1.5
+"""The factor of its size in the last quarter over that in the quarter before: it goes on."""
+
+UNBOUNDED_LOSS = Kind(
+    "unbounded_loss",
+    "alert",
+    "Look for a term of the loss with the wrong sign, or one that nothing bounds: minimizing it "
+    "makes what it is computed of larger and larger",
+)
+
+
+def unbounded_losses(evidence: Evidence) -> Iterator[Finding]:
+    """Losses below zero whose size grows and grows, and those that begin at a guess's with a minus.
+
+    No cross entropy is below zero.
+    """
+    for loss in evidence.losses:
+        sizes, n = -loss.values, len(loss.values)
+        classes = evidence.classes.get(loss.quantity, 0)
+        if classes > 1 and evidence.is_from_the_start and _is_negated(loss, float(np.log(classes))):
+            text = (
+                f"{loss.quantity!r} begins at {loss.values[0]:.3g}, about what a guess among "
+                f"{classes} classes costs with a minus, and falls to {loss.values[-1]:.3g}"
+            )
+            yield UNBOUNDED_LOSS.at(loss, 0, text, "above 0", module="")
+            continue
+        if n < _MANY or not np.isfinite(sizes).all():
+            continue
+        bound = _TIMES * max(1.0, float(np.abs(sizes[:_FIRST]).max()))
+        before, last = median(sizes[n // 2 : 3 * n // 4]), median(sizes[3 * n // 4 :])
+        if last > bound and before > 0 and last > _QUARTERS * before:
+            i = int(np.flatnonzero(sizes > bound / _TIMES)[0])
+            text = (
+                f"from step {loss.steps[i]} on {loss.quantity!r} falls below zero without end, "
+                f"from {loss.values[0]:.3g} to {loss.values[-1]:.3g}{_what_grows(evidence)}"
+            )
+            others = {"module": "", "value": float(loss.values[-1])}
+            yield UNBOUNDED_LOSS.at(loss, i, text, "bounded from below", **others)
+
+
+def _is_negated(loss: Watched, guess: float) -> bool:
+    """True for one that begins near minus the cost of a guess, and falls from there."""
+    first = median(loss.values[:_FIRST])
+    begins = len(loss.values) >= 2 * _FIRST and -2 * guess < first < -guess / 2
+    return begins and median(loss.values[-_FIRST:]) < _QUARTERS * first
+
+
+def _what_grows(evidence: Evidence) -> str:
+    """The ending of a sentence on a loss: the module whose output grows most, or nothing."""
+    known = (s for s in evidence.of_quantity("OutputRMS") if s.values[0] > 0)
+    grown = {s.module: float(s.values[-1] / s.values[0]) for s in known}
+    module = max(grown, key=lambda name: grown[name], default="")
+    if not grown or grown[module] < _TIMES:
+        return ""
+    return f"; it grows what {module!r} returns, by a factor of {grown[module]:.3g} so far"

@@ -1,0 +1,1 @@
+"""Rules of the optimizer: its steps, rates, groups and state."""

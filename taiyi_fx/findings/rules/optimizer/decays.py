@@ -1,0 +1,71 @@
+"""Weight decay that takes so much of the weights at each step that nothing stays learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.blocks import in_blocks, named
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_SHARE = 0.005
+"""Of a weight at each step, which is half of it in 140: some 1e-5 to 1e-3 are usual."""
+_MOST = 0.5
+"""The share of the weights of which it is the model's decay."""
+
+LARGE_DECAY = Kind(
+    "large_decay",
+    "warning",
+    "Look at the optimizer's weight_decay: what it takes away at a step is its product with the "
+    "learning rate, 1e-4 or less as a rule",
+)
+
+
+def large_decays(evidence: Evidence) -> Iterator[Finding]:
+    """Weights of which decay takes half a percent or more at each step, or that it makes larger."""
+    grown = [s for module, s in evidence.weights.items() if evidence.decays.get(module, 0.0) < 0]
+    if grown:
+        site, decay = grown[0], evidence.decays[grown[0].module]
+        name = "" if len(grown) >= _MOST * len(evidence.weights) else site.module
+        subject = "half of all weights and more" if not name else repr(name)
+        text = f"the weight decay of {subject} is {decay:.3g}, below 0: it makes them grow"
+        others = {"module": name, "value": decay, "severity": "alert"}
+        yield LARGE_DECAY.at(site, 0, text, "0 or more", **others)
+        return
+    rates = _rates(evidence)
+    shares = {
+        s.module: rates[s.module] * evidence.shrinkage[s.module]
+        for s in evidence.weights.values()
+        if s.module in evidence.shrinkage and s.module in rates
+    }
+    odd = [s for module, s in evidence.weights.items() if shares.get(module, 0.0) >= _SHARE]
+    if not odd:
+        return
+    if len(odd) >= _MOST * len(evidence.weights):
+        yield _finding(odd[0], "", "half of all weights", shares[odd[0].module], evidence)
+        return
+    for site, name in in_blocks(odd, evidence.weights):
+        yield _finding(site, name, named(site, name), shares[site.module], evidence)
+
+
+def _finding(site: Watched, module: str, subject: str, share: float, evidence: Evidence) -> Finding:
+    decay = evidence.decays[site.module]
+    text = (
+        f"the weight decay of {subject}, {decay:.3g}, takes {share:.2g} of them away at each step: "
+        f"what was learnt is halved in {0.69 / share:.0f} steps"
+    )
+    return LARGE_DECAY.at(site, 0, text, f"below {_SHARE} of a weight", module=module, value=share)
+
+
+def _rates(evidence: Evidence) -> dict[str, float]:
+    """The usual learning rate of each group: the one of now may be the end of a schedule."""
+    recorded = {s.quantity: median(s.values) for s in evidence.of_quantity("LearningRate")}
+    recorded |= {s.quantity: median(s.values) for s in evidence.of_each("LearningRate")}
+    whole = recorded.get("LearningRate")
+    found: dict[str, float] = {}
+    for module, (group, now) in evidence.groups.items():
+        found[module] = recorded.get(f"LearningRate.group{group}", now if whole is None else whole)
+    return found

@@ -1,0 +1,172 @@
+"""Parameters that do not learn though others do: a gradient of zero, or no update."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from taiyi_fx.findings.blocks import in_blocks, named
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.idle import at_work, idle_experts
+from taiyi_fx.findings.facts.lasting import STEPS, ends, mostly, since
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched, names_of
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.optimizer.rates import in_group
+from taiyi_fx.findings.rules.optimizer.rounding import rounded_away
+
+_FIRST = 2
+_SOON = 4
+"""Numbers in which one moves that an optimizer has: its first step is seen at the second."""
+_MANY = 2 * STEPS
+"""Numbers in which one that is pulled a little has to move: the first steps may be rounded away."""
+
+ZERO_GRADIENT = Kind(
+    "zero_gradient",
+    "alert",
+    "Nothing that it computes reaches the loss: look for a detach, a dead activation behind it, a "
+    "multiplication by zero, or an output that is not used",
+)
+ZERO_GRADIENT_OF_ALL = Kind(
+    "zero_gradient",
+    "alert",
+    "The loss does not depend on the model's parameters: look for a weight of zero before it, "
+    "outputs that are all dead or saturated, and a loss that is constant",
+)
+NO_UPDATE = Kind(
+    "no_update",
+    "alert",
+    "It is not among the parameters that the optimizer was given, or in a group whose learning "
+    "rate is 0; to freeze it on purpose call requires_grad_(False)",
+)
+NOT_GIVEN = Kind(
+    "no_update",
+    "alert",
+    "The optimizer was not given it: build the optimizer after the model is complete, or add it by "
+    "add_param_group; to freeze it on purpose call requires_grad_(False)",
+)
+NO_UPDATE_OF_ALL = Kind(
+    "no_update",
+    "alert",
+    "The learning rate is 0 or far too small, optimizer.step() is not called, or the optimizer was "
+    "given the parameters of another model",
+)
+
+
+def zero_gradients(evidence: Evidence) -> Iterator[Finding]:
+    """Modules whose gradient is exactly zero while others have one.
+
+    Experts without a token have none: `dead_experts` looks at these.
+    """
+    idle = idle_experts(evidence)
+    known = (at_work(s, idle) for s in evidence.weight_gradients.values())
+    every = [s for s in known if len(s.values) >= STEPS]
+    silent = [s for s in every if mostly(s.values == 0) or ends(s.values == 0)]
+    if not silent:
+        return
+    if len(silent) == len(every):
+        i = since(silent[-1].values == 0)
+        text = f"step {silent[-1].steps[i]}: all gradients are exactly 0 from here on"
+        yield ZERO_GRADIENT_OF_ALL.at(silent[-1], i, text, "above 0", module="")
+        return
+    # What is dead cuts off what lies before it: the last one is where it begins.
+    site, others = silent[-1], silent[:-1]
+    i = since(site.values == 0)
+    text = f"step {site.steps[i]}: the gradient of {site.module!r} is exactly 0 from here on"
+    text += f", and that of {names_of(others)} before it" if others else ""
+    yield ZERO_GRADIENT.at(site, i, text, "above 0")
+
+
+def no_update(evidence: Evidence) -> Iterator[Finding]:
+    """Modules that have a gradient and never change, while others do."""
+    gradients, rounded = evidence.weight_gradients, rounded_away(evidence)
+    # Frozen after a training, a weight still has the last gradient of that.
+    out = rounded | evidence.frozen
+    weights = (s for s in evidence.weights.values() if s.module not in out)
+    # What no optimizer has will not move later either.
+    known = [s for s in weights if len(s.values) >= _SOON]
+    every = [s for s in known if len(s.values) >= _MANY or s.module in evidence.left_out]
+    pulls = {s.module: _size(gradients.get(s.module)) / max(_size(s), 1e-30) for s in every}
+    # Float32 rounds a small step away; but not where others move that are pulled less.
+    least = min((pulls[s.module] for s in every if not _is_still(s)), default=0.0)
+    # A norm may be rounded to what it was, though elements move.
+    steps = evidence.of_quantity("UpdateRatio.weight")
+    moving = {s.module for s in steps if (s.values[_first(s) :] > 0).any()}
+    still = [
+        s for s in every if _is_still(s) and s.module not in moving and pulls[s.module] > least / 2
+    ]
+    expected = "a change at each step"
+    moves = any(s.module in moving or not _is_still(s) for s in known)
+    if still and not moves and len(still) == len([s for s in every if s.module in gradients]):
+        text = "no parameter changes, though all have gradients"
+        yield NO_UPDATE_OF_ALL.at(still[0], 0, text, expected, module="")
+        return
+    ended = [s for s in every if _has_ended(s) and s.module in gradients]
+    if ended and len(ended) == len([s for s in every if s.module in gradients]):
+        site = min(ended, key=lambda s: _since_still(s))
+        i = _since_still(site)
+        text = f"from step {site.steps[i]} on no parameter changes, though all have gradients"
+        yield NO_UPDATE_OF_ALL.at(site, i, text, expected, module="")
+        return
+    for site, name in in_blocks(still, evidence.weights):
+        text = f"{named(site, name)} never changes, though it has a gradient and others change"
+        is_left_out = site.module in evidence.left_out
+        text += _of_optimizer(evidence) if is_left_out else in_group(name, evidence)
+        yield (NOT_GIVEN if is_left_out else NO_UPDATE).at(site, 0, text, expected, module=name)
+    if moves:
+        yield from _other_parameters(evidence, out)
+
+
+def _other_parameters(evidence: Evidence, out: Collection[str]) -> Iterator[Finding]:
+    """Parameters that are no weights, as a token of a class, which have a gradient and stay."""
+    pulled = {(s.module, _parameter(s)): s for s in evidence.of_each("ParameterGradNorm")}
+    for s in evidence.of_each("UpdateRatio"):
+        gradient = pulled.get((s.module, _parameter(s)))
+        if "weight" in s.quantity or gradient is None or s.module in out:
+            continue
+        if len(s.values) >= _MANY and not s.values.any() and (gradient.values > 0).all():
+            of = f" of {s.module!r}" if s.module else ""
+            text = f"the parameter {_parameter(s)!r}{of} never changes, though it has a gradient"
+            yield NO_UPDATE.at(s, 0, f"{text} and others change", "a change at each step")
+
+
+def _parameter(s: Watched) -> str:
+    return s.quantity.partition(".")[2]
+
+
+def _of_optimizer(evidence: Evidence) -> str:
+    """The ending of a sentence on what no optimizer has."""
+    count = evidence.strangers
+    if not count:
+        return "; it is in no group of the optimizer"
+    return (
+        f"; it is in no group of the optimizer, which has {count} parameter{'s' * (count > 1)} "
+        "that the model does not have: a part was replaced after the optimizer was built"
+    )
+
+
+def _has_ended(s: Watched) -> bool:
+    """True if it moved, and does not in the longer part of all steps, or of all numbers."""
+    first = _since_still(s)
+    count = len(s.values) - first
+    is_long = 2 * (s.steps[-1] - s.steps[first]) > s.steps[-1] - s.steps[0]
+    is_known = count > max(_MANY, len(s.values) / 2) or (count >= _SOON and is_long)
+    return not _is_still(s) and len(s.values) >= _MANY and bool(is_known)
+
+
+def _since_still(s: Watched) -> int:
+    return since(s.values == s.values[-1])
+
+
+def _is_still(s: Watched) -> bool:
+    """True if it never changes but in the first two steps, as where something overwrites it."""
+    return bool((s.values[_first(s) :] == s.values[-1]).all())
+
+
+def _first(s: Watched) -> int:
+    """The index from which on it has to be still: something may overwrite it at the first step."""
+    return _FIRST if len(s.values) >= _MANY else 0
+
+
+def _size(s: Watched | None) -> float:
+    return 0.0 if s is None else median(s.values)

@@ -1,0 +1,74 @@
+"""Settings of an optimizer that no training is meant to have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from taiyi_fx.findings.blocks import common_block
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_LONG = 0.999
+"""The momentum by which a step goes by a thousand gradients: 0.9 to 0.99 are usual."""
+_MOST = 0.5
+"""The share of the modules of which it is the model's."""
+
+ODD_SETTING = Kind(
+    "odd_setting",
+    "warning",
+    "Look at how the optimizer and its groups are built: the first of betas is that of the "
+    "gradient, 0.9 as a rule, and maximize turns the steps of a group round",
+)
+NEGATIVE_RATE = Kind(
+    "odd_setting",
+    "alert",
+    "Look at the schedule: one that is stepped longer than it was made for may fall below 0, and "
+    "steps go uphill from then on",
+)
+
+
+def odd_settings(evidence: Evidence) -> Iterator[Finding]:
+    """Momenta near or above 1, single groups that go uphill, and learning rates below zero."""
+    for site in [*evidence.weights.values()][:1]:
+        yield from _of_groups(site, evidence)
+    yield from _negative_rates(evidence)
+
+
+def _of_groups(site: Watched, evidence: Evidence) -> Iterator[Finding]:
+    groups = evidence.group_settings
+    for group in groups:
+        name = _name(group.modules, evidence)
+        subject = f"the group of {name!r}" if name else "the optimizer"
+        if group.momentum >= _LONG:
+            text = f"{subject} has a momentum of {group.momentum:.5g}: "
+            is_endless = group.momentum >= 1
+            text += (
+                "steps grow by all gradients there ever were"
+                if is_endless
+                else f"each step goes by the last {1 / (1 - group.momentum):.0f} gradients"
+            )
+            others = {"severity": "alert" if is_endless else "warning", "value": group.momentum}
+            yield ODD_SETTING.at(site, 0, text, "near 0.9", module=name, **others)
+        elif group.maximizes and not all(other.maximizes for other in groups):
+            text = f"{subject} maximizes the loss, and other groups minimize it"
+            yield ODD_SETTING.at(site, 0, text, "maximize=False", module=name, value=1.0)
+
+
+def _negative_rates(evidence: Evidence) -> Iterator[Finding]:
+    rates = [s for s in evidence.series if s.quantity.split(".")[0] == "LearningRate"]
+    for one in rates:
+        if (one.values < 0).any():
+            i = int((one.values < 0).argmax())
+            text = f"from step {one.steps[i]} on {one.quantity} is below 0, {one.values[i]:.3g}"
+            yield NEGATIVE_RATE.at(one, i, text, "above 0", module="")
+            return
+
+
+def _name(modules: Sequence[str], evidence: Evidence) -> str:
+    """The part of the model that a group has; empty of half of the modules and more."""
+    known: dict[str, Watched] = evidence.weights
+    own = [name for name in modules if name in known]
+    is_most = not own or len(own) > _MOST * len(known)
+    return "" if is_most else common_block(own)

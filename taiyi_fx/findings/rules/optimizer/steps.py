@@ -1,0 +1,256 @@
+"""Steps of the optimizer that are too large, or too small to learn by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from taiyi_fx.findings.blocks import common_block, in_blocks, named
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import log10, median
+from taiyi_fx.findings.facts.watched import Values, Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.optimizer.rates import in_group
+
+_STEPS = 8
+_LARGE = 0.2
+"""The size of a step beside that of the parameter; some 1e-3 is usual."""
+_SMALL = 3e-5
+"""So small are steps that change nothing in a training's time, in the median of all weights."""
+_LARGEST = 1e-4
+"""And so small the largest of any weight: some need few steps."""
+_LOUD = 5.0
+_TINY = 0.01
+"""Elements of a weight that is still to grow."""
+_FEW = 3
+_TWICE = 2
+_POWERS = 2.3
+"""Powers of ten between a weight's steps and those of half of all weights."""
+_JUMP, _JUMPS, _QUIET = 0.3, 50.0, 0.02
+_ANEW, _ANEW_TIMES = 1.0, 15.0
+_KEPT = 1.5
+"""The change of a weight's size by which it is another of the same."""
+_SHARE = 0.34
+"""Of the weights: where more jump, it is the optimizer."""
+_MOST = 0.7
+"""And of which steps are large sooner or later: one that is first only has the smallest weights."""
+
+LARGE_STEPS = Kind(
+    "large_steps",
+    "alert",
+    "The learning rate is too large for this model: try a tenth of it, warm it up, or clip "
+    "gradients",
+)
+SMALL_STEPS = Kind(
+    "small_steps",
+    "warning",
+    "The learning rate is far too small for this model, or gradients vanish: try ten times as much",
+)
+
+
+WEIGHT_JUMP = Kind(
+    "weight_jump",
+    "alert",
+    "Something else than the optimizer writes into it: look for code that initialises, loads, "
+    "clamps or prunes it at this step",
+)
+
+
+ODD_STEPS = Kind(
+    "odd_steps",
+    "warning",
+    "Look at the learning rate of its group, and at hooks that scale its gradient",
+)
+
+
+def odd_steps(evidence: Evidence) -> Iterator[Finding]:
+    """A weight whose steps are of another size than those of all others."""
+    # Branches that began at nothing have no gradient at first, and little for some steps.
+    for is_in_branch in (False, True):
+        of = evidence.in_branches
+        series = [s for s in _moved(evidence) if (s.module in of) == is_in_branch]
+        sizes = log10(np.array([median(_finite(s)) for s in series]))
+        middle = median(sizes) if len(sizes) >= _FEW else np.nan
+        odd = [s for s, size in zip(series, sizes, strict=True) if abs(size - middle) >= _POWERS]
+        for one, name in in_blocks(odd, evidence.weights):
+            yield _odd(one, name, float(np.power(10.0, middle)), evidence)
+
+
+def _moved(evidence: Evidence) -> Iterator[Watched]:
+    """The series of weights that take steps: none is for `no_update` and `zero_gradients` to say.
+
+    A weight that began at zero takes steps of any size beside it.
+    """
+    for s in evidence.of_each("UpdateRatio"):
+        is_known = "weight" in s.quantity and len(s.values) >= _STEPS
+        if is_known and median(_finite(s)) > 0 and not evidence.began_at_zero(s.module):
+            yield s
+
+
+def _odd(one: Watched, name: str, usual: float, evidence: Evidence) -> Finding:
+    value = median(_finite(one))
+    text = (
+        f"the optimizer changes the weight of {named(one, name)} by {value:.1e} of its size at "
+        f"each step, and half of all weights by {usual:.1e}{in_group(name, evidence)}"
+    )
+    return ODD_STEPS.at(one, 0, text, f"near {usual:.1e}", value=value, module=name)
+
+
+def weight_jumps(evidence: Evidence) -> Iterator[Finding]:
+    """A weight that changes by much of its size at one step, where others do not."""
+    weights = (s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity)
+    series = [s for s in weights if len(s.values) > 2 * _STEPS]
+    steps = [_jump(s) for s in series]
+    yield from _all_anew(series, steps, evidence)
+    # A recurrent layer has several weights.
+    jumping = {s.module for s, i in zip(series, steps, strict=True) if i is not None}
+    are_few = len(jumping) <= _SHARE * len({s.module for s in series})
+    told = set[str]()
+    for one, i in zip(series, steps, strict=True):
+        if i is not None and are_few and one.module not in told:
+            told.add(one.module)
+            text = (
+                f"step {one.steps[i]}: the weight of {one.module!r} changes by {one.values[i]:.2g} "
+                f"of its size at once, and else by {median(one.values):.1e}"
+            )
+            yield WEIGHT_JUMP.at(one, i, text, f"near {median(one.values):.1e}")
+
+
+def _all_anew(
+    series: Sequence[Watched], steps: Sequence[int | None], evidence: Evidence
+) -> Iterator[Finding]:
+    """Most matrices made anew at one step, which keep their size and take usual steps after it.
+
+    As where a model is initialised or loaded once more: no optimizer leaves sizes as they were.
+    """
+    known = [(s, i) for s, i in zip(series, steps, strict=True) if i is not None]
+    for step in sorted({int(s.steps[i]) for s, i in known}):
+        anew = [(s, i) for s, i in known if s.steps[i] == step and _is_replaced(s, i, evidence)]
+        matrices = [s for s in series if not evidence.is_vector(s.module)]
+        if len(anew) > max(_FEW, len(matrices) / 2):
+            site, i = anew[0]
+            text = (
+                f"step {step}: the weights of {len(anew)} modules change by about "
+                f"{site.values[i] * _gap(site, i):.2g} of their size at once, and keep their size"
+            )
+            yield WEIGHT_JUMP.at(site, i, text, f"near {median(site.values):.1e}", module="")
+            return
+
+
+def _is_replaced(s: Watched, i: int, evidence: Evidence) -> bool:
+    size = evidence.weights.get(s.module)
+    if size is None or s.values[i] * _gap(s, i) < _ANEW or i + 1 >= len(s.values):
+        return False
+    before = size.values[size.steps < s.steps[i]][-1:]
+    after = size.values[size.steps >= s.steps[i]][:1]
+    is_kept = len(before) and len(after) and 1 / _KEPT < after[0] / before[0] < _KEPT
+    return bool(is_kept) and s.values[i + 1] < s.values[i] / _LOUD
+
+
+def _gap(s: Watched, i: int) -> int:
+    return int(s.steps[i] - s.steps[i - 1])
+
+
+def _jump(s: Watched) -> int | None:
+    later = np.where(np.isfinite(s.values), s.values, 0.0)
+    later[:_STEPS] = 0.0  # steps that begin from zero, or without the notes of the optimizer
+    i = int(later.argmax())
+    usual = median(s.values)
+    # Between two readings it is one of several steps that was so large.
+    whole = later[i] * _gap(s, i)
+    is_jump = usual < _QUIET and whole >= _JUMP and later[i] >= _JUMPS * usual
+    # Another weight altogether is the root of two away, where the steps are of any usual size.
+    is_anew = whole >= _ANEW and later[i] >= _ANEW_TIMES * usual
+    return i if is_jump or is_anew else None
+
+
+def step_sizes(evidence: Evidence) -> Iterator[Finding]:
+    """Steps that are nearly as large as the weights they change, or next to nothing."""
+    known = [s for s in evidence.of_each("UpdateRatio") if "weight" in s.quantity]
+    series = [s for s in known if len(s.values) >= _STEPS]
+    large = [s for s in known if _is_large(s, evidence)]
+    if large and (series or len(large) > len(known) / 2):
+        yield _large(large, known)
+    # A window of later steps may be the end of a schedule, which falls to nothing on purpose.
+    elif evidence.is_from_the_start and len(series) >= _FEW and _are_small(series):
+        yield _small(series)
+
+
+def _finite(s: Watched) -> Values:
+    """The numbers of the last half: a rate may have fallen to nothing."""
+    return s.last_half[np.isfinite(s.last_half)]
+
+
+def _are_small(series: list[Watched]) -> bool:
+    usual = [median(_finite(s)) for s in series if len(_finite(s)) and _largest(s) > 0]
+    return all(_largest(s) <= _LARGEST for s in series) and bool(median(usual or [1]) <= _SMALL)
+
+
+def _largest(s: Watched) -> float:
+    return float(_finite(s).max(initial=0.0))
+
+
+def _is_large(s: Watched, evidence: Evidence) -> bool:
+    """True if several steps are, or one as large as the weight itself, in the beginning.
+
+    A weight that was zero, or nearly, has to take large ones.
+    """
+    size = evidence.weights.get(s.module)
+    if size is None or _began_at_nothing(size, evidence):
+        return False
+    is_anew = len(s.values) > 1 and bool((s.values[:_TWICE] >= _ANEW).any())
+    return is_anew or int((s.values >= _LARGE).sum()) >= _TWICE
+
+
+def _began_at_nothing(size: Watched, evidence: Evidence) -> bool:
+    """True for a weight that grew tenfold, from elements that were tiny."""
+    count = evidence.counts.get((size.module, "weight"), 0.0)
+    is_tiny = not count or size.values[0] / np.sqrt(count) < _TINY
+    latest = size.values[np.isfinite(size.values)][-1:]  # of which a first look has not many
+    return bool(is_tiny and (size.values[0] < 0.1 * latest).all())
+
+
+def _large(large: list[Watched], series: list[Watched]) -> Finding:
+    first = min(large, key=lambda s: int(s.steps[s.values >= _LARGE][0]))
+    i, value = int(np.flatnonzero(first.values >= _LARGE)[0]), float(first.values.max())
+    text = (
+        f"step {first.steps[i]}: the optimizer changes the weights of {first.module!r} by "
+        f"{value:.2g} of their size at once, and those of {len(large) - 1} more of {len(series)}"
+    )
+    # One that has large steps from the start has them of its own; else it is the optimizer.
+    # Those that follow are led by one that leaps by its own size.
+    is_leap = first.values[i] >= _ANEW
+    modules = {
+        s.module
+        for s in large
+        if not is_leap or (s.values[s.steps == first.steps[i]] >= _LARGE).any()
+    }
+    others = [s for s in series if s.module not in modules]
+    is_few = len(others) >= max(len(modules), _TWICE)
+    is_alone = len(modules) == 1 and _begins_large(first)
+    is_of_all = len(large) >= _MOST * len(series)
+    is_own = (
+        is_few
+        and not is_of_all
+        and (is_alone or _are_quiet(others, int(first.steps[i]), first.values[i]))
+    )
+    module = common_block([*modules]) if is_own else ""
+    return LARGE_STEPS.at(first, i, text, "near 0.001", module=module, value=value)
+
+
+def _are_quiet(series: list[Watched], step: int, value: float) -> bool:
+    """True if no step of these is near that value at the time."""
+    known = [x for s in series for x in s.values[(s.steps >= step - 1) & (s.steps <= step)]]
+    return bool(known) and max(known) <= value / _LOUD
+
+
+def _begins_large(s: Watched) -> bool:
+    return bool((s.values[:_STEPS] >= _LARGE).mean() >= 0.5)
+
+
+def _small(series: list[Watched]) -> Finding:
+    value = float(median([median(_finite(s)) for s in series if len(_finite(s))]))
+    text = f"the optimizer changes weights by {value:.1e} of their size at each step"
+    return SMALL_STEPS.at(series[0], 0, text, "near 0.001", module="", value=value)

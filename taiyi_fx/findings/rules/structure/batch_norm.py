@@ -1,0 +1,59 @@
+"""BatchNorm whose running statistics do not follow the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_MANY = 40
+_FAR = 0.3
+_SHARE = 0.45
+"""Of the distance in the beginning, which running statistics halve within a few steps."""
+_DEVIATIONS = 1.0
+"""Between the running mean and the batches': a momentum of 0.1 leaves a tenth."""
+_LATEST, _STAYS = 8, 0.8
+"""The latest numbers, and their share of those of the last half: of less, it still falls."""
+
+STALE = Kind(
+    "stale_statistics",
+    "warning",
+    "Look at its momentum, whether it is in eval mode while it trains, and whether batches are too "
+    "small or too different for running statistics",
+)
+
+
+def stale_statistics(evidence: Evidence) -> Iterator[Finding]:
+    """Modules whose running statistics do not come near those of the batches.
+
+    A variance that stays about as far as it began, or a mean that stays a deviation away.
+    """
+    for one in evidence.of_quantity("MeanTID"):
+        value = median(one.last_half)
+        if len(one.values) >= _MANY and value >= _DEVIATIONS and _stays(one, value):
+            text = (
+                f"the running mean of {one.module!r} stays {value:.3g} deviations away from those "
+                "of the batches: evaluation computes with other numbers than training"
+            )
+            yield STALE.at(one, 0, text, "near 0.1", value=value)
+            return
+    for one in evidence.of_quantity("VarTID"):
+        value, first = median(one.last_half), float(one.values[0])
+        if len(one.values) < _MANY or not value >= max(_FAR, _SHARE * first):  # nor where NaN
+            continue
+        if not _stays(one, value):
+            continue
+        text = (
+            f"the running deviations of {one.module!r} stay {value:.0%} away from those of the "
+            "batches: evaluation computes with other numbers than training"
+        )
+        yield STALE.at(one, 0, text, f"falling from {first:.3g} to near 0.1", value=value)
+
+
+def _stays(one: Watched, value: float) -> bool:
+    """True if the latest numbers are not far below those of the last half."""
+    return median(one.values[-_LATEST:]) >= _STAYS * value

@@ -1,0 +1,1 @@
+"""Rules of values and weights: their sizes, spread, formats, and what is not finite."""

@@ -1,0 +1,148 @@
+"""Weights that leave the size that they were initialised with, where others keep theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.robust import Numbers, log10, median, spread
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding, Severity
+from taiyi_fx.findings.kind import Kind
+
+_FEW = 3
+_POWERS = 0.6
+"""Powers of ten by which a weight leaves its size: a factor of four."""
+_GROWN = 1.5
+"""And by which all grow that feed themselves: in a long training they grow severalfold."""
+_TIMES = 6.0
+"""So many times more than the median of all weights."""
+_TINY = 0.1
+"""Of the size of others: so small are the elements of a last layer that is to begin as a guess."""
+_MEANT = (2.0, 20.0)
+"""Times the learning rate of most, by which a head that is new is trained faster on purpose."""
+_HALF = 0.3
+"""Powers of ten by which a weight shrinks that fades, though its siblings do not."""
+_SOON = 300
+"""Steps in which all weights come down to half where it is a fault: decay of a usual size takes
+thousands."""
+_APART = 0.4
+"""And by which it parts from these, which is more than six of their deviations, too."""
+
+DRIFT = Kind(
+    "drift",
+    "alert",
+    "Look for a learning rate or a weight decay of its own, an initialisation of another scale, or "
+    "code that writes into it",
+)
+DRIFT_OF_ALL = Kind(
+    "drift",
+    "alert",
+    "Look at the weight decay, its size and its sign, at the learning rate, and at what else "
+    "writes into all weights",
+)
+
+
+def drift(evidence: Evidence) -> Iterator[Finding]:
+    """Weights that grew or shrank far more than others did; not those that began at zero."""
+    series = [s for s in evidence.weights.values() if s.values[0] > 1e-6]
+    if len(series) < _FEW:
+        return
+    first, last = log10(np.array([s.values[[0, -1]] for s in series])).T
+    moved = last - first
+    usual = median(np.abs(moved))
+    middle = median(moved)
+    if middle <= -_POWERS or middle >= _GROWN:
+        yield _of_all(series, middle)
+        return
+    if middle <= -_HALF and _halve_soon(series):
+        yield replace(_of_all(series, middle), severity="warning")
+        return
+    apart = _apart([s.role for s in series], moved)
+    grow_up = _grow_up(np.array([_elements(s, evidence) for s in series]), moved)
+    for i in np.argsort(-np.abs(moved)).tolist():
+        if grow_up[i]:
+            continue
+        if abs(moved[i]) >= max(_POWERS, _TIMES * usual):
+            is_meant = 0 < moved[i] < _GROWN and _has_larger_rate(series[i].module, evidence)
+            severity = "note" if is_meant else "alert"
+            yield _of_series(series[i], float(moved[i]), usual, severity, evidence)
+        elif apart[i] and moved[i] <= -_HALF:
+            yield _of_series(series[i], float(moved[i]), usual, "warning", evidence)
+
+
+def _halve_soon(series: list[Watched]) -> bool:
+    """True if half of all weights come down to half within a few hundred steps."""
+    spans = [float(s.steps[_since(s, -_HALF)] - s.steps[0]) for s in series if _is_halved(s)]
+    return len(spans) >= len(series) / 2 and median(spans) <= _SOON
+
+
+def _is_halved(s: Watched) -> bool:
+    return bool(log10(s.values[-1:])[0] - log10(s.values[:1])[0] <= -_HALF)
+
+
+def _has_larger_rate(module: str, evidence: Evidence) -> bool:
+    """True for a group of its own whose rate is several times that of most, as of a new head."""
+    rates = sorted(rate for _, rate in evidence.groups.values())
+    own = evidence.groups.get(module)
+    return own is not None and _MEANT[0] <= own[1] / max(median(rates), 1e-30) <= _MEANT[1]
+
+
+def _elements(s: Watched, evidence: Evidence) -> float:
+    """The size of a weight's elements at first; NaN of an unknown number of them."""
+    count = evidence.counts.get((s.module, "weight"), np.nan)
+    return float(s.values[0] / np.sqrt(count))
+
+
+def _grow_up(first: Numbers, moved: Numbers) -> NDArray[np.bool_]:
+    """True for each that began far smaller than others, on purpose, and is not far larger now."""
+    usual = median(first[np.isfinite(first)])
+    now = first * np.power(10.0, moved)
+    return (moved > 0) & (first < _TINY * usual) & (now < usual / _TINY)
+
+
+def _of_all(series: list[Watched], middle: float) -> Finding:
+    site = min(series, key=lambda s: int(s.steps[_since(s, middle / 2)]))
+    word = "grow" if middle > 0 else "shrink"
+    text = f"half of all weights {word} by a factor of {np.power(10.0, abs(middle)):.3g} or more"
+    i = _since(site, middle / 2)
+    return DRIFT_OF_ALL.at(site, i, text, "near their first size", module="")
+
+
+def _since(s: Watched, powers: float) -> int:
+    """The index at which a weight has moved so far; the last, if it never has."""
+    moved = (log10(s.values) - log10(s.values[:1])) * np.sign(powers)
+    reached = np.flatnonzero(moved >= abs(powers))
+    return int(reached[0]) if len(reached) else len(s.values) - 1
+
+
+def _apart(roles: list[str], moved: Numbers) -> NDArray[np.bool_]:
+    """A mask of the weights that change otherwise than their siblings do."""
+    found = np.zeros(len(moved), bool)
+    for role in set(roles):
+        of_role = np.array([other == role for other in roles])
+        if of_role.sum() > _FEW:
+            far = np.abs(moved - median(moved[of_role]))
+            found |= of_role & (far > max(_APART, _TIMES * spread(moved[of_role])))
+    return found
+
+
+def _of_series(
+    s: Watched, moved: float, usual: float, severity: Severity, evidence: Evidence
+) -> Finding:
+    change = np.abs(log10(s.values) - log10(s.values[:1]))
+    i = int(np.flatnonzero(change >= min(_POWERS, abs(moved)) / 2)[0])
+    first, last = float(s.values[0]), float(s.values[-1])
+    text = (
+        f"from step {s.steps[i]} on {s.quantity} of {s.module!r} goes from {first:.3g} to "
+        f"{last:.3g}, where that of others keeps its size"
+    )
+    decay = evidence.decays.get(s.module, 0.0)
+    if moved < 0 and decay > 0:
+        text += f"; the weight decay of its group is {decay:.3g}"
+    expected = f"near {first:.3g}, as others change by a factor of {np.power(10.0, usual):.3g}"
+    return DRIFT.at(s, i, text, expected, value=last, severity=severity)

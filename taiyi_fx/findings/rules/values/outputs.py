@@ -1,0 +1,127 @@
+"""Outputs of modules: exactly zero, or of a wild size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import STEPS, ends, since
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_LARGE = 100.0
+_BETWEEN = 30.0
+_FIRST, _TENFOLD = 3, 10.0
+"""Numbers that say how it began, and the factor by which it has grown since."""
+_AT_ONCE = 2
+"""Steps that are one moment."""
+
+ZERO_OUTPUT = Kind(
+    "zero_output",
+    "alert",
+    "Nothing passes it: look at its bias, its threshold, its dropout and the scale of what it is "
+    "given",
+)
+WILD_OUTPUT = Kind(
+    "wild_output",
+    "warning",
+    "Look at how it is initialised, and at the scale of what it is given",
+)
+
+_GROWS = (
+    "Look for what rewards its size: a term of the loss of the wrong sign or without a bound, a "
+    "learning rate that is too large, or a norm that is missing"
+)
+
+
+def zero_outputs(evidence: Evidence) -> Iterator[Finding]:
+    """The first module whose output is exactly zero; those behind it may follow from it."""
+    for one in evidence.of_quantity("OutputRMS"):
+        if ends(one.values == 0) and not _begins_at_zero(one.module, evidence):
+            i = since(one.values == 0)
+            text = f"step {one.steps[i]}: the output of {one.module!r} is exactly 0 from here on"
+            yield ZERO_OUTPUT.at(one, i, text, "above 0")
+    yield from _zero_inputs(evidence)
+
+
+def _zero_inputs(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given exactly zero, though the one before returns something."""
+    returned = [*evidence.of_quantity("OutputRMS")]
+    place, given = evidence.modules, evidence.of_quantity("InputRMS")
+    for one in given:
+        before = [s for s in returned if place[s.module] < place[one.module]]
+        if ends(one.values == 0) and before and not ends(before[-1].values == 0):
+            i = since(one.values == 0)
+            text = (
+                f"step {one.steps[i]}: what {one.module!r} is given is exactly 0 from here on, "
+                f"though {before[-1].module!r} before it returns {before[-1].values[-1]:.3g}"
+            )
+            yield ZERO_OUTPUT.at(one, i, text, "above 0")
+            return
+
+
+def wild_outputs(evidence: Evidence) -> Iterator[Finding]:
+    """The first module, by step and then in the order of the model, whose output is far from 1."""
+    every = [(s, median(s.values)) for s in evidence.of_quantity("OutputRMS")]
+    wild = [(s, value) for s, value in every if np.isfinite(value) and value >= _LARGE]
+    steps = [int(s.steps[(s.values >= _LARGE).argmax()]) for s, _ in wild]
+    # What one hands on makes those behind it as large, and some of them a step before.
+    at_once = min(steps, default=0) + _AT_ONCE
+    order = np.argsort([max(step, at_once) for step in steps], kind="stable")
+    for one, value in (wild[i] for i in order):
+        i = int(np.flatnonzero(one.values >= _LARGE)[0])
+        yield (_grown if _has_grown(one) else _wild)(one, i, value)
+
+
+def _has_grown(one: Watched) -> bool:
+    """True for an output that began with a usual size."""
+    return median(one.values[:_FIRST]) <= _LARGE / _TENFOLD
+
+
+def _wild(one: Watched, i: int, value: float) -> Finding:
+    text = (
+        f"the root mean square of the output of {one.module!r} is {value:.3g}, the first of such a "
+        "size in the model"
+    )
+    return WILD_OUTPUT.at(one, i, text, "near 1", value=value)
+
+
+def _grown(one: Watched, i: int, value: float) -> Finding:
+    text = (
+        f"the root mean square of the output of {one.module!r} grows from {one.values[0]:.3g} to "
+        f"{one.values[-1]:.3g}, the first to reach {_LARGE:.3g} in the model, at step "
+        f"{one.steps[i]}"
+    )
+    expected = f"near {one.values[0]:.3g}, as in the beginning"
+    return WILD_OUTPUT.at(one, i, text, expected, value=value, advice=_GROWS)
+
+
+def wild_between(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that is given far larger numbers than any module before it returns."""
+    sizes = {s.module: median(s.values[:STEPS]) for s in evidence.of_quantity("OutputRMS")}
+    place, given = evidence.modules, evidence.of_quantity("InputRMS")
+    for one in given:
+        value = median(one.values[:STEPS])
+        before = [size for module, size in sizes.items() if place[module] < place[one.module]]
+        if before and np.isfinite(value) and value >= _BETWEEN * max(1.0, *before):
+            functions = ", ".join(evidence.before_module(one.module))
+            text = (
+                f"the root mean square of what {one.module!r} is given is {value:.3g}, and no "
+                f"module before it returns more than {max(before):.3g}"
+            )
+            text += f"; {functions} make it" if functions else ""
+            yield WILD_OUTPUT.at(one, 0, text, "near 1", value=value)
+
+
+def _begins_at_zero(module: str, evidence: Evidence) -> bool:
+    """True for a module whose weights are zero, as of a branch that is to begin as nothing.
+
+    Without a gradient it stays nothing.
+    """
+    own = evidence.weights.get(module)
+    is_zero = own is not None and float(own.values[-1]) == 0
+    return is_zero and module in evidence.weight_gradients

@@ -1,0 +1,134 @@
+"""Outputs and weights that have collapsed to one direction, where there were many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import lasting, since
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched, at_common_steps
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_ONE = 1.05
+_MANY = 2.0
+_NEARLY, _KEPT = 1.5, 5.0
+"""Directions that are next to one, and those that a module has to be given to have lost them."""
+_FEW, _SOON = 2, 3
+
+RANK_COLLAPSE = Kind(
+    "rank_collapse",
+    "warning",
+    "All its units compute the same: look for rows of the weight that are equal or zero at "
+    "initialisation, and for a scale of the input that saturates it",
+)
+COLLAPSED_WEIGHT = Kind(
+    "rank_collapse",
+    "warning",
+    "One direction has grown over all others, or the others have decayed: look at the learning "
+    "rate and the weight decay, and for a gradient that points one way at each step",
+)
+
+
+def rank_collapses(evidence: Evidence) -> Iterator[Finding]:
+    """Modules whose outputs, or weights, lie along one direction from the start, or at the end."""
+    yield from _without_variance(evidence)
+    yield from _of_weights(evidence)
+    of_siblings = [*_among_siblings(evidence)]
+    yield from of_siblings
+    told = {found.module for found in of_siblings}
+    yield from (found for found in _lost_at_once(evidence) if found.module not in told)
+
+
+def _among_siblings(evidence: Evidence) -> Iterator[Finding]:
+    for quantity in ("ParticipationRatio", "RankMe"):
+        groups: dict[str, list[Watched]] = {}
+        for one in evidence.of_quantity(quantity):
+            groups.setdefault(one.role, []).append(one)
+        for one in (s for group in groups.values() if len(group) > _FEW for s in group):
+            others = [float(s.values[0]) for s in groups[one.role] if s is not one]
+            is_one = one.values <= _ONE
+            if _features(one.module, evidence) <= _FEW or _varies_elsewhere(one, groups[one.role]):
+                continue
+            begins = _begins(one, (1 + median(others)) / 2)
+            if median(others) < _MANY or not (begins or lasting(is_one)):
+                continue
+            i = 0 if begins else since(is_one)
+            text = (
+                f"step {one.steps[i]}: the output of {one.module!r} varies along one direction, "
+                f"those of its {len(others)} siblings along {median(others):.3g}"
+            )
+            yield RANK_COLLAPSE.at(one, i, text, f"{median(others):.3g}, as of its siblings")
+
+
+def _lost_at_once(evidence: Evidence) -> Iterator[Finding]:
+    """The first of a role that returns one direction or so, where the one before has many."""
+    groups: dict[str, list[Watched]] = {}
+    for one in evidence.of_quantity("ParticipationRatio"):
+        groups.setdefault(one.role, []).append(one)
+    for group in groups.values():
+        for before, one in pairwise(group if len(group) > _FEW else ()):
+            many, few = before.values[:_SOON], one.values[:_SOON]
+            is_lost = (few <= _NEARLY).all() and (many >= _KEPT).all()
+            if len(few) >= _FEW and is_lost and _features(one.module, evidence) >= _KEPT:
+                text = (
+                    f"the output of {one.module!r} varies along {few[0]:.3g} directions, that of "
+                    f"{before.module!r} before it along {many[0]:.3g}"
+                )
+                yield RANK_COLLAPSE.at(one, 0, text, f"near {many[0]:.3g}")
+                break
+
+
+def _of_weights(evidence: Evidence) -> Iterator[Finding]:
+    """Weights that had several directions and have one: a matrix of one column always has one."""
+    for one in evidence.of_quantity("WeightStableRank"):
+        is_one = one.values <= _ONE
+        if one.values[0] >= _MANY and lasting(is_one):
+            i = since(is_one)
+            text = (
+                f"step {one.steps[i]}: the weight of {one.module!r} has one direction from here on "
+                f"(a stable rank of {one.values[-1]:.3g}), where it had {one.values[0]:.3g}"
+            )
+            yield COLLAPSED_WEIGHT.at(one, i, text, f"near {one.values[0]:.3g}")
+
+
+def _begins(one: Watched, few: float) -> bool:
+    """True for one direction at first, and not many soon after: a batch of two rows has one."""
+    first = one.values[:_SOON]
+    return bool(len(first) >= _FEW and first[0] <= _ONE and (first < few).all())
+
+
+def _varies_elsewhere(one: Watched, group: list[Watched]) -> bool:
+    """True if the same module's output has more directions in another of its calls."""
+    name = one.module.partition("@")[0]
+    calls = [s for s in group if s is not one and s.module.partition("@")[0] == name]
+    return any((s.values[:_SOON] > _ONE).any() for s in calls)
+
+
+def _features(module: str, evidence: Evidence) -> float:
+    """The number of a module's output features, by its bias; else 1 if its weight is a vector."""
+    parts = ("ParameterNorm.bias", "ParameterRMS.bias")
+    found = [next((s for s in evidence.of_quantity(q) if s.module == module), None) for q in parts]
+    known = [s for s in found if s is not None]
+    if len(known) < len(parts):
+        is_known = (module, "weight") in evidence.counts
+        return 1.0 if is_known and evidence.is_vector(module) else np.inf
+    norm, size = (s.values for s in at_common_steps(known))
+    return float((norm[-1] / size[-1]) ** 2) if len(size) and size[-1] > 0 else np.inf
+
+
+def _without_variance(evidence: Evidence) -> Iterator[Finding]:
+    """The first module that returns the same for all rows, where one before or behind does not."""
+    sizes = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
+    series = [s for s in evidence.of_quantity("ParticipationRatio") if sizes.get(s.module, 0.0) > 0]
+    if all(np.isnan(s.values).any() for s in series):  # as of batches of one row
+        return
+    for one in series:
+        if len(one.values) >= _FEW and np.isnan(one.values).all():
+            text = f"the output of {one.module!r} is the same for all rows of a batch"
+            yield RANK_COLLAPSE.at(one, 0, text, "above 1")
+            return

@@ -1,0 +1,42 @@
+"""Bounded activations that are at their bounds, where nothing of a gradient passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import lasting, since
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_NEAR = 0.97
+"""The size of all elements over that of the largest: of a tanh at its ends it is 1."""
+
+SATURATED = Kind(
+    "saturated",
+    "warning",
+    "Almost all of it is at its bound, where the derivative is zero: look at the scale of the "
+    "weights and inputs before it, and at its bounds",
+)
+
+
+def saturated(evidence: Evidence) -> Iterator[Finding]:
+    """Modules without parameters whose outputs nearly all have the largest size there is."""
+    largest = {s.module: s for s in evidence.of_quantity("OutputAbsMax")}
+    with_parameters = {s.module for s in evidence.series if s.direction == "parameter"}
+    for one in evidence.of_quantity("OutputRMS"):
+        bound = largest.get(one.module)
+        if bound is None or one.module in with_parameters or len(bound.values) != len(one.values):
+            continue
+        # A bound stays the same from step to step, as the largest of many numbers does not.
+        is_bound = np.isclose(bound.values, bound.values[0], rtol=1e-3)
+        is_near = (one.values >= _NEAR * bound.values) & (one.values > 0) & is_bound
+        if lasting(is_near):
+            i = since(is_near)
+            text = (
+                f"step {one.steps[i]}: nearly all outputs of {one.module!r} are at its bound of "
+                f"{bound.values[i]:.3g} from here on"
+            )
+            yield SATURATED.at(one, i, text, f"below {bound.values[i]:.3g}")

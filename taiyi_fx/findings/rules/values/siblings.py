@@ -1,0 +1,225 @@
+"""Modules of one role that should be alike: the one whose numbers are of another size.
+
+A wild layer makes all behind it wild, so that it is no outlier among them. The factor by which a
+module changes what it is given stays its own: those factors are compared, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taiyi_fx.findings.facts.chain import (
+    REPEATED,
+    InRole,
+    beside_their_roles,
+    beside_values,
+    handed_over,
+    made,
+)
+from taiyi_fx.findings.facts.evidence import Evidence
+from taiyi_fx.findings.facts.lasting import STEPS
+from taiyi_fx.findings.facts.robust import log10, median, medians, spreads
+from taiyi_fx.findings.facts.watched import Values, Watched, at_common_steps
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+from taiyi_fx.findings.rules.values.parted import Parting, first_to_part
+
+_FEW = 3
+"""Siblings below which none is the odd one out: of sizes. Of factors two are enough."""
+_FACTOR = 1.3
+"""Powers of ten by which an outlier differs from the median of its siblings: a factor of 20."""
+_OF_STREAM = 0.8
+"""And that of a residual stream from one norm to the next: it grows little by little."""
+_BROKEN = 2.5
+"""And so many that nothing can be learned through it."""
+_SIGMAS = 6.0
+_LITTLE = 0.4
+_MANY_SIGMAS = 20.0
+"""Where siblings are all but equal, as what a dropout passes, a factor of 2.5 is one."""
+_SHARE = 0.6
+"""The share of the steps at which it does."""
+OUTLIER = Kind(
+    "outlier",
+    "warning",
+    "Look at how this module is initialised, and at what scales what it is given",
+)
+_CHANGED = (
+    "Look at what changes from step to step between the two: a gate, a buffer, a scale or a weight"
+)
+
+
+class _Bounds(NamedTuple):
+    """The bounds beyond which one is odd.
+
+    Attributes:
+        few: Siblings below which none is.
+        of_equals: Powers of ten that are enough among siblings that are all but equal.
+        powers: Powers of ten by which one differs from the median of its siblings.
+        sigmas: Robust deviations by which it does.
+    """
+
+    few: int = _FEW
+    of_equals: float = np.inf
+    powers: float = _FACTOR
+    sigmas: float = _SIGMAS
+
+
+def outliers(evidence: Evidence) -> Iterator[Finding]:
+    """The lasting outliers among modules of one role, in the order of causes.
+
+    Weights make outputs, and those make gradients.
+    """
+    outputs = [*evidence.of_quantity("OutputRMS")]
+    # Gradients are made from the last module to the first.
+    gradients = [*evidence.of_quantity("OutputGradRMS")][::-1]
+    of_weights = [
+        # Of gains before what divides by their size, as the next norm does, none is left.
+        one
+        for one in [*evidence.of_quantity("WeightGradNorm")][::-1]
+        if not evidence.is_vector(one.module)
+    ]
+    inputs = [*evidence.of_quantity("InputRMS")]
+    # Between norms a residual stream grows; what they return does not show it.
+    stream = [one for one in inputs if one.module in evidence.norms][1:]  # the first is of data
+    of_stream = [*beside_their_roles(made(stream), _FEW)]
+    ratios = (
+        one
+        for one in evidence.of_quantity("UpdateRatio.weight")
+        if not evidence.began_at_zero(one.module)
+    )
+    # Of what began at nothing a factor is of any size, and what comes next is given a sum.
+    apart = evidence.norms | evidence.beginning_at_zero
+    every = (
+        (_in_roles(evidence.of_quantity("WeightNorm")), _Bounds()),
+        (_in_roles(evidence.of_quantity("WeightSpectralNorm")), _Bounds()),
+        (_in_roles(evidence.of_quantity("AttentionLogitMax")), _Bounds()),
+        (made(outputs, apart), _Bounds(few=_FEW - 1)),
+        (handed_over(outputs, inputs, evidence.norms), _Bounds(of_equals=_LITTLE)),
+        (
+            _of_plain(made(outputs, evidence.beginning_at_zero), evidence),
+            _Bounds(of_equals=_LITTLE),
+        ),
+        (
+            (one for one in of_stream if one[1] == REPEATED),
+            _Bounds(powers=_OF_STREAM, sigmas=_SIGMAS / 2),
+        ),
+        (((one, "stream") for one, _ in of_stream), _Bounds(sigmas=_SIGMAS / 2)),
+        (made(inputs, evidence.norms), _Bounds(few=_FEW - 1)),
+        (_in_roles(outputs), _Bounds()),
+        (beside_values(evidence.gains, outputs, inputs), _Bounds(few=_FEW - 1)),
+        (_of_branches(_within_chains(gradients), evidence), _Bounds()),
+        (_in_roles(of_weights), _Bounds()),
+        (_in_roles(ratios), _Bounds()),
+    )
+    told = set[str]()
+    for found in (one for series, bounds in every for one in _among(evidence, series, bounds)):
+        if found.module not in told:
+            told.add(found.module)
+            yield found
+
+
+def _of_plain(factors: Iterable[InRole], evidence: Evidence) -> Iterator[InRole]:
+    """Those of modules without weights, such as dropout: a norm makes of anything the same."""
+    for one, role in factors:
+        if one.module.partition("@")[0] not in evidence.weights and len(one.steps) >= STEPS:
+            yield one, role
+
+
+def _within_chains(gradients: Iterable[Watched]) -> Iterator[Watched]:
+    """Those but of the last of each numbered chain: it is given its gradient from elsewhere.
+
+    Args:
+        gradients: The sizes, from the last module on.
+    """
+    begun: set[tuple[str, str]] = set()
+    for one in gradients:
+        around, _, last = one.name.rpartition(".")
+        chain = around, one.call
+        if chain in begun or not last.isdecimal():
+            yield one
+        begun.add(chain)
+
+
+def _of_branches(series: Iterable[Watched], evidence: Evidence) -> Iterator[InRole]:
+    """In roles, but those of branches that began at nothing by themselves."""
+    for one in series:
+        yield one, f"{one.role} in branches" if one.module in evidence.in_branches else one.role
+
+
+def _in_roles(series: Iterable[Watched]) -> Iterator[InRole]:
+    return ((one, one.role) for one in series)
+
+
+def _among(evidence: Evidence, every: Iterable[InRole], bounds: _Bounds) -> Iterator[Finding]:
+    groups: dict[Hashable, list[Watched]] = {}
+    place: dict[str, int] = {}
+    for one, role in every:
+        # Names such as "0" and "1" say nothing of a module's role.
+        kind = evidence.kinds[one.module] if one.role.rpartition(".")[2] == "*" else None
+        groups.setdefault((role, kind), []).append(one)
+        place.setdefault(one.module, len(place))
+    parted = (part for group in groups.values() for part in _by_place(group))
+    found = [one for group in parted for one in _of_group(group, bounds)]
+    yield from sorted(found, key=lambda one: place[one.module])
+
+
+def _by_place(group: list[Watched]) -> Iterator[list[Watched]]:
+    """The siblings by their last number, as in ``h.*.mlp.2``, if there are several of each."""
+    parts: dict[str, list[Watched]] = {}
+    for one in group:
+        parts.setdefault(one.module.rpartition(".")[2], []).append(one)
+    is_split = len(parts) > 1 and min(len(part) for part in parts.values()) > _FEW
+    yield from parts.values() if is_split else [group]
+
+
+def _of_group(group: list[Watched], bounds: _Bounds) -> Iterator[Finding]:
+    group = [one for one in group if len(one.values) and (one.values != 0).all()]
+    if len(group) <= bounds.few:
+        return
+    group = at_common_steps(group)
+    if not len(group[0].steps):
+        return
+    table = np.stack([log10(one.values) for one in group])
+    distances, width = table - medians(table), spreads(table)
+    is_far = np.abs(distances) > np.maximum(bounds.powers, bounds.sigmas * width)
+    if len(group) > _FEW:
+        is_far |= np.abs(distances) > np.maximum(bounds.of_equals, _MANY_SIGMAS * width)
+    lasts = (is_far.mean(1) >= _SHARE) & is_far[:, -1]
+    # What is odd from the first step on is, though a training may make up for it.
+    begins = is_far[:, :STEPS].all(1) & (is_far.shape[1] >= STEPS) & (group[0].steps[0] == 0)
+    leaving = first_to_part(table)
+    if leaving is not None:
+        yield _parting(group[leaving.row], leaving)
+    for i in np.flatnonzero(lasts | begins).tolist():
+        if leaving is None or i not in leaving.stayed:
+            yield _finding(group[i], distances[i], is_far[i], len(group) - 1)
+
+
+def _parting(site: Watched, leaving: Parting) -> Finding:
+    word = "grows" if leaving.powers > 0 else "shrinks"
+    text = (
+        f"from step {site.steps[leaving.column]} on {site.title} {word}, by a factor of "
+        f"{np.power(10.0, abs(leaving.powers)):.3g} until now, where that of "
+        f"{len(leaving.stayed)} others like it stays as it was"
+    )
+    expected = f"near {site.values[0]:.3g}, as in the beginning"
+    severity = "alert" if abs(leaving.powers) > _BROKEN else "warning"
+    others = {"severity": severity, "advice": _CHANGED}
+    return OUTLIER.at(site, leaving.column, text, expected, **others)
+
+
+def _finding(site: Watched, distance: Values, is_far: NDArray[np.bool_], others: int) -> Finding:
+    i, powers = int(is_far.argmax()), median(distance[is_far])
+    factor, value = np.power(10.0, powers), float(site.values[i])
+    shown = f"{factor:.3g} times" if factor > 1 else f"1/{1 / factor:.3g} of"
+    text = (
+        f"from step {site.steps[i]} on {site.title} is {value:.3g}, {shown} the median of "
+        f"{others} others like it"
+    )
+    expected = f"{value / factor:.3g}, as of its siblings"
+    severity = "alert" if abs(powers) > _BROKEN else "warning"
+    return OUTLIER.at(site, i, text, expected, severity=severity)

@@ -1,0 +1,89 @@
+"""Parameters of a size that no usual initialisation or training gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from taiyi_fx.findings.facts.evidence import Evidence, is_near
+from taiyi_fx.findings.facts.robust import median
+from taiyi_fx.findings.facts.watched import Watched
+from taiyi_fx.findings.finding import Finding
+from taiyi_fx.findings.kind import Kind
+
+_LARGE = 5.0
+_GAIN = 20.0
+"""Of a gain or an embedding, whose own size is that of what it gives: trained ones are larger."""
+_APART = 10.0
+_WILD_GAIN = 12.0
+"""Of a matrix; usual initialisations give 0.5 to 2."""
+_SMALL = 4e-4
+_GROWN = 3.0
+"""What grows from nothing leaves it by this factor: that is how a branch begins."""
+
+WILD_PARAMETER = Kind(
+    "wild_parameter",
+    "alert",
+    "Look at how this parameter is initialised or loaded: the elements of weights are usually "
+    "between 0.001 and 1 in size",
+)
+
+
+def wild_parameters(evidence: Evidence) -> Iterator[Finding]:
+    """Parameters whose elements began far too large or too small."""
+    outputs = {s.module: median(s.values) for s in evidence.of_quantity("OutputRMS")}
+    for one in evidence.of_each("ParameterRMS"):
+        if _is_large_matrix(one, outputs, evidence):
+            gain = float(one.values[0]) * _count(one, evidence) ** 0.25
+            text = (
+                f"the weight of {one.module!r} begins so large that it makes what passes it about "
+                f"{gain:.3g} times larger"
+            )
+            yield WILD_PARAMETER.at(one, 0, text, "about 1")
+            continue
+        size, name = float(one.values[0]), one.quantity.partition(".")[2]
+        is_gain = "bias" not in name and is_near(outputs.get(one.module, 0.0), size)
+        if not is_gain and _becomes_large(one, evidence):
+            last = float(one.values[-1])
+            text = f"the elements of {one.module!r}.{name} grow to {last:.3g} in size"
+            i = int(np.flatnonzero(np.abs(one.values) >= _LARGE)[0])
+            others = {"value": last, "severity": "warning"}
+            yield WILD_PARAMETER.at(one, i, text, "between 0.001 and 1", **others)
+            continue
+        if size < (_GAIN if is_gain else _LARGE) and not ("weight" in name and _is_small(one)):
+            continue
+        text = (
+            f"the elements of {one.module!r}.{name} are {size:.3g} in size at step {one.steps[0]}"
+        )
+        yield WILD_PARAMETER.at(one, 0, text, "between 0.001 and 1")
+
+
+def _is_large_matrix(one: Watched, outputs: Mapping[str, float], evidence: Evidence) -> bool:
+    """True for a weight that makes what passes it far larger, as its elements and size tell.
+
+    Of a matrix, the size of its elements times the root of its inputs is the factor on the way
+    forward, and of its outputs on the way back; the fourth root of all elements is their mean.
+    """
+    size, name = float(one.values[0]), one.quantity.partition(".")[2]
+    n = _count(one, evidence)
+    is_gain = is_near(outputs.get(one.module, 0.0), size) or one.module in evidence.norms
+    return "weight" in name and not is_gain and size * n**0.25 >= _WILD_GAIN
+
+
+def _count(one: Watched, evidence: Evidence) -> float:
+    """The number of a parameter's elements; 0 if it is not known."""
+    return evidence.counts.get((one.module, one.quantity.partition(".")[2]), 0.0)
+
+
+def _becomes_large(one: Watched, evidence: Evidence) -> bool:
+    """True for a parameter that grows to a wild size, where most others stay far below."""
+    last = median(one.last_half)
+    if one.values[0] >= _LARGE or not last >= _LARGE:
+        return False
+    every = [median(s.last_half) for s in evidence.of_each("ParameterRMS")]
+    return last >= _APART * median(every)
+
+
+def _is_small(one: Watched) -> bool:
+    return 0 < one.values[0] < _SMALL and one.values.max() < _GROWN * one.values[0]

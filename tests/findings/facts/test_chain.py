@@ -1,0 +1,32 @@
+"""Factors from module to module."""
+
+import numpy as np
+
+from taiyi_fx.findings.facts.chain import made, passed_back
+from tests.findings.given import evidence
+
+
+def series(numbers):
+    return [*evidence(numbers).series]
+
+
+def test_an_output_is_taken_over_that_of_the_module_before_it():
+    one, two = ("h.0.fc", "OutputRMS"), ("h.0.act", "OutputRMS")
+    ((found, role),) = made(series({one: [2.0, 4.0], two: [1.0, 1.0]}))
+    assert (found.module, role) == ("h.0.act", "h.*.act h.*.fc")
+    np.testing.assert_allclose(found.values, [0.5, 0.25])
+
+
+def test_a_gradient_is_of_the_module_that_passes_it_back():
+    one, two = ("h.0.fc", "OutputGradRMS"), ("h.0.act", "OutputGradRMS")
+    ((found, role),) = passed_back(series({one: [8.0], two: [2.0]})[::-1])
+    assert (found.module, role) == ("h.0.act", "h.*.fc h.*.act")
+    np.testing.assert_allclose(found.values, [4.0])
+    assert found.title == "the ratio of OutputGradRMS of 'h.0.fc' to that of 'h.0.act'"
+
+
+def test_steps_of_one_alone_and_zeros_have_no_factor():
+    numbers = {("a", "OutputRMS"): [1.0, 0.0, 3.0, 4.0], ("b", "OutputRMS"): [2.0, 1.0, 0.0]}
+    ((found, _),) = made(series(numbers))
+    assert found.steps.tolist() == [0]
+    np.testing.assert_allclose(found.values, [2.0])

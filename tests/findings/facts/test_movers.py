@@ -1,0 +1,29 @@
+"""What moved before a loss did."""
+
+import numpy as np
+
+from taiyi_fx.findings.facts.movers import moved_first
+from tests.findings.given import evidence
+
+
+def noisy(seed, jump=None):
+    values = np.exp(np.random.default_rng(seed).normal(0, 0.1, 60))
+    if jump is not None:
+        values[jump:] *= 100
+    return values
+
+
+def test_the_earliest_comes_first_and_what_moved_later_is_left_out():
+    numbers = {
+        ("a", "OutputRMS"): noisy(0),
+        ("b", "OutputRMS"): noisy(1, 50),
+        ("c", "UpdateRatio.weight"): noisy(2, 48),
+        ("d", "OutputRMS"): noisy(3, 52),
+    }
+    text = moved_first(evidence(numbers), 50)
+    assert text == ("; UpdateRatio.weight of 'c' (step 48), OutputRMS of 'b' (step 50) moved first")
+
+
+def test_nothing_is_said_where_nothing_moved_or_nobody_knows_the_usual():
+    assert moved_first(evidence({("a", "OutputRMS"): noisy(0)}), 50) == ""
+    assert moved_first(evidence({("a", "OutputRMS"): noisy(1, 10)}), 12) == ""

@@ -1,0 +1,117 @@
+"""Logits that are squashed twice."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings import classes_of, squashed_by
+from taiyi_fx.findings.facts.squashed import OTHER_AXIS
+
+X = torch.randn(4, 5, requires_grad=True)
+Y = torch.tensor([0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [
+        (lambda: F.cross_entropy(X.softmax(1), Y), "softmax"),
+        (lambda: F.cross_entropy(X.softmax(1).view(2, 2, 5).flatten(0, 1), Y), "softmax"),
+        (lambda: F.binary_cross_entropy_with_logits(X.sigmoid(), X.detach()) / 2, "sigmoid"),
+        (lambda: F.cross_entropy(X.sigmoid(), Y) + X.sum(), "sigmoid"),
+        (lambda: F.cross_entropy(X.relu(), Y), "relu"),
+        (lambda: F.cross_entropy(X.view(4, 5, 1).relu().mean(2), Y), ""),
+        (lambda: F.cross_entropy(X.tanh().T.T, Y), "tanh"),
+        (lambda: F.cross_entropy(9 * X.tanh(), Y), ""),
+        (lambda: F.cross_entropy(2 * X, Y), ""),
+        (lambda: F.nll_loss(X.softmax(1).log(), Y), ""),
+        (lambda: F.cross_entropy((X.softmax(1) @ torch.eye(5)), Y), ""),
+        (lambda: F.nll_loss(X @ torch.eye(5), Y), "raw"),
+        (lambda: 2 * F.nll_loss(X.softmax(1), Y), "raw"),
+        (lambda: F.nll_loss(X.log_softmax(1), Y), ""),
+        (lambda: F.nll_loss(X.log_softmax(0), Y), OTHER_AXIS),
+        (lambda: F.nll_loss(X[0].log_softmax(0), Y[0]), ""),
+        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(1).transpose(1, 2)[0], Y), ""),
+        (lambda: F.nll_loss(X.view(1, 5, 4).log_softmax(-2), Y[None]), ""),
+        (lambda: F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y), ""),
+        (lambda: X, ""),
+        (lambda: 3.0, ""),
+    ],
+    ids=[
+        "softmax",
+        "rearranged",
+        "sigmoid",
+        "a sum",
+        "relu",
+        "pooled",
+        "tanh",
+        "capped logits",
+        "logits",
+        "once",
+        "inside",
+        "raw",
+        "no logarithm",
+        "nll",
+        "the axis of samples",
+        "one sample",
+        "rearranged axes",
+        "an axis from the last on",
+        "the last axis of three",
+        "leaf",
+        "number",
+    ],
+)
+def test_the_function_before_a_loss_is_named(loss, name):
+    assert squashed_by(loss()) == name
+
+
+def test_a_loss_that_is_logged_with_its_graph_is_a_finding():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5), nn.Softmax(1)), {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.cross_entropy(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module, found.quantity) == ("squashed_loss", "", "loss")
+
+
+def test_logits_that_nll_loss_takes_for_logarithms_are_an_alert():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5)), {"0": ["OutputRMS"]})
+    for step in range(3):
+        loss = F.nll_loss(model(X.detach()), Y)
+        loss.backward()
+        model.monitor.log("loss", loss)
+        model.monitor.track(step)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.module, found.severity) == ("unsquashed_loss", "", "alert")
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_the_number_of_classes_is_that_of_the_logits(is_done):
+    losses = {
+        5: F.cross_entropy(2 * X, Y) + X.sum(),
+        2: F.cross_entropy(2 * X.view(2, 2, 5), torch.zeros(2, 5, dtype=torch.long)),
+        0: (2 * X).square().mean(),
+    }
+    for classes, loss in losses.items():
+        if is_done:
+            loss.backward()
+        assert classes_of(loss) == classes
+    assert classes_of(3.0) == 0
+
+
+def test_logarithms_over_the_axis_of_samples_are_a_finding():
+    model = taiyi_fx.instrument(nn.Sequential(nn.Linear(5, 5)), {"0": ["OutputRMS"]})
+    loss = F.nll_loss(F.log_softmax(model(X.detach()), dim=0), Y)
+    loss.backward()
+    model.monitor.log("loss", loss)
+    model.monitor.track(0)
+    (found,) = model.monitor.findings
+    assert (found.kind, found.severity) == ("class_axis", "alert")
+
+
+def test_the_classes_of_logarithms_over_the_last_axis_are_known():
+    assert classes_of(F.nll_loss(X.log_softmax(-1), Y)) == 5
+    assert classes_of(F.nll_loss(X.view(2, 2, 5).log_softmax(-1).flatten(0, 1), Y)) == 5

@@ -1,0 +1,47 @@
+"""Gradients over depth."""
+
+import pytest
+
+from taiyi_fx.findings.rules.gradients.depth import chains, jumps
+from tests.findings.given import evidence
+
+
+def deep(factor, n=8):
+    return evidence({(f"h.{i}", "OutputGradRMS"): 1e-3 * factor**i for i in range(n)})
+
+
+@pytest.mark.parametrize(
+    ("factor", "kind"), [(10.0, "vanishing_gradient"), (0.1, "exploding_gradient")]
+)
+def test_a_steady_factor_is_a_finding(factor, kind):
+    (found,) = chains(deep(factor))
+    assert (found.kind, found.module, found.severity) == (kind, "h.0", "warning")
+    assert "by a factor of 1.0e+07" in found.text
+
+
+def test_small_factors_and_few_modules_are_none():
+    assert [*chains(deep(2.0))] == []
+    assert [*chains(deep(100.0, 4))] == []
+
+
+def test_a_module_that_passes_back_far_more_than_it_was_given_is_an_alert():
+    (found,) = jumps(evidence({("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}))
+    assert (found.kind, found.module, found.severity) == ("gradient_jump", "b", "alert")
+    assert found.value == pytest.approx(1e3)
+
+
+def test_a_gradient_that_comes_past_a_branch_is_none():
+    numbers = {("a", "OutputGradRMS"): 1.0, ("branch", "OutputGradRMS"): 1e-3}
+    assert [*jumps(evidence({**numbers, ("b", "OutputGradRMS"): 0.5}))] == []
+
+
+def test_a_logarithm_of_small_numbers_is_none():
+    numbers = {("a", "OutputGradRMS"): 1e4, ("b", "OutputGradRMS"): 1.0}
+    numbers |= {("a", "OutputRMS"): 1e-4, ("b", "OutputRMS"): 1.0}
+    assert [*jumps(evidence(numbers))] == []
+
+
+def test_an_output_of_nothing_divides_nothing():
+    numbers = {("a", "OutputGradRMS"): 1.0, ("b", "OutputGradRMS"): 1e-3}
+    (found,) = jumps(evidence({**numbers, ("b", "OutputRMS"): 0.0}))
+    assert found.module == "b"

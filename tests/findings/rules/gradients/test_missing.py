@@ -1,0 +1,180 @@
+"""Parameters without a gradient, on purpose or not."""
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.rules.gradients.missing import missing_gradients
+from tests.findings.given import evidence
+from tests.findings.rules.optimizer.test_learning import MOVES, NAMES, model
+
+NO_GRADIENT = "no gradient reached weight"
+FROZEN = "weight is frozen (requires_grad is False)"
+
+
+def cut_off(names, why=NO_GRADIENT, called=NAMES):
+    """All of `NAMES` in a chain, some of them without a gradient and with the reason for it."""
+    numbers = {}
+    for name in NAMES:
+        numbers[name, "WeightNorm"] = 1.0 if name in names else MOVES
+        if name in called:
+            numbers[name, "OutputRMS"] = 1.0
+        if name not in names:
+            numbers[name, "WeightGradNorm"] = 0.5
+    return replace(evidence(numbers), reasons={(name, "WeightGradNorm"): why for name in names})
+
+
+def test_of_a_beginning_that_is_cut_off_the_last_is_named_with_the_others():
+    (found,) = missing_gradients(cut_off(["h.0", "h.1", "h.2"]))
+    assert (found.kind, found.module, found.severity) == ("detached", "h.2", "warning")
+    assert "nor 'h.0' and 'h.1' before it" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        cut_off(["h.0", "h.1"], FROZEN),
+        cut_off(["h.3", "h.4"]),
+        cut_off(["h.4"], called=NAMES[:4]),
+        cut_off(["h.0"], called=NAMES[1:]),
+    ],
+    ids=["frozen", "at the end", "an unused head", "not called"],
+)
+def test_what_is_frozen_at_the_end_or_not_called_is_not_cut_off(known):
+    assert "detached" not in [found.kind for found in missing_gradients(known)]
+
+
+def test_one_without_a_gradient_among_siblings_is_named():
+    (found,) = missing_gradients(model(frozen=["h.3"]))
+    assert (found.module, found.severity) == ("h.3", "warning")
+
+
+def test_a_frozen_beginning_and_frozen_roles_are_deliberate():
+    assert [*missing_gradients(model(frozen=["h.0", "h.1"]))] == []
+    assert [*missing_gradients(model(frozen=NAMES))] == []
+    numbers = {}
+    for i in range(4):
+        numbers[f"h.{i}.base", "WeightNorm"] = 1.0
+        numbers[f"h.{i}.lora", "WeightNorm"] = MOVES
+        numbers[f"h.{i}.lora", "WeightGradNorm"] = 0.5
+    assert [*missing_gradients(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_a_monitor_and_its_run_know_the_reason(where, tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(6))
+
+        def forward(self, x):
+            for i, layer in enumerate(self.layers):
+                x = layer(x).tanh()
+                x = x.detach() if i == 2 else x
+            return x
+
+    cfg = {"Linear": ["WeightNorm", "WeightGradNorm", "OutputRMS"]}
+    with warnings.catch_warnings():  # of what no gradient can reach
+        warnings.simplefilter("ignore", taiyi_fx.MonitorWarning)
+        model = taiyi_fx.instrument(Net(), cfg, run=tmp_path / "run")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(9):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            model.monitor.track(step)
+            optimizer.step()
+    of_monitor = model.monitor.findings
+    model.monitor.close()
+    with taiyi_fx.open_run(tmp_path / "run") as run:
+        found = (of_monitor, run.findings)[where]
+    assert [(f.kind, f.module) for f in found] == [("detached", "layers.2")]
+
+
+def around(frozen, passes):
+    numbers = {}
+    for name in ("words", "rnn", "head"):
+        numbers[name, "WeightNorm"] = 1.0 if name in frozen else MOVES
+        if name not in frozen:
+            numbers[name, "WeightGradNorm"] = 0.5
+        if name in passes:
+            numbers[name, "OutputGradRMS"] = 0.1
+    reasons = {(name, "WeightGradNorm"): FROZEN for name in frozen}
+    return replace(evidence(numbers), reasons=reasons)
+
+
+@pytest.mark.parametrize("frozen", ["rnn", "head"])
+def test_a_single_frozen_module_behind_trained_ones_is_named(frozen):
+    (found,) = missing_gradients(around([frozen], ["words", "rnn", "head"]))
+    assert (found.kind, found.module) == ("missing_gradient", frozen)
+
+
+@pytest.mark.parametrize(
+    ("frozen", "passes"),
+    [
+        (["words"], ["rnn", "head"]),
+        (["rnn"], ["words", "head"]),
+        (["rnn", "head"], ["rnn", "head"]),
+    ],
+    ids=["the first", "a table that no gradient passes", "several"],
+)
+def test_other_frozen_modules_are_deliberate(frozen, passes):
+    assert [*missing_gradients(around(frozen, passes))] == []
+
+
+UNCALLED = "the module was not called in a training forward"
+
+
+def uncalled(names, why=NO_GRADIENT):
+    known = cut_off(names, why, called=[name for name in NAMES if name not in names])
+    reasons = {**known.reasons, **{(name, "OutputRMS"): UNCALLED for name in names}}
+    return replace(known, reasons=reasons)
+
+
+def test_what_no_forward_calls_is_a_note_of_its_role():
+    found = [*missing_gradients(uncalled(["h.0", "h.1", "h.2", "h.3"]))]
+    (one,) = [one for one in found if one.kind == "never_called"]
+    assert (one.module, one.severity) == ("h.0", "note")
+    assert "calls 'h.0', 'h.1', 'h.2' and 1 more" in one.text
+
+
+def test_what_is_frozen_or_named_already_or_where_nothing_is_called_is_no_note():
+    for known in (uncalled(["h.3"]), uncalled(NAMES), uncalled(["h.0", "h.1"], FROZEN)):
+        assert "never_called" not in [one.kind for one in missing_gradients(known)]
+
+
+def test_a_model_tells_what_it_never_calls():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(4, 4), nn.LayerNorm(4)
+
+        def forward(self, x):
+            return self.used(x)
+
+    watched = taiyi_fx.instrument(Net())
+    for step in range(10):
+        watched(torch.randn(3, 4)).square().mean().backward()
+        watched.monitor.track(step)
+    found = [one for one in watched.monitor.findings if one.kind == "never_called"]
+    assert [(one.module, one.severity) for one in found] == [("unused", "note")]
+
+
+def test_those_that_get_no_gradient_any_more_are_named_by_the_last_of_them():
+    numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    numbers |= {(name, "WeightGradNorm"): 1.0 for name in "cd"}
+    numbers |= {(name, "WeightGradNorm"): [1.0] * 20 for name in "ab"}
+    (found,) = missing_gradients(evidence(numbers))
+    assert (found.kind, found.module, found.step) == ("detached", "b", 19)
+    assert "after step 19, nor 'a' before it" in found.text
+    assert [*missing_gradients(replace(evidence(numbers), frozen=frozenset("ab")))] == []
+
+
+def test_experts_and_gradients_that_end_a_little_sooner_are_none():
+    numbers = {(name, "WeightNorm"): 1.0 for name in ("a", "experts.3")}
+    numbers |= {("a", "WeightGradNorm"): [1.0] * 36, ("experts.3", "WeightGradNorm"): [1.0] * 9}
+    numbers |= {("b", "WeightNorm"): 1.0, ("b", "WeightGradNorm"): 1.0}
+    assert [*missing_gradients(evidence(numbers))] == []

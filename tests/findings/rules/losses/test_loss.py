@@ -1,0 +1,163 @@
+"""The course of the loss."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.losses.loss import divergence, plateau, spikes
+from tests.findings.given import evidence
+
+NOISE = np.random.default_rng(0).normal(0, 0.05, 100)
+
+
+def of(values):
+    return evidence({("", "loss"): values})
+
+
+def test_a_loss_that_rises_and_stays_is_an_alert_from_where_it_rose():
+    (found,) = divergence(of(np.where(np.arange(100) < 40, 2.0, 30.0) + NOISE))
+    assert (found.kind, found.severity, found.module) == ("divergence", "alert", "")
+    assert 38 <= found.step <= 42
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        2 - np.arange(100) / 60 + NOISE,
+        np.where(np.arange(100) == 50, 30.0, 1.0) + NOISE,  # a spike that goes
+        np.where((np.arange(100) > 20) & (np.arange(100) < 40), 30.0, 1.0) + NOISE,  # comes back
+        -1 - np.arange(100) / 10,
+        [2.0, 90.0],
+    ],
+    ids=["falls", "spike", "comes back", "negative", "short"],
+)
+def test_other_losses_do_not_diverge(values):
+    assert [*divergence(of(values))] == []
+
+
+@pytest.mark.parametrize(
+    ("loss", "severity", "module"),
+    [
+        (2.3 + NOISE, "warning", "layers.0"),
+        ((2.3 + NOISE)[:60], "note", "layers.0"),
+        (2.3 + 20 * NOISE, "note", "layers.0"),
+        (2.3 + NOISE, "note", "discriminator.0"),
+    ],
+    ids=["flat", "not long", "too noisy to tell", "a game of two"],
+)
+def test_a_loss_that_stays_where_it_began_is_told(loss, severity, module):
+    (found,) = plateau(evidence({("", "loss"): loss, (module, "OutputRMS"): 1.0}))
+    assert (found.kind, found.severity) == ("plateau", severity)
+
+
+@pytest.mark.parametrize(
+    "values", [2.3 - np.arange(100) / 200 + NOISE, (2.3 + NOISE)[:30]], ids=["falls", "short"]
+)
+def test_a_loss_that_falls_or_has_no_course_yet_is_none(values):
+    assert [*plateau(of(values))] == []
+
+
+FALLS = 2 * np.exp(-np.arange(100) / 50) + NOISE / 10
+
+
+@pytest.mark.parametrize(
+    ("is_high", "height", "severity"),
+    [
+        (np.arange(100) == 70, 4.5, "note"),
+        (np.arange(100) == 70, 60.0, "warning"),
+        (np.arange(100) >= 70, 6.0, "warning"),
+    ],
+    ids=["once", "once, and huge", "and stays"],
+)
+def test_a_spike_is_told_with_its_step_and_size(is_high, height, severity):
+    (found,) = spikes(of(np.where(is_high, height, FALLS)))
+    assert (found.kind, found.severity, found.step) == ("loss_spike", severity, 70)
+    assert f"jumps to {height:.3g}" in found.text
+
+
+def test_what_moved_before_a_spike_is_named():
+    size = np.exp(np.random.default_rng(1).normal(0, 0.1, 100))
+    numbers = {("", "loss"): np.where(np.arange(100) >= 70, 6.0, FALLS)}
+    numbers["h.1", "UpdateRatio.weight"] = np.where(np.arange(100) >= 68, 50 * size, size)
+    (found,) = spikes(evidence(numbers))
+    assert "; UpdateRatio.weight of 'h.1' (step 68) moved first" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        FALLS,
+        np.where(np.arange(100) == 20, 60.0, FALLS),
+        np.where(np.arange(100) == 70, 1.0, FALLS),
+    ],
+    ids=["none", "with too few before", "a little"],
+)
+def test_other_losses_have_no_spike(values):
+    assert [*spikes(of(values))] == []
+
+
+RANDOM = np.random.default_rng(0).normal(size=200)
+TEN = np.log(10)
+
+
+def of_ten(values):
+    return replace(of(values), classes={"loss": 10})
+
+
+@pytest.mark.parametrize(
+    ("values", "severity"),
+    [
+        (TEN + 0.5 * np.exp(-np.arange(200) / 5) + 0.02 * RANDOM, "warning"),
+        (1.02 * TEN + 0.2 * np.exp(-np.arange(200) / 5) + 0.02 * RANDOM, "warning"),
+        (TEN + 0.5 * np.exp(-np.arange(60) / 5) + 0.02 * RANDOM[:60], "note"),
+        (TEN + 0.001 * RANDOM, "warning"),
+    ],
+)
+def test_a_loss_that_comes_down_to_that_of_a_guess_and_stays_is_a_plateau(values, severity):
+    (found,) = plateau(of_ten(values))
+    assert (found.kind, found.severity) == ("plateau", severity)
+    assert "a guess among 10 classes costs 2.3" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TEN * (1.2 - 0.2 * np.arange(200) / 200),  # still on its way
+        TEN + 0.5 * np.exp(-np.arange(200) / 10) - 0.0008 * np.arange(200) + 0.01 * RANDOM,
+        0.9 * TEN + 0.5 * np.exp(-np.arange(200) / 10),
+        np.where(np.arange(200) < 170, TEN, 1.0) + 0.5 * np.exp(-np.arange(200) / 10),
+    ],
+)
+def test_a_loss_that_passes_that_of_a_guess_is_none(values):
+    assert [*plateau(of_ten(values))] == []
+
+
+def test_a_plateau_names_the_layer_that_takes_its_first_axis_for_time():
+    known = replace(of(np.full(120, 1.6)), batch_axes={"a": 0, "rnn": 1})
+    (found,) = plateau(replace(known, shape_before=lambda module: "32×20×16"))
+    assert "; 'rnn', without batch_first, takes the first axis" in found.text
+    (found,) = plateau(replace(known, shape_before=lambda module: ""))
+    assert "batch_first" not in found.text
+
+
+def test_a_jump_of_a_loss_that_has_fallen_to_nearly_nothing_is_a_note():
+    values = np.where(np.arange(100) == 90, 0.1, np.exp(-np.arange(100) / 3) + 0.01 + NOISE / 1e3)
+    (found,) = spikes(of(values))
+    assert (found.severity, found.step) == ("note", 90)
+    (found,) = spikes(of(np.where(np.arange(100) == 90, 0.8, values)))
+    assert found.severity == "warning"
+
+
+def test_a_loss_without_noise_that_comes_down_to_that_of_a_guess_is_a_plateau():
+    (found,) = plateau(of_ten(2.3026 + 0.2 * np.exp(-np.arange(120) / 8)))
+    assert found.severity == "warning"
+
+
+def test_a_spike_above_where_the_loss_began_is_a_warning():
+    values = 2 + 3 * np.exp(-np.arange(80) / 3) + 0.1 * np.sin(np.arange(80))
+    values[60] = 6.0
+    (found,) = spikes(evidence({("", "loss"): values}))
+    assert (found.step, found.severity) == (60, "warning")
+    values[60] = 4.0
+    assert [one.severity for one in spikes(evidence({("", "loss"): values}))] == ["note"]

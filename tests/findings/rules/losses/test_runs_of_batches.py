@@ -1,0 +1,59 @@
+"""Losses that move in runs of like batches."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.losses.runs_of_batches import sorted_batches
+from tests.findings.given import evidence
+
+STEPS = np.arange(120)
+NOISE = np.random.default_rng(0).normal(size=120)
+RUNS = 2.4 + 0.5 * np.random.default_rng(1).normal(size=20).repeat(6) + 0.01 * NOISE
+
+
+def found_in(values, classes=10, steps=None):
+    known = evidence({("", "loss"): values}, steps)
+    return [*sorted_batches(replace(known, classes={"loss": classes}))]
+
+
+def test_runs_that_are_worse_than_a_guess_are_a_warning():
+    (found,) = found_in(RUNS)
+    assert (found.kind, found.severity, found.module) == ("sorted_batches", "warning", "")
+    assert "a guess among 10 classes (2.3)" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        2.4 + 0.5 * NOISE,
+        0.01 * NOISE + 3 * np.exp(-STEPS / 60),
+        2.5 + np.sin(STEPS / 40),
+        RUNS - 2,
+        RUNS * 100,
+        2.4 + 0.5 * np.sin(STEPS / 3) + 0.01 * NOISE,
+        2.4 + 0.01 * (RUNS - 2.4),
+        RUNS[:50],
+    ],
+    ids=[
+        "at random",
+        "falls",
+        "two runs",
+        "better than a guess",
+        "wild",
+        "a wave",
+        "narrow",
+        "few",
+    ],
+)
+def test_other_losses_are_none(values):
+    assert found_in(values) == []
+
+
+def test_steps_between_which_others_lie_say_nothing():
+    assert found_in(RUNS, steps=10 * STEPS) == []
+
+
+def test_where_classes_are_not_known_nothing_is_said():
+    assert found_in(RUNS, classes=0) == []

@@ -1,0 +1,144 @@
+"""Parameters that do not learn, where others do."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.gradients.missing import missing_gradients
+from taiyi_fx.findings.rules.optimizer.learning import no_update, zero_gradients
+from tests.findings.given import evidence
+
+MOVES = 1 + np.arange(40) / 100
+NAMES = [f"h.{i}" for i in range(5)]
+
+
+def model(still=(), silent=(), frozen=()):
+    numbers = {}
+    for name in NAMES:
+        numbers[name, "WeightNorm"] = 1.0 if name in (*still, *frozen) else MOVES
+        if name not in frozen:
+            numbers[name, "WeightGradNorm"] = 0.0 if name in silent else 0.5
+    return evidence(numbers)
+
+
+def test_all_is_well_where_all_move():
+    for rule in (no_update, zero_gradients, missing_gradients):
+        assert [*rule(model())] == []
+
+
+def test_a_weight_that_never_moves_though_it_has_a_gradient_is_named():
+    (found,) = no_update(model(still=["h.2"]))
+    assert (found.module, found.severity) == ("h.2", "alert")
+
+
+def test_where_no_weight_moves_it_is_the_optimizer():
+    (found,) = no_update(model(still=NAMES))
+    assert found.module == ""
+
+
+def test_a_step_that_rounding_takes_away_is_no_missing_update():
+    numbers = {("a", "WeightNorm"): 1.0, ("a", "WeightGradNorm"): 1e-9}
+    numbers |= {("b", "WeightNorm"): MOVES, ("b", "WeightGradNorm"): 1.0}
+    assert [*no_update(evidence(numbers))] == []
+
+
+def test_of_gradients_that_are_zero_the_last_in_the_model_is_named_with_the_others():
+    (found,) = zero_gradients(model(silent=["h.0", "h.1"]))
+    assert found.module == "h.1"
+    assert "and that of 'h.0' before it" in found.text
+
+
+def test_a_gradient_that_was_zero_for_a_while_is_none():
+    numbers = {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.1", "WeightGradNorm"] = np.where(np.arange(40) < 20, 0.0, 0.5)
+    assert [*zero_gradients(evidence(numbers))] == []
+
+
+def test_a_block_that_never_moves_is_named_as_a_whole():
+    names = ["words", "h.0.up", "h.0.down", "h.1.up", "h.1.down"]
+    numbers = {(name, "WeightNorm"): 1.0 if "h.1" in name else MOVES for name in names}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in names}
+    (found,) = no_update(evidence(numbers))
+    assert (found.module, found.consequences) == ("h.1", ())
+    assert found.text.startswith("'h.1' as a whole never changes")
+
+
+def test_where_all_stop_long_before_the_end_it_is_the_optimizer():
+    ended = np.minimum(MOVES, 1.05)
+    numbers = {(name, "WeightNorm"): ended for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    (found,) = no_update(evidence(numbers))
+    assert (found.module, found.step) == ("", 5)
+    numbers["h.0", "WeightNorm"] = MOVES
+    assert "" not in [found.module for found in no_update(evidence(numbers))]
+
+
+def test_gradients_that_are_all_zero_are_the_model_s():
+    (found,) = zero_gradients(model(silent=NAMES))
+    assert (found.kind, found.module, found.severity) == ("zero_gradient", "", "alert")
+
+
+def test_a_norm_that_is_rounded_while_elements_move_is_none():
+    numbers = {(name, "WeightNorm"): 1.0 if name == "h.2" else MOVES for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.2", "UpdateRatio.weight"] = 1e-8
+    assert [*no_update(evidence(numbers))] == []
+
+
+def test_what_no_optimizer_has_is_told_soon_and_for_sure():
+    numbers = {(name, "WeightNorm"): 1.0 if name == "h.4" else MOVES[:5] for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): 0.5 for name in NAMES}
+    numbers["h.4", "WeightNorm"] = np.ones(5)
+    known = evidence(numbers)
+    assert [*no_update(known)] == []
+    (found,) = no_update(replace(known, left_out=frozenset({"h.4"}), strangers=2))
+    assert (found.module, found.severity) == ("h.4", "alert")
+    assert "which has 2 parameters that the model does not have" in found.text
+    assert found.advice.startswith("The optimizer was not given it")
+    (found,) = no_update(replace(known, left_out=frozenset({"h.4"})))
+    assert found.text.endswith("it is in no group of the optimizer")
+    # One that moves all the same is that of another optimizer.
+    assert [*no_update(replace(known, left_out=frozenset({"h.3"})))] == []
+
+
+def test_a_weight_that_is_frozen_with_the_last_gradient_of_a_training_before_is_none():
+    known = model(still=["h.2"])
+    assert [one.module for one in no_update(known)] == ["h.2"]
+    assert [*no_update(replace(known, frozen=frozenset({"h.2"})))] == []
+
+
+@pytest.mark.parametrize(("change", "count"), [(0.0, 1), (1e-3, 0)])
+def test_a_parameter_that_is_no_weight_and_never_changes_is_named(change, count):
+    numbers = {("a", "WeightNorm"): 1 + np.arange(40) / 1000, ("a", "WeightGradNorm"): 1.0}
+    numbers[("", "ParameterGradNorm.token")] = 1.0
+    numbers[("", "UpdateRatio.token")] = change
+    found = [*no_update(evidence(numbers))]
+    assert len(found) == count
+    assert all("the parameter 'token' never changes" in one.text for one in found)
+
+
+def test_weights_that_stay_for_most_of_the_steps_are_told_where_numbers_are_rare():
+    steps = np.append(np.arange(20), [20, 40, 60, 80, 100])
+    values = np.append(MOVES[:20], np.full(5, 2.0))
+    numbers = {(name, "WeightNorm"): values for name in NAMES}
+    numbers |= {(name, "WeightGradNorm"): np.ones(25) for name in NAMES}
+    (found,) = no_update(evidence(numbers, steps))
+    assert (found.module, found.step) == ("", 20)
+
+
+def test_a_gradient_that_is_zero_from_late_on_is_named():
+    late = np.where(np.arange(40) < 30, 1.0, 0.0)
+    numbers = {("a", "WeightGradNorm"): late, ("b", "WeightGradNorm"): 1.0}
+    numbers |= {(name, "WeightNorm"): 1.0 for name in "ab"}
+    (found,) = zero_gradients(evidence(numbers))
+    assert (found.module, found.step) == ("a", 30)
+
+
+def test_a_weight_that_is_overwritten_at_each_step_but_the_first_never_changes():
+    step = np.where(np.arange(40) < 1, 0.4, 0.0)
+    numbers = {(name, "WeightGradNorm"): 1.0 for name in "ab"}
+    numbers |= {("a", "WeightNorm"): np.where(np.arange(40) < 1, 1.0, 1.1)}
+    numbers |= {("b", "WeightNorm"): 1 + np.arange(40) / 40, ("b", "UpdateRatio.weight"): 0.1}
+    (found,) = no_update(evidence(numbers | {("a", "UpdateRatio.weight"): step}))
+    assert found.module == "a"

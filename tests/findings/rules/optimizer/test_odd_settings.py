@@ -1,0 +1,57 @@
+"""Settings of an optimizer that nobody means."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings import GroupSettings
+from taiyi_fx.findings.rules.optimizer.odd_settings import odd_settings
+from tests.findings.given import evidence
+
+NAMES = ("h.0.up", "h.0.down", "h.1.up", "h.1.down", "head")
+
+
+def of(*groups):
+    known = evidence({(name, "WeightNorm"): 1.0 for name in NAMES})
+    return replace(known, group_settings=[GroupSettings(*group) for group in groups])
+
+
+@pytest.mark.parametrize(
+    ("momentum", "severity", "words"),
+    [
+        (0.999, "warning", "the last 1000 gradients"),
+        (1.1, "alert", "all gradients there ever were"),
+    ],
+)
+def test_a_momentum_near_or_above_one_is_told(momentum, severity, words):
+    (found,) = odd_settings(of((NAMES, momentum, False)))
+    assert (found.kind, found.module, found.severity) == ("odd_setting", "", severity)
+    assert words in found.text
+
+
+def test_one_group_that_goes_uphill_is_named():
+    groups = (NAMES[2:4], 0.9, True), ((*NAMES[:2], NAMES[4]), 0.9, False)
+    (found,) = odd_settings(of(*groups))
+    assert (found.module, found.severity) == ("h.1", "warning")
+    assert "the group of 'h.1' maximizes" in found.text
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [(NAMES, 0.99, False)],
+        [(NAMES, 0.9, True)],
+        [(NAMES[:2], 0.0, True), (NAMES[2:], 0.9, True)],
+    ],
+    ids=["usual", "uphill", "all uphill"],
+)
+def test_settings_that_are_meant_are_none(groups):
+    assert [*odd_settings(of(*groups))] == []
+
+
+def test_a_rate_that_falls_below_zero_is_an_alert_from_then_on():
+    falls = 0.1 - np.arange(40) / 300
+    (found,) = odd_settings(evidence({("", "LearningRate"): falls}))
+    assert (found.severity, found.step, found.module) == ("alert", 31, "")
+    assert [*odd_settings(evidence({("", "LearningRate"): np.maximum(falls, 0)}))] == []

@@ -1,0 +1,173 @@
+"""The size of the optimizer's steps."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings import Evidence, Watched
+from taiyi_fx.findings.rules.optimizer.steps import odd_steps, step_sizes, weight_jumps
+from tests.findings.given import FACTS, evidence
+
+
+def steps(ratio, weight=1.0):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): ratio for i in range(4)}
+    return evidence({**numbers, **{(f"h.{i}", "WeightNorm"): weight for i in range(4)}})
+
+
+def test_steps_as_large_as_the_weights_are_an_alert():
+    (found,) = step_sizes(steps(np.where(np.arange(40) > 5, 0.5, 1e-3)))
+    assert (found.kind, found.severity, found.step, found.module) == ("large_steps", "alert", 6, "")
+
+
+def test_steps_of_nothing_are_a_warning():
+    (found,) = step_sizes(steps(1e-9))
+    assert (found.kind, found.severity) == ("small_steps", "warning")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "weight"),
+    [
+        (1e-3, 1.0),
+        (np.where(np.arange(40) == 5, 0.5, 1e-3), 1.0),
+        (1 / (1 + np.arange(40.0)), np.arange(40.0)),
+        (2.4 / np.arange(1, 13), np.arange(1.0, 13.0)),
+        (np.where(np.arange(40) > 20, 0.0, 1e-3), 1.0),
+    ],
+    ids=["usual", "once", "began at zero", "began near zero, looked at early", "ended"],
+)
+def test_other_steps_are_none(ratio, weight):
+    assert [*step_sizes(steps(ratio, weight))] == []
+
+
+def one_of(ratio):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
+    return evidence({**numbers, ("h.2", "UpdateRatio.weight"): ratio})
+
+
+def test_large_steps_of_one_from_the_start_are_its_own():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(4)}
+    numbers |= {("h.2", "UpdateRatio.weight"): 0.5, ("h.2", "WeightNorm"): 1.0}
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.kind, found.module) == ("large_steps", "h.2")
+
+
+def test_large_steps_of_a_block_while_others_take_small_ones_are_the_block_s():
+    names = ["a", "h.1.up", "h.1.down", "b", "c", "d"]
+    numbers = {(name, "UpdateRatio.weight"): 1e-3 for name in names}
+    for name in ("h.1.up", "h.1.down"):
+        numbers[name, "UpdateRatio.weight"] = np.where(np.arange(40) > 20, 0.5, 1e-3)
+        numbers[name, "WeightNorm"] = 1.0
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.module, found.step) == ("h.1", 21)
+
+
+def test_the_end_of_a_schedule_is_no_sign_of_small_steps():
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-9 for i in range(4)}
+    assert [*step_sizes(evidence(numbers, range(500, 540)))] == []
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1e-6])
+def test_steps_of_one_that_are_of_another_size_are_a_warning(ratio):
+    (found,) = odd_steps(one_of(ratio))
+    assert (found.kind, found.module, found.severity) == ("odd_steps", "h.2", "warning")
+
+
+@pytest.mark.parametrize("ratio", [0.0, 3e-2, 3e-5])
+def test_none_at_all_and_some_that_are_near_are_not_odd(ratio):
+    assert [*odd_steps(one_of(ratio))] == []
+
+
+def test_a_weight_that_something_else_writes_into_is_named_with_the_step():
+    (found,) = weight_jumps(one_of(np.where(np.arange(40) == 25, 1.4, 1e-3)))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
+
+
+def test_a_weight_that_is_made_anew_is_named_beside_large_steps():
+    (found,) = weight_jumps(one_of(np.where(np.arange(40) == 25, 1.4, 0.05)))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "h.2", 25)
+
+
+def test_jumps_in_the_first_steps_are_none():
+    ratio = np.where(np.arange(40) == 3, 1.4, 1e-3)
+    assert [*weight_jumps(one_of(ratio))] == []
+    assert [*weight_jumps(steps(ratio))] == []
+
+
+@pytest.mark.parametrize(("first", "count"), [(0.0, 0), (1.0, 1)])
+def test_steps_of_a_weight_that_was_zero_are_of_any_size(first, count):
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-4 for i in range(4)}
+    numbers |= {("h.2", "UpdateRatio.weight"): 1 / (np.arange(40) + 1)}
+    numbers |= {("h.2", "WeightNorm"): first + np.arange(40)}
+    assert len([*odd_steps(evidence(numbers))]) == count
+
+
+def in_branches(of_branch):
+    """Three layers, and three in branches behind a gain of zero, with the ratios of these."""
+    numbers = {}
+    for i in range(3):
+        numbers |= {(f"h.{i}", "OutputGradRMS"): 1.0, (f"h.{i}", "UpdateRatio.weight"): 3e-2}
+        branch = f"h.{i}.branch"
+        numbers[branch, "OutputGradRMS"] = np.minimum(np.arange(40.0), 1.0)
+        numbers[branch, "UpdateRatio.weight"] = of_branch[i]
+        numbers[f"h.{i}.gain", "WeightNorm"] = np.arange(40.0)
+    return evidence(numbers)
+
+
+def test_steps_of_branches_that_begin_at_nothing_are_no_measure_of_others():
+    assert [*odd_steps(in_branches([5e-5, 6e-5, 7e-5]))] == []
+
+
+def test_one_branch_whose_steps_are_not_those_of_others_is_odd():
+    (found,) = odd_steps(in_branches([5e-5, 6e-5, 7e-2]))
+    assert found.module == "h.2.branch"
+
+
+def test_steps_that_are_large_of_all_sooner_or_later_are_the_optimizer_s():
+    numbers = {(name, "WeightNorm"): 1.0 for name in "abcd"}
+    for i, name in enumerate("abcd"):
+        numbers[name, "UpdateRatio.weight"] = np.where(np.arange(40) < i, 1e-3, 2.0)
+    (found,) = step_sizes(evidence(numbers))
+    assert (found.kind, found.module) == ("large_steps", "")
+
+
+def test_a_jump_between_two_readings_is_named_by_all_of_it():
+    steps = [*range(20), *range(20, 100, 4)]
+    values = np.full(len(steps), 0.004)
+    values[30] = 1.2 / 4  # at one of the four steps
+    numbers = {(name, "UpdateRatio.weight"): np.full(len(steps), 0.004) for name in "abc"}
+    (found,) = weight_jumps(
+        evidence(numbers | {("b", "UpdateRatio.weight"): values * [*np.diff([-1, *steps])]}, steps)
+    )
+    assert (found.module, found.step) == ("b", steps[30])
+
+
+def redrawn(after=0.01, size=1.0, modules="abcde"):
+    ratio = np.where(np.arange(40) == 25, 1.4, np.where(np.arange(40) > 25, after, 0.01))
+    numbers = {(name, "UpdateRatio.weight"): ratio for name in modules}
+    kept = np.where(np.arange(40) < 25, 1.0, size)
+    numbers |= {(name, "WeightNorm"): 8 * kept for name in "abcdefghij"}
+    numbers |= {(name, "ParameterRMS.weight"): kept for name in "abcdefghij"}
+    usual = {(name, "UpdateRatio.weight"): 0.01 for name in "abcdefghij" if name not in modules}
+    return evidence(numbers | usual)
+
+
+def test_weights_that_are_all_made_anew_at_one_step_are_told_once():
+    (found,) = weight_jumps(redrawn(modules="abcdefgh"))
+    assert (found.kind, found.module, found.step) == ("weight_jump", "", 25)
+    assert "the weights of 8 modules change by about 1.4 of their size" in found.text
+
+
+@pytest.mark.parametrize("changed", [{"after": 0.9}, {"size": 4.0}])
+def test_weights_that_an_optimizer_leads_astray_are_not_made_anew(changed):
+    assert [*weight_jumps(redrawn(modules="abcdefgh", **changed))] == []
+
+
+def test_a_layer_of_several_weights_that_jump_is_named_once():
+    jump = np.where(np.arange(40) == 25, 2.0, 0.01)
+    numbers = {("lstm", f"UpdateRatio.weight_{part}_l0"): jump for part in ("ih", "hh")}
+    usual = {(name, "UpdateRatio.weight"): 0.01 for name in ("words", "head")}
+    known = (
+        Watched.made(n, FACTS["UpdateRatio.weight"], np.arange(40), v + np.zeros(40))
+        for n, v in (numbers | usual).items()
+    )
+    (found,) = weight_jumps(Evidence.of(known))
+    assert (found.module, found.step) == ("lstm", 25)

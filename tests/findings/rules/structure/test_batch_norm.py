@@ -1,0 +1,32 @@
+"""Running statistics that do not follow."""
+
+import numpy as np
+
+from taiyi_fx.findings.rules.structure.batch_norm import stale_statistics
+from tests.findings.given import evidence
+
+N = np.arange(60)
+
+
+def test_a_distance_that_does_not_fall_is_a_finding():
+    (found,) = stale_statistics(evidence({("bn", "VarTID"): 0.6 - N / 600}))
+    assert (found.module, found.severity) == ("bn", "warning")
+
+
+def test_one_that_falls_or_is_small_is_none():
+    for values in (0.1 + 0.6 * 0.8**N, 0.2 + 0 * N, [0.6] * 10):
+        assert [*stale_statistics(evidence({("bn", "VarTID"): values}))] == []
+
+
+def test_one_that_still_falls_is_none():
+    falls = 0.9 - N[:40] ** 2 / 2400
+    assert falls[20:].mean() > 0.5
+    assert [*stale_statistics(evidence({("bn", "VarTID"): falls}))] == []
+
+
+def test_a_mean_that_stays_a_deviation_away_is_a_finding():
+    (found,) = stale_statistics(evidence({("bn", "MeanTID"): 30 + N / 9, ("bn", "VarTID"): 0.1}))
+    assert (found.module, found.quantity) == ("bn", "MeanTID")
+    assert "deviations away" in found.text
+    for values in (0.4 + 0 * N, 3 * 0.9**N, [30.0] * 10):
+        assert [*stale_statistics(evidence({("bn", "MeanTID"): values}))] == []

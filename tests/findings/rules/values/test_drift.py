@@ -1,0 +1,81 @@
+"""Weights that leave the size that they began with."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.values.drift import drift
+from tests.findings.given import evidence
+
+
+def weights(odd):
+    numbers = {(f"h.{i}", "WeightNorm"): 1 + np.arange(40) / 1000 for i in range(6)}
+    return evidence({**numbers, ("h.2", "WeightNorm"): odd})
+
+
+@pytest.mark.parametrize(
+    ("odd", "step"),
+    [
+        (1.1 ** np.arange(40.0), 8),
+        (0.9 ** np.arange(40.0), 7),
+        (np.where(np.arange(40) < 30, 1.0, 1e18), 30),
+    ],
+    ids=["grows", "shrinks", "jumps"],
+)
+def test_a_weight_that_leaves_its_size_is_named_with_the_step(odd, step):
+    (found,) = drift(weights(odd))
+    assert (found.module, found.severity, found.step) == ("h.2", "alert", step)
+
+
+def test_a_weight_that_fades_to_less_than_half_while_its_siblings_do_not_is_a_warning():
+    (found,) = drift(weights(np.linspace(1, 0.4, 40)))
+    assert (found.module, found.severity) == ("h.2", "warning")
+
+
+@pytest.mark.parametrize(
+    "odd", [1 + np.arange(40) / 20, np.arange(40.0), np.where(np.arange(40) == 9, 50.0, 1.0)],
+    ids=["a little", "from zero", "and comes back"],
+)  # fmt: skip
+def test_others_do_not(odd):
+    assert [*drift(weights(odd))] == []
+
+
+def test_where_all_move_none_drifts():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.08 ** np.arange(40.0) for i in range(6)}
+    assert [*drift(evidence(numbers))] == []
+
+
+def test_where_all_grow_a_hundredfold_it_is_the_model_s():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.15 ** np.arange(40.0) for i in range(6)}
+    (found,) = drift(evidence(numbers))
+    assert (found.kind, found.module, found.severity) == ("drift", "", "alert")
+    assert 10 < found.step < 30
+
+
+def test_where_all_shrink_it_is_the_decay_of_the_model():
+    numbers = {(f"h.{i}", "WeightNorm"): 0.9 ** np.arange(40.0) for i in range(6)}
+    (found,) = drift(evidence(numbers))
+    assert (found.kind, found.module, found.severity) == ("drift", "", "alert")
+
+
+@pytest.mark.parametrize(
+    ("rate", "severity"), [(1e-3, "alert"), (1e-2, "note"), (1e-1, "alert"), (1e-4, "alert")]
+)
+def test_a_head_that_is_trained_faster_on_purpose_is_a_note(rate, severity):
+    groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, rate)}
+    (found,) = drift(replace(weights(np.linspace(1, 5, 40)), groups=groups))
+    assert (found.module, found.severity) == ("h.2", severity)
+
+
+def test_one_that_shrinks_is_none_of_these():
+    groups = {f"h.{i}": (0, 1e-3) for i in range(6)} | {"h.2": (1, 1e-2)}
+    (found,) = drift(replace(weights(np.linspace(1, 0.2, 40)), groups=groups))
+    assert found.severity == "alert"
+
+
+@pytest.mark.parametrize(("steps", "count"), [(2, 1), (200, 0)])
+def test_where_all_come_down_to_half_within_few_steps_it_is_a_warning_of_the_model(steps, count):
+    numbers = {(f"h.{i}", "WeightNorm"): 0.97 ** np.arange(40.0) for i in range(6)}
+    found = [*drift(evidence(numbers, steps * np.arange(40)))]
+    assert [(one.module, one.severity) for one in found] == [("", "warning")] * count

@@ -1,0 +1,133 @@
+"""Outputs that lie along one direction."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import taiyi_fx
+from taiyi_fx.findings.rules.values.ranks import rank_collapses
+from tests.findings.given import evidence
+
+
+def of(odd, **others):
+    numbers = {(f"h.{i}.fc", "ParticipationRatio"): 6.0 for i in range(4)}
+    return evidence({**numbers, ("h.2.fc", "ParticipationRatio"): odd, **others})
+
+
+@pytest.mark.parametrize(
+    ("odd", "step"),
+    [(1.0, 0), (np.linspace(1, 5, 40), 0), (np.where(np.arange(40) < 10, 6.0, 1.0), 10)],
+    ids=["always", "in the beginning", "at the end"],
+)
+def test_one_among_siblings_is_named_with_the_step(odd, step):
+    (found,) = rank_collapses(of(odd))
+    assert (found.module, found.severity, found.step) == ("h.2.fc", "warning", step)
+
+
+def test_a_few_steps_in_between_are_none():
+    assert [*rank_collapses(of(np.where(np.arange(40) == 20, 1.0, 6.0)))] == []
+
+
+def test_a_first_batch_of_two_rows_is_none():
+    assert [*rank_collapses(of([1.0, 4.1, 5.7, 6.0]))] == []
+
+
+def test_a_call_of_a_module_whose_other_calls_vary_is_none():
+    numbers = {(f"up@{i}" if i else "up", "ParticipationRatio"): 3.0 for i in range(6)}
+    assert [*rank_collapses(evidence({**numbers, ("up@4", "ParticipationRatio"): 1.0}))] == []
+
+
+def test_one_of_few_features_has_no_more_directions():
+    numbers = {(f"{i}", "ParticipationRatio"): 6.0 for i in range(4)}
+    numbers |= {("3", "ParticipationRatio"): 1.0}
+    assert len([*rank_collapses(evidence(numbers))]) == 1
+    numbers |= {("3", "ParameterNorm.bias"): 0.2, ("3", "ParameterRMS.bias"): 0.2}
+    assert [*rank_collapses(evidence(numbers))] == []
+
+
+def test_an_output_that_is_the_same_for_all_rows_is_named_first():
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 for i in range(4)}
+    numbers |= {(f"h.{i}", "ParticipationRatio"): np.nan if i > 1 else 4.0 for i in range(4)}
+    (found,) = rank_collapses(evidence(numbers))
+    assert (found.module, found.kind) == ("h.2", "rank_collapse")
+    numbers |= {(f"h.{i}", "ParticipationRatio"): np.nan for i in range(4)}
+    assert [*rank_collapses(evidence(numbers))] == []  # a batch of one row
+
+
+@pytest.mark.parametrize(("norm", "is_told"), [(0.8, False), (6.4, True)], ids=["one", "many"])
+def test_of_one_output_nothing_is_said_though_no_bias_tells_how_many_there_are(norm, is_told):
+    numbers = {}
+    for i, size in enumerate([8.0, 8.0, 1.0]):
+        numbers[str(i), "ParticipationRatio"] = size
+        numbers[str(i), "WeightNorm"] = norm if i == 2 else 6.4
+        numbers[str(i), "ParameterRMS.weight"] = 0.1
+    found = [one.module for one in rank_collapses(evidence(numbers))]
+    assert found == (["2"] if is_told else [])
+
+
+def rank(values):
+    return [*rank_collapses(evidence({("fc", "WeightStableRank"): values}))]
+
+
+def test_a_weight_that_comes_to_one_direction_is_named_from_the_step_on():
+    (found,) = rank(np.where(np.arange(40) < 10, 12.0, 1.01))
+    assert (found.kind, found.severity, found.step) == ("rank_collapse", "warning", 10)
+    assert "the weight of 'fc' has one direction from here on (a stable rank of 1.01)" in found.text
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        1.0,  # a matrix of one column
+        np.where(np.arange(40) < 10, 12.0, 1.3),
+        np.where(np.arange(40) < 30, 12.0, 1.0),
+        np.where(np.arange(40) < 10, np.nan, 1.0),  # it began at zero
+    ],
+)
+def test_weights_of_few_directions_are_none(values):
+    assert rank(values) == []
+
+
+@pytest.mark.parametrize("is_planted", [False, True])
+def test_a_gradient_that_points_one_way_is_found_in_a_training(is_planted):
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(4)))
+    if is_planted:
+        model[2].weight.register_hook(lambda g: g - 0.5)  # the fault
+    cfg = {"Linear": ["WeightStableRank"]}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    watched = taiyi_fx.instrument(model, cfg, optimizer=optimizer)
+    for step in range(80):
+        x = torch.randn(32, 16)
+        F.mse_loss(watched(x).tanh(), x.tanh()).backward()
+        watched.monitor.track(step)
+        optimizer.step()
+        optimizer.zero_grad()
+    found = [(one.kind, one.module) for one in watched.monitor.findings]
+    assert found == ([("rank_collapse", "2")] if is_planted else [])
+
+
+def test_a_weight_that_is_zero_has_no_rank_and_is_no_finding():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    nn.init.zeros_(model[1].weight)  # as of LoRA
+    watched = taiyi_fx.instrument(model, {"Linear": ["WeightStableRank"]})
+    watched(torch.randn(8, 4)).sum().backward()
+    watched.monitor.track(0)
+    assert watched.monitor.findings == []
+
+
+def test_directions_that_are_lost_from_one_module_to_the_next_are_named():
+    numbers = {
+        (f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate((8.0, 7.0, 1.2, 1.4))
+    }
+    (found,) = rank_collapses(evidence(numbers))
+    assert (found.kind, found.module) == ("rank_collapse", "h.2.up")
+    assert "varies along 1.2 directions, that of 'h.1.up' before it along 7" in found.text
+
+
+@pytest.mark.parametrize("ratios", [(8.0, 4.0, 1.4, 1.2), (8.0, 7.0, 2.0, 1.4), (8.0, 1.2)])
+def test_directions_that_are_lost_little_by_little_are_none(ratios):
+    numbers = {(f"h.{i}.up", "ParticipationRatio"): [x] * 3 for i, x in enumerate(ratios)}
+    assert [*rank_collapses(evidence(numbers))] == []

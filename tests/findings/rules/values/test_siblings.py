@@ -1,0 +1,197 @@
+"""The odd one out among modules of one role."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.values.siblings import outliers
+from tests.findings.given import evidence
+
+
+def layers(odd, quantity="WeightNorm", n=6):
+    numbers = {(f"h.{i}", quantity): 1.0 + i / 10 for i in range(n)}
+    return evidence({**numbers, ("h.3", quantity): odd})
+
+
+@pytest.mark.parametrize(
+    ("odd", "times", "severity"),
+    [(150.0, "116 times", "warning"), (1e-3, "of the median", "alert")],
+)
+def test_an_outlier_is_named_with_its_factor(odd, times, severity):
+    (found,) = outliers(layers(odd))
+    assert (found.module, found.quantity, found.severity) == ("h.3", "WeightNorm", severity)
+    assert times in found.text
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        3.0,
+        np.where((np.arange(40) // 5) == 1, 150.0, 1.0),
+        np.where(np.arange(40) == 39, 150.0, 1.0),
+    ],
+    ids=["a little", "for five steps", "once"],
+)
+def test_what_is_near_or_does_not_last_is_none(odd):
+    assert [*outliers(layers(odd))] == []
+
+
+def test_one_that_begins_odd_is_named_though_training_makes_up_for_it():
+    (found,) = outliers(layers(np.where(np.arange(40) < 10, 150.0, 1.0)))
+    assert (found.module, found.step) == ("h.3", 0)
+
+
+def test_what_stands_between_equal_modules_is_named_where_it_changes_values():
+    numbers = {(f"h.{i}", q): 1.0 for i in range(6) for q in ("InputRMS", "OutputRMS")}
+    numbers["h.3", "InputRMS"] = 3.0
+    (found,) = outliers(evidence(numbers))
+    assert found.module == "h.3"
+    assert "InputRMS of 'h.3' to that of 'h.2' is 3" in found.text
+
+
+def test_few_siblings_have_no_outlier():
+    numbers = {("h.0", "WeightNorm"): 1.0, ("h.1", "WeightNorm"): 1.0, ("h.2", "WeightNorm"): 500.0}
+    assert [*outliers(evidence(numbers))] == []
+
+
+def test_modules_with_other_quantities_are_no_siblings():
+    numbers = {(f"h.{i}", "WeightNorm"): 1.0 for i in range(4)}
+    numbers |= {("h.9", "WeightNorm"): 500.0, ("h.9", "OutputRMS"): 1.0}
+    assert [*outliers(evidence(numbers))] == []
+
+
+def test_weights_come_before_what_is_computed_with_them():
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 for i in range(5)}
+    numbers |= {(f"h.{i}", "WeightNorm"): 1.0 for i in range(5)}
+    numbers |= {("h.2", "WeightNorm"): 900.0, ("h.4", "OutputRMS"): 900.0}
+    assert [found.module for found in outliers(evidence(numbers))] == ["h.2", "h.4"]
+
+
+def test_a_module_that_makes_all_behind_it_small_is_named_by_the_factor():
+    numbers = {}
+    for i in range(6):
+        numbers[f"h.{i}.fc", "OutputRMS"] = 1.0 if i < 3 else 1e-3
+        numbers[f"h.{i}.act", "OutputRMS"] = 0.5 if i < 2 else 5e-4
+    found, *_ = outliers(evidence(numbers))
+    assert (found.module, found.severity) == ("h.2.act", "alert")
+    assert found.quantity == "OutputRMS"
+    assert "OutputRMS of 'h.2.act' to that of 'h.2.fc' is 0.0005" in found.text
+
+
+def test_a_function_that_passes_a_large_gradient_back_is_before_the_named_module():
+    numbers = {(f"h.{i}.fc", "OutputGradRMS"): 1e-2 if i < 4 else 1e-5 for i in range(8)}
+    (found,) = outliers(evidence(numbers))
+    assert found.module == "h.4.fc"
+    assert "OutputGradRMS of 'h.3.fc' to that of 'h.4.fc'" in found.text
+
+
+def test_a_series_of_zeros_is_no_outlier_and_makes_none():
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 if i < 2 else 0.0 for i in range(6)}
+    assert [*outliers(evidence(numbers))] == []
+
+
+@pytest.mark.parametrize(("factor", "count"), [(3.2, 1), (1.5, 0)])
+def test_among_equals_that_only_pass_on_a_little_is_odd(factor, count):
+    numbers = {}
+    for i in range(6):
+        numbers[f"h.{i}.fc", "OutputRMS"] = numbers[f"h.{i}.fc", "WeightNorm"] = 1.0
+        numbers[f"h.{i}.drop", "OutputRMS"] = factor if i == 2 else 1 + i / 1000
+    found = [*outliers(evidence(numbers))]
+    assert [one.module for one in found] == ["h.2.drop"] * count
+
+
+def test_three_are_enough_to_compare_factors():
+    numbers = {(f"h.{i}.norm", "InputRMS"): 1.0 if i < 2 else 1e3 for i in range(4)}
+    (found,) = outliers(evidence(numbers))
+    assert (found.module, found.quantity) == ("h.2.norm", "InputRMS")
+    assert "InputRMS of 'h.2.norm' to that of 'h.1.norm'" in found.text
+
+
+def test_a_branch_that_makes_a_residual_stream_far_larger_is_named_behind_the_norm():
+    numbers = {}
+    for i in range(4):
+        size = 1.0 if i < 2 else 100.0
+        for j, norm in enumerate(("norm1", "norm2")):
+            numbers[f"h.{i}.{norm}", "InputRMS"] = size if i != 1 or not j else 100.0
+            numbers[f"h.{i}.{norm}", "OutputRMS"] = 1.0
+            numbers[f"h.{i}.{norm}", "ParameterRMS.weight"] = 1.0
+            numbers[f"h.{i}.fc{j}", "InputRMS"] = 1.0
+            numbers[f"h.{i}.fc{j}", "OutputRMS"] = 1.0
+    assert [found.module for found in outliers(evidence(numbers))] == ["h.1.norm2"]
+
+
+@pytest.mark.parametrize(("first", "count"), [(0.0, 0), (1.0, 1)])
+def test_steps_of_a_weight_that_was_zero_are_large_beside_it(first, count):
+    steps = np.arange(40)
+    numbers = {(f"h.{i}", "UpdateRatio.weight"): 1e-3 for i in range(6)}
+    numbers |= {("h.3", "UpdateRatio.weight"): 1 / (steps + 1)}
+    numbers |= {("h.3", "WeightNorm"): np.where(steps, 1.0, first)}
+    numbers |= {(f"h.{i}", "WeightNorm"): 1.0 for i in range(6) if i != 3}
+    found = [f for f in outliers(evidence(numbers)) if f.quantity == "UpdateRatio.weight"]
+    assert len(found) == count
+
+
+def test_of_blocks_most_of_which_leave_what_they_were_the_first_is_named():
+    grows = np.where(np.arange(40) < 10, 1.0, 3.0 ** (np.arange(40) - 10))
+    numbers = {(f"h.{i}", "OutputRMS"): 1.0 + i / 10 for i in range(5)}
+    numbers |= {(f"h.{i}.fc", "OutputRMS"): 1.0 for i in range(5)}
+    numbers |= {(f"h.{i}", "OutputRMS"): grows for i in (2, 3, 4)}
+    found, *_ = outliers(evidence(numbers))
+    assert (found.module, found.severity) == ("h.2", "alert")
+    assert "of 2 others like it stays as it was" in found.text
+
+
+def test_gradients_into_a_branch_that_began_at_nothing_are_compared_with_their_like():
+    numbers = {}
+    for i in range(6):
+        # Of one block alone the branch is the last thing before another branch.
+        inner = np.where(np.arange(40) == 0, 0.0, 1e-4) if i in (2, 3) else 1.0
+        numbers[f"h.{i}.fc", "OutputGradRMS"] = inner
+        numbers[f"h.{i}.out", "OutputGradRMS"] = 1.0
+        numbers[f"h.{i}.out", "WeightNorm"] = 1.0
+    assert [f.module for f in outliers(evidence(numbers))] != []
+    zero = {(f"h.{i}.out", "WeightNorm"): np.arange(40) / 100 for i in (2, 3)}
+    found = [f for f in outliers(evidence(numbers | zero)) if "Grad" in f.quantity]
+    assert found == []
+
+
+def test_a_gain_before_another_norm_has_next_to_no_gradient():
+    numbers = {}
+    for i in range(6):
+        numbers[f"h.{i}.fc", "ParameterRMS.weight"] = 0.1
+        numbers[f"h.{i}.fc", "WeightNorm"] = 0.1 * 64
+        numbers[f"h.{i}.norm", "ParameterRMS.weight"] = 1.0
+        numbers[f"h.{i}.norm", "WeightNorm"] = 8.0
+        numbers[f"h.{i}.norm", "WeightGradNorm"] = numbers[f"h.{i}.fc", "WeightGradNorm"] = 1.0
+    numbers["h.2.norm", "WeightGradNorm"] = 1e-5
+    assert [*outliers(evidence(numbers))] == []
+    numbers["h.2.fc", "WeightGradNorm"] = 1e-5
+    assert [f.module for f in outliers(evidence(numbers))] == ["h.2.fc"]
+
+
+@pytest.mark.parametrize(("size", "count"), [(0.02, 0), (1.0, 1)])
+def test_a_small_matrix_passes_small_gradients_as_it_does_values(size, count):
+    numbers = {}
+    for i in range(6):
+        is_odd = i == 3
+        numbers |= {(f"h.{i}.act", "OutputGradRMS"): 0.02 if is_odd else 1.0}
+        numbers |= {(f"h.{i}.fc", "OutputGradRMS"): 1.0, (f"h.{i}.fc", "InputRMS"): 1.0}
+        numbers |= {(f"h.{i}.fc", "OutputRMS"): size if is_odd else 1.0}
+    texts = [f.text for f in outliers(evidence(numbers))]
+    assert sum("'h.3.act' to that of 'h.3.fc'" in text for text in texts) == count
+
+
+def test_a_network_of_stages_has_other_streams_between_them():
+    numbers = {}
+    for i in range(4):
+        sizes = {f"h.{i}.down": 3.0, **{f"h.{i}.{j}.norm": 0.1 for j in range(3)}}
+        for name, size in sizes.items():
+            numbers |= {(name, "InputRMS"): size, (name, "OutputRMS"): 1.0}
+            numbers |= {(name, "ParameterRMS.weight"): 1.0}
+    assert [*outliers(evidence(numbers))] == []
+
+
+def test_a_spectral_norm_that_is_far_from_its_siblings_is_named():
+    numbers = {(f"h.{i}.fc", "WeightSpectralNorm"): 2.0 + 0.1 * i for i in range(5)}
+    assert [*outliers(evidence(numbers))] == []
+    (found,) = outliers(evidence({**numbers, ("h.2.fc", "WeightSpectralNorm"): 90.0}))
+    assert (found.module, found.quantity) == ("h.2.fc", "WeightSpectralNorm")

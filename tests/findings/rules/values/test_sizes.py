@@ -1,0 +1,78 @@
+"""Parameters of a wild size."""
+
+import numpy as np
+import pytest
+
+from taiyi_fx.findings.rules.values.sizes import wild_parameters
+from tests.findings.given import evidence
+
+
+def of(name, size, output=0.5):
+    return evidence({("fc", "OutputRMS"): output, ("fc", f"ParameterRMS.{name}"): size})
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("weight", 8.0), ("bias", 30.0), ("weight_hh_l0", 6.0), ("weight", 1e-4)],
+)
+def test_elements_far_too_large_or_too_small_are_named_with_the_parameter(name, size):
+    (found,) = wild_parameters(of(name, size))
+    assert (found.module, found.severity) == ("fc", "alert")
+    assert f"'fc'.{name} are {size:.3g} in size at step 0" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        of("weight", 0.02),
+        of("bias", 1e-6),
+        of("weight", 0.0),
+        of("weight", np.linspace(0, 0.1, 40)),
+        of("weight", np.geomspace(1e-5, 1e-2, 40)),
+        of("weight", 8.0, output=8.5),
+    ],
+    ids=["usual", "a bias", "zero", "from zero", "from nothing", "a gain"],
+)
+def test_usual_ones_and_those_that_grow_from_nothing_are_none(known):
+    assert [*wild_parameters(known)] == []
+
+
+def test_a_bias_is_no_gain_of_an_output_that_it_alone_makes():
+    (found,) = wild_parameters(of("bias", 6.0, output=5.998))
+    assert "'fc'.bias are 6 in size" in found.text
+
+
+def test_a_gain_or_an_embedding_may_be_larger_but_not_wild():
+    (found,) = wild_parameters(of("weight", 200.0, output=200.0))
+    assert found.value == 200.0
+
+
+def matrix(size, elements, name="weight", output=0.5):
+    numbers = {("fc", f"ParameterRMS.{name}"): size, ("fc", "OutputRMS"): output}
+    return evidence({**numbers, ("fc", f"ParameterNorm.{name}"): size * elements**0.5})
+
+
+def test_a_matrix_is_wild_by_what_it_makes_of_its_input():
+    (found,) = wild_parameters(matrix(3.0, 32 * 32))
+    assert (found.module, found.kind) == ("fc", "wild_parameter")
+    assert "about 17 times larger" in found.text
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        matrix(2**0.5 / 32**0.5, 32 * 32),
+        matrix(1.0, 50_000 * 768, output=1.0),
+        matrix(1.0, 10**6, "bias"),
+    ],
+    ids=["usual", "an embedding", "a bias"],
+)
+def test_usual_matrices_embeddings_and_biases_are_none(known):
+    assert [*wild_parameters(known)] == []
+
+
+def test_a_bias_that_grows_far_beyond_others_is_a_warning():
+    numbers = {(f"h.{i}", "ParameterRMS.bias"): 0.1 for i in range(4)}
+    numbers["h.2", "ParameterRMS.bias"] = np.arange(40) / 2
+    (found,) = wild_parameters(evidence(numbers))
+    assert (found.module, found.severity, found.step) == ("h.2", "warning", 10)
