@@ -78,12 +78,15 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
     every = [*evidence.of_quantity("AttentionEntropy")]
     for one in every:
         usual = max(median(one.values[:_FIRST]), _of_others(one, every))
-        begins = one.module not in sinks and _begins_sharp(one, every, largest)
-        is_so = one.values <= max((_PEAKED if begins else _FALL) * usual, _NONE)
-        if not mostly(is_so) or not one.values.any():  # of a single key it is 0
-            continue
         logits = largest.get(one.module)
-        if logits is not None and not (begins or median(logits.last_half) >= _SHARP):
+        is_so = one.values <= max(_FALL * usual, _NONE)
+        is_sharp = logits is None or median(logits.last_half) >= _SHARP
+        has_collapsed = mostly(is_so) and is_sharp
+        if not has_collapsed and one.module not in sinks and _begins_sharp(one, every, largest):
+            is_so = one.values <= max(_PEAKED * usual, _NONE)
+        elif not has_collapsed:
+            continue
+        if not mostly(is_so) or not one.values.any():  # of a single key it is 0
             continue
         i = since(is_so)
         by = "" if logits is None else f", by logits of up to {logits.values[-1]:.3g}"
@@ -92,7 +95,10 @@ def attention_collapses(evidence: Evidence) -> Iterator[Finding]:
             f"on{by}: the entropy of their weights is {one.values[-1]:.2g}"
         )
         expected = f"near {usual:.3g}" if usual > _NONE else "well above 0"
-        others = {"value": float(one.values[-1]), "severity": "warning" if begins else "alert"}
+        others = {
+            "value": float(one.values[-1]),
+            "severity": "alert" if has_collapsed else "warning",
+        }
         yield ATTENTION_COLLAPSE.at(one, i, text, expected, **others)
 
 
