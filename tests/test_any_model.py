@@ -32,6 +32,8 @@ CASES = cases()
 BY_NAME = {case.name.removeprefix("hard/"): case for case in CASES}
 # What plain hooks do not see, and probes do.
 CALLED_PAST_HOOKS = {"hard/a bound method of a part", "hard/a child's forward called directly"}
+# What `nn.Module.named_modules` takes for another part that it is equal to, and so do hooks here.
+UNLISTED = {"hard/parts that are equal": {"last"}}
 # Where some value cannot be read, which then has to be said.
 SAID_INSTEAD = {
     "hard/a reentrant checkpoint",
@@ -264,7 +266,8 @@ def test_each_call_is_observed_truly(case: Case, chosen: Any):
     scripted = {n for n, m in probed.named_modules() if isinstance(m, torch.jit.ScriptModule)}
     assert expected <= set(found)
     if case.name not in CALLED_PAST_HOOKS:
-        assert {n.partition("@")[0] for n in set(found) - expected} <= scripted
+        others = scripted | UNLISTED.get(case.name, set())
+        assert {n.partition("@")[0] for n in set(found) - expected} <= others
     for name, entry in truth.items():
         for label in entry.keys() & set(NORMS):
             if label in found[name]:

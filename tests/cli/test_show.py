@@ -26,7 +26,7 @@ def test_show_tells_what_a_run_has(cli, run):
     assert told["events"] == "1 x warning"
     assert told["findings"] == "1 alert"
     assert finding.startswith("alert non_finite: step ")
-    assert "the first NaN or Inf is in the logged numbers of 'a'. " in finding
+    assert "the first NaN or Inf is in the logged numbers of 'a', and no module was" in finding
     assert cells(series)[2:] == [
         ["a", "q", "train", "0 ... 4 (5)", "3", "2", "1", "3", "1", "1"],
         ["b", "t", "train", "0 ... 4 (5)", "tensors"],

@@ -169,7 +169,7 @@ class Probe:
             tensor = _picked(value, pick)
             if tensor is None:
                 continue
-            if is_dressed(tensor):
+            if type(tensor) is not Tensor and is_dressed(tensor):  # a call less
                 with unseen_by_classes(tensor):
                     fold(tensor.detach(), groups)
             elif room is None or not self.stays or not room.takes(tensor, groups):

@@ -85,7 +85,8 @@ class Gate:
             # Whoever is first decides, as a rank's patience may end while another comes.
             self._store.compare_set(key, "", json.dumps(verdict))
         found = json.loads(self._store.get(key))
-        self._store.delete_key(self._key(self._rank))
+        if "ended" not in found:  # else the first rank may still be about to read it
+            self._store.delete_key(self._key(self._rank))
         return found
 
     def _decided(self, decide: Decide) -> dict[str, Any]:
