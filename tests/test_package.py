@@ -54,6 +54,7 @@ def test_type_checkers_see_what_runs():
         taiyi_fx.instrumnt  # noqa: B018
 
 
+@pytest.mark.slow  # processes that import torch
 @pytest.mark.parametrize(
     "first", ["instrument", "quantities", "quantities.catalogue", "pictures", "pictures.report"]
 )
@@ -139,6 +140,7 @@ def test_the_main_job_trains_and_records_and_draws(tmp_path, monkeypatch, capsys
     assert (tmp_path / "report.html").stat().st_size > 100_000
 
 
+@pytest.mark.slow  # a whole training
 def test_five_models_are_drawn_and_the_ill_ones_are_seen(tmp_path, capsys):
     example = runpy.run_path(str(ROOT / "examples" / "diagrams.py"))
     example["main"](str(tmp_path))
@@ -159,6 +161,7 @@ def test_the_run_of_an_exploding_layer_is_reported(tmp_path):
         assert run.series("", "loss").steps.tolist() == [0, 1]
 
 
+@pytest.mark.slow  # a whole training
 def test_an_attention_that_collapses_is_found(capsys):
     train = runpy.run_path(str(ROOT / "examples" / "attention_collapse.py"))["main"]
     (first, *_) = train(steps=40)
@@ -167,6 +170,7 @@ def test_an_attention_that_collapses_is_found(capsys):
     assert train(steps=40, is_right=True) == []
 
 
+@pytest.mark.slow  # a whole training
 def test_a_router_that_dies_is_found():
     train = runpy.run_path(str(ROOT / "examples" / "dying_router.py"))["main"]
     (first, *_) = train(steps=80)
@@ -175,6 +179,7 @@ def test_a_router_that_dies_is_found():
     assert train(steps=80, balance=0.1) == []
 
 
+@pytest.mark.slow  # a whole training
 def test_a_training_whose_steps_are_rounded_away_is_found(capsys):
     found = runpy.run_path(str(ROOT / "examples" / "rounded_away.py"))["main"](steps=60)
     (lost,) = found["in bfloat16"]
@@ -190,6 +195,7 @@ def test_ones_own_quantity_is_right_under_accumulation(capsys):
     assert "off_centre" in records
 
 
+@pytest.mark.slow  # a whole training
 def test_the_estimation_shift_is_seen_in_every_batchnorm(tmp_path, capsys):
     example = runpy.run_path(str(ROOT / "examples" / "estimation_shift.py"))
     picture = tmp_path / "shift.png"
@@ -205,6 +211,7 @@ def test_the_estimation_shift_is_seen_in_every_batchnorm(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow  # a whole training
 def test_batchnorm_conditions_every_layers_input(tmp_path, capsys):
     example = runpy.run_path(str(ROOT / "examples" / "layerwise_conditioning.py"))
     picture = tmp_path / "conditioning.png"

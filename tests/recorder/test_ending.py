@@ -51,6 +51,7 @@ def test_an_error_that_nobody_caught_leaves_the_last_steps(tmp_path):
     assert done.stderr.rstrip().endswith("ValueError: of the training")
 
 
+@pytest.mark.slow  # a process that ends
 def test_sigterm_leaves_the_last_steps_and_ends_the_process_as_ever(tmp_path):
     done, (found,) = ended(tmp_path, "os.kill(os.getpid(), signal.SIGTERM)\nprint('went on')")
     assert (found.steps, found.reasons) == ((3, 4, 5, 6), ("SIGTERM",))
@@ -58,6 +59,7 @@ def test_sigterm_leaves_the_last_steps_and_ends_the_process_as_ever(tmp_path):
     assert "went on" not in done.stdout
 
 
+@pytest.mark.slow  # a process that ends
 def test_a_handler_that_was_there_is_called(tmp_path):
     before = "signal.signal(signal.SIGTERM, lambda *_: print('mine'))"
     done, (found,) = ended(
@@ -68,6 +70,7 @@ def test_a_handler_that_was_there_is_called(tmp_path):
     assert done.returncode == 0
 
 
+@pytest.mark.slow  # a process that ends
 def test_kill_9_leaves_the_dump_before_it(tmp_path):
     end = """
     recorder.dump()
@@ -80,6 +83,7 @@ def test_kill_9_leaves_the_dump_before_it(tmp_path):
     assert found.steps == (3, 4, 5, 6)
 
 
+@pytest.mark.slow  # a process that ends
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
 def test_a_forked_worker_writes_nothing(tmp_path):
     end = """
@@ -93,6 +97,7 @@ def test_a_forked_worker_writes_nothing(tmp_path):
     assert int(done.stdout) == -signal.SIGTERM
 
 
+@pytest.mark.slow  # a process that ends
 def test_a_training_that_ends_well_writes_nothing(tmp_path):
     done, found = ended(tmp_path, "")
     assert (done.returncode, found) == (0, [])

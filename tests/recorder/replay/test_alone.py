@@ -233,6 +233,7 @@ def answers():
     return run(checks, 2)
 
 
+@pytest.mark.slow  # ranks
 @pytest.mark.parametrize("way", ["within", "by the caller", "logs"])
 def test_a_nan_of_one_ranks_loss_is_named_with_its_line(answers, way):
     (first, texts, _), (second, _, _) = answers(way)
@@ -246,6 +247,7 @@ def test_a_nan_of_one_ranks_loss_is_named_with_its_line(answers, way):
     assert not any("failed" in text or "raised" in text for text in texts)
 
 
+@pytest.mark.slow  # ranks
 def test_an_exchange_behind_backward_ends_it(answers):
     for replays, _, _ in answers("logs"):
         note = replays[0].note
@@ -253,12 +255,14 @@ def test_an_exchange_behind_backward_ends_it(answers):
         assert "by then backward had run" in note
 
 
+@pytest.mark.slow  # ranks
 def test_a_training_of_ranks_is_the_same_to_the_bit(answers):
     for before, (_, _, after) in zip(answers("plain"), answers("within"), strict=True):
         assert before.keys() == after.keys()
         assert [name for name, x in before.items() if difference(x, after[name])] == []
 
 
+@pytest.mark.slow  # ranks
 def test_the_file_of_a_rank_runs_again_elsewhere(answers, tmp_path):
     for rank, (found, content) in enumerate(answers("files")):
         (tmp_path / f"{rank}").write_bytes(content)
@@ -268,6 +272,7 @@ def test_the_file_of_a_rank_runs_again_elsewhere(answers, tmp_path):
     assert again.operation == "sqrt"
 
 
+@pytest.mark.slow  # ranks
 def test_an_exchange_before_backward_leaves_the_calls_of_the_model(answers):
     for rank, (replays, texts, _) in enumerate(answers("loss of all")):
         found = replays[0]
@@ -278,6 +283,7 @@ def test_an_exchange_before_backward_leaves_the_calls_of_the_model(answers):
             assert found.operation == "the gradient that reached output 0 of the model"
 
 
+@pytest.mark.slow  # ranks
 def test_a_model_that_waits_for_others_is_not_run_again(answers):
     for replays, texts, audits in answers("model"):
         assert replays == []
@@ -287,6 +293,7 @@ def test_a_model_that_waits_for_others_is_not_run_again(answers):
         assert [one.step for one in audits] == [0, 2, 4]
 
 
+@pytest.mark.slow  # ranks
 @pytest.mark.parametrize("way", ["fsdp", "tensor parallel"])
 def test_a_model_in_parts_is_recorded_and_that_no_step_is_run_again_is_said_at_once(answers, way):
     if way == "fsdp" and torch.__version__ < (2, 7):
