@@ -96,8 +96,10 @@ class Dispatcher(ForwardOverride):
         except BaseException as error:  # noqa: BLE001 - raised again
             if mode is not None:
                 graph.undo(mode)  # a failed call, whose error the model may catch, does not count
-            below = error.__traceback__ and error.__traceback__.tb_next  # this frame comes again
-            raise error.with_traceback(with_model_lines(below))  # noqa: B904 - the same error
+            # This frame comes again by itself; none of its names may hold what it leads to.
+            raise error.with_traceback(  # noqa: B904 - the same error
+                with_model_lines(error.__traceback__ and error.__traceback__.tb_next)
+            )
 
     def _graph(self) -> ProbedGraph | None:
         """The graph that runs at this call, or None."""

@@ -1,5 +1,6 @@
 """The lines of a model in the traceback of an error within a graph."""
 
+import gc
 import traceback
 
 import pytest
@@ -89,3 +90,29 @@ def test_the_innermost_is_the_models_own():
         assert "return x.view(7, 7)\nRuntimeError" in "".join(
             traceback.format_exception(caught.value)
         )
+
+
+def tensors():
+    return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+@pytest.mark.parametrize("part", [Fails, Mismatched])
+def test_an_error_that_was_caught_holds_no_tensor_until_garbage_is_collected(part):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(part()))
+    instrumented, x = taiyi_fx.instrument(model, {"*": ["OutputRMS"]}), torch.randn(2, 4)
+    assert not instrumented.capture.python
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            before = tensors()
+            try:
+                instrumented(x)
+            except RuntimeError:
+                pass
+            else:
+                raise AssertionError("it fails")
+            assert tensors() == before
+    finally:
+        gc.enable()
