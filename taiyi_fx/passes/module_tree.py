@@ -7,12 +7,13 @@ apart by identity.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
+from torch.utils.weak import WeakIdKeyDictionary
 
 
 def named_modules(
@@ -39,6 +40,14 @@ def named_modules(
 def modules_of(root: nn.Module) -> Iterator[nn.Module]:
     """A module and all its parts."""
     return (module for _, module in named_modules(root))
+
+
+def names_in(root: nn.Module) -> MutableMapping[nn.Module, str]:
+    """The name of a module and of each of its parts, the first of several."""
+    found: MutableMapping[nn.Module, str] = WeakIdKeyDictionary()
+    for name, module in named_modules(root):
+        found[module] = name
+    return found
 
 
 def named_children(module: nn.Module) -> Iterator[tuple[str, nn.Module]]:

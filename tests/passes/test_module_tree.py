@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import taiyi_fx
 from taiyi_fx.passes import module_tree as tree
 
 
@@ -88,3 +89,59 @@ def test_no_code_of_the_models_own_is_run():
     assert len([*tree.parameters_of(whole)]) == 4
     assert len([*tree.buffers_of(whole)]) == 3
     assert tree.submodule(whole, "1.0") is vars(tree.submodule(whole, "1"))["_modules"]["0"]
+
+
+class Equal(nn.Module):
+    """Equal to all of its class."""
+
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+
+    def __eq__(self, other):
+        return isinstance(other, Equal)
+
+    def __hash__(self):
+        return 1
+
+    def forward(self, x):
+        return torch.relu(x) * self.factor
+
+
+class InPython(Equal):
+    def forward(self, x):
+        try:
+            return torch.relu(x) * self.factor
+        finally:
+            pass
+
+
+class OfEqual(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.a, self.b, self.c = kind(2.0), kind(3.0), kind(5.0)
+
+    def forward(self, x):
+        return self.b(self.c(self.a(x)))
+
+
+def largest_of(instrumented, step):
+    instrumented(torch.ones(1, requires_grad=True)).sum().backward()
+    instrumented.monitor.track(step)
+    every = instrumented.monitor.get_output()
+    return {
+        name: of["OutputAbsMax"][step] for name, of in every.items() if step in of["OutputAbsMax"]
+    }
+
+
+@pytest.mark.parametrize("kind", [Equal, InPython])
+def test_parts_that_are_equal_are_not_mixed_up(kind):
+    model = OfEqual(kind)
+    cfg = {kind: ["OutputAbsMax"], torch.relu: ["OutputAbsMax"]}
+    instrumented = taiyi_fx.instrument(model, cfg)
+    of_functions = {"a.relu()": 1, "c.relu()": 2, "b.relu()": 10}
+    assert largest_of(instrumented, 0) == {"a": 2, "c": 10, "b": 30} | of_functions
+    model.c = kind(7.0)  # counts at once, though it is equal to the one before
+    assert instrumented(torch.ones(1)) == 42
+    instrumented.monitor.pause()
+    assert instrumented(torch.ones(1)) == 42

@@ -18,7 +18,7 @@ from taiyi_fx.passes.capture.marks import leave, mark_call, mark_value
 from taiyi_fx.passes.capture.scores import is_of_scores
 from taiyi_fx.passes.capture.values import Flow, Refused, Value, argument, lifted
 from taiyi_fx.passes.ir import Function, FunctionGroup, members_of
-from taiyi_fx.passes.module_tree import named_modules
+from taiyi_fx.passes.module_tree import names_in
 
 _STACK = "nn_module_stack"
 _MOST_STEPS = 500_000
@@ -70,7 +70,7 @@ class GraphWriter:
         self.log = TraceLog()
         self.names = names
         self._modules = {name: module for module, name in names.items()}
-        self.paths = {m: path for path, m in named_modules(module)}
+        self.paths = names_in(module)
         self.targets = targets
         self.training = training
         self.current = part

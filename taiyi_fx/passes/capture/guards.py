@@ -177,7 +177,9 @@ class BoundGuards:
             found = (_numbers(module._modules.values()) for module, _, _ in self.children)
             return _answer(self.settings) and self.parts == ";".join(found)
         for module, expected, _ in self.children:
-            if list(module._modules.values()) != expected:
+            held = module._modules
+            # By identity: a part may be equal to the one that it took the place of.
+            if len(held) != len(expected) or not all(map(operator.is_, held.values(), expected)):
                 return False
         return _answer(self.settings)
 

@@ -16,7 +16,13 @@ from taiyi_fx.passes.capture.interpreter import defaults_of, inline, interpret
 from taiyi_fx.passes.capture.marks import mark_root
 from taiyi_fx.passes.capture.modules import is_torch_composite, plain_forward
 from taiyi_fx.passes.capture.values import Flow, Known, Refused, Value, argument, is_simple
-from taiyi_fx.passes.module_tree import has_children, modules_of, named_children, named_modules
+from taiyi_fx.passes.module_tree import (
+    has_children,
+    modules_of,
+    named_children,
+    named_modules,
+    names_in,
+)
 
 # Names that generated code uses itself, which a parameter of the same name would hide.
 _TAKEN_NAMES = frozenset(
@@ -45,7 +51,7 @@ class _Parts:
         self.targets = targets
         self.capture = capture
         self.modules = dict(named_modules(model))
-        self.names = {module: name for name, module in self.modules.items()}
+        self.names = names_in(model)
         self.dotted = [
             f"{name}.{key}".removeprefix(".")
             for name, module in self.modules.items()

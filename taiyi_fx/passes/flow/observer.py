@@ -16,7 +16,7 @@ from torch import fx, nn
 from taiyi_fx.passes.capture.captured import CapturedGraph
 from taiyi_fx.passes.flow.contract import IN, OUT, CallNode, Frame, Scope, nodes_of
 from taiyi_fx.passes.flow.shapes import Shape, Shapes, shapes_in
-from taiyi_fx.passes.module_tree import named_modules
+from taiyi_fx.passes.module_tree import names_in
 from taiyi_fx.passes.override import ForwardOverride
 from taiyi_fx.passes.probes.modes import modes_off
 from taiyi_fx.passes.rewrite.emit import Wrap
@@ -65,7 +65,7 @@ class Observer:
 
     def __init__(self, root: nn.Module, python: Collection[str]) -> None:
         self.flow = Flow()
-        self._names = {module: name for name, module in named_modules(root)}
+        self._names = names_in(root)
         self._python = python
         self._frame: Frame | None = None
         self._scope: Scope = ()

@@ -164,8 +164,8 @@ class Installation:
         # A graph counts the calls of all its targets, due or not.
         counted = names.union(root.sites, *(part.sites for part in chosen))
         counters = tuple(c for n, c in self._calls.items() if n in counted)
-        modules = {override.module for override in (root, *chosen)}
-        frames = [frame for frame in self._frames if frame.module not in modules]
+        modules = {id(override.module) for override in (root, *chosen)}
+        frames = [frame for frame in self._frames if id(frame.module) not in modules]
         return [root, *chosen, *frames], counters
 
     def put(self, *, needs_parts: bool = True) -> None:
@@ -207,7 +207,7 @@ class Installation:
             return
         self._is_put = True
         put_all(self.overrides[1:])
-        for module in self._shortcuts:
+        for module, _ in self._shortcuts:
             vars(module)[_SHORTCUT] = 0
 
     def _take_off_parts(self) -> None:
@@ -215,7 +215,7 @@ class Installation:
             return
         self._is_put = False
         take_off_all(self.overrides[1:])
-        for module, usual in self._shortcuts.items():
+        for module, usual in self._shortcuts:
             vars(module)[_SHORTCUT] = usual
 
     def close(self) -> None:
@@ -265,23 +265,24 @@ class Installation:
 
 def _compiled_parts(root: nn.Module) -> list[nn.Module]:
     """The modules that torch.compile was called with, in the model's order."""
-    found: dict[nn.Module, None] = {}
+    found: dict[int, Any] = {}
     for module in modules_of(root):
         if getattr(module, "_compiled_call_impl", None) is not None:
-            found[module] = None
+            found[id(module)] = module
         if "_orig_mod" in module._modules and type(module).__module__.startswith("torch._dynamo"):
-            found[module._modules["_orig_mod"]] = None  # pyright: ignore[reportArgumentType]
-    return list(found)
+            inner = module._modules["_orig_mod"]
+            found[id(inner)] = inner
+    return list(found.values())
 
 
 def _with_shortcuts(
     modules: Mapping[str, nn.Module], edited: Collection[str]
-) -> dict[nn.Module, Any]:
+) -> list[tuple[nn.Module, Any]]:
     """The layers that may bypass an edited part's call, with their switch for that."""
-    return {
-        module: vars(module)[_SHORTCUT]
+    return [
+        (module, vars(module)[_SHORTCUT])
         for name, module in modules.items()
         if isinstance(module, nn.TransformerEncoderLayer)
         and _SHORTCUT in vars(module)
         and any(part.startswith(f"{name}." if name else "") for part in edited)
-    }
+    ]
