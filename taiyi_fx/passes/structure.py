@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections import OrderedDict
+from collections import OrderedDict, UserDict
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import GetSetDescriptorType, MemberDescriptorType
@@ -202,8 +202,10 @@ def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
     if issubclass(kind, dict):
         base: Any = OrderedDict if issubclass(kind, OrderedDict) else dict
         return base.items(value)
-    kept = attributes_of(value).values()  # as `UserDict` does, others keep items in a dictionary
-    return next((_entries(part) for part in kept if issubclass(type(part), dict)), ())
+    # Others keep their items in a dictionary, as `UserDict` does, and may have more than that one.
+    kept = attributes_of(value)
+    held = [kept.get("data")] if issubclass(kind, UserDict) else kept.values()
+    return [entry for part in held if issubclass(type(part), dict) for entry in _entries(part)]
 
 
 def _fields(value: Any) -> Iterable[tuple[str, Any]]:

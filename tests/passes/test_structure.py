@@ -93,6 +93,20 @@ class Filled(Mapping):
         self.made = made
 
 
+class FilledWithNotes(Filled):
+    """Has a dictionary of its own before that of what it maps."""
+
+    def __init__(self, **made):
+        self.notes = {"by": "hand"}
+        super().__init__(**made)
+
+
+class UserDictWithNotes(UserDict):
+    def __init__(self, **made):
+        self.notes = {"x": "no item"}
+        super().__init__(**made)
+
+
 @dataclasses.dataclass
 class Fields:
     x: object
@@ -125,7 +139,9 @@ CAREFUL = {
     "dictionary": lambda: Entries(x=T),
     "ordered dictionary": lambda: OrderedEntries(x=T),
     "mapping": lambda: Filled(x=T),
+    "mapping with notes": lambda: FilledWithNotes(x=T),
     "another's mapping": lambda: UserDict(x=T),
+    "another's mapping with notes": lambda: UserDictWithNotes(x=T),
     "dataclass": lambda: Fields(T),
     "dataclass with slots": lambda: Slots(T),
     "object": lambda: Computes(T),
