@@ -42,7 +42,10 @@ class StepQueue:
     def __init__(self, epochs: Epochs, writers: WriterGroup) -> None:
         self.records = Records()
         self.missing: dict[Series, str] = {}
+        # The step of each reason: what was computed of an earlier one may come later. It counts
+        # while steps go up, and is forgotten where they begin anew.
         self._missing_since: dict[Series, int] = {}
+        self._last = -1
         self.non_finite: list[NonFiniteSite] = []
         self._epochs = epochs
         self._writers = writers
@@ -77,6 +80,9 @@ class StepQueue:
             step: The step.
             logged: The count of the user's numbers that belong to it, here or on another rank.
         """
+        if step.step < self._last:
+            self._missing_since.clear()
+        self._last = step.step
         steps, columns = self._waiting
         self._waiting = [*steps, step], columns[logged:]
         for waiting in self._waiting[0]:
@@ -129,7 +135,12 @@ class StepQueue:
             self._miss((module, label), step, text)
 
     def _miss(self, series: Series, step: int, why: str) -> None:
-        self.missing[series], self._missing_since[series] = why, step
+        if not self._is_of_later(series, step):
+            self.missing[series], self._missing_since[series] = why, step
+
+    def _is_of_later(self, series: Series, step: int) -> bool:
+        """True if what is missing is so since a step that comes after another."""
+        return self._missing_since.get(series, step) > step
 
     def add_events(self, events: Sequence[Event]) -> None:
         """Adds events for the writers."""
@@ -170,7 +181,7 @@ class StepQueue:
         self.records.clear()
         self.non_finite.clear()
         self._epochs.clear()
-        self._missing_since = dict.fromkeys(self.missing, -1)  # steps may begin anew
+        self._missing_since.clear()
 
     def _report_non_finite(self, step: TrackedStep) -> None:
         """Warns of a step's first NaN or Inf as soon as its counts have arrived."""
@@ -242,7 +253,7 @@ class StepQueue:
         now = begun.step.step
         for outcome in begun.outcomes if self.missing else ():
             for series in outcome.series().intersection(self.missing):
-                if self._missing_since.get(series, now) <= now:  # else it is of a later step
+                if not self._is_of_later(series, now):
                     del self.missing[series]
         self._bound()
         for outcome in begun.outcomes:

@@ -150,6 +150,25 @@ def test_a_value_that_comes_late_does_not_end_what_is_missing_since(steps):
     assert steps.missing == {}
 
 
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_a_reason_that_comes_late_does_not_stand_for_a_later_one(steps):
+    transfer = arrived(reasons={("", "a"): "this is the first due step"})
+    steps.put(TrackedStep(3, transfer))
+    steps.report(4, {("", "a"): "not called"})
+    steps.take(all_of_it=True)
+    assert steps.missing == {("", "a"): "not called"}
+
+
+@pytest.mark.filterwarnings("ignore::taiyi_fx.MonitorWarning")
+def test_where_steps_begin_anew_a_value_ends_what_was_missing_before(steps):
+    steps.put(step_of(7, b=1.0))
+    steps.report(7, {("", "a"): "not called"})
+    steps.take(all_of_it=True)
+    steps.put(step_of(0, a=1.0))
+    steps.take(all_of_it=True)
+    assert steps.missing == {}
+
+
 def test_a_value_ends_what_was_missing(steps):
     with pytest.warns(taiyi_fx.MonitorWarning):
         steps.report(0, {("", "a"): "not called", ("", "b"): "frozen"})
