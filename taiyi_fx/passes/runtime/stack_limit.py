@@ -1,7 +1,9 @@
 """Room on Python's stack for forwards that are read: each call of a part takes frames of ours, too.
 
 A plain call of a module takes three frames, one that is read up to seven. So a model whose calls
-fit the limit of the stack, nested or calling itself, fits one three times as large with ours.
+fit the limit of the stack, nested or calling itself, fits one three times as large with ours. Where
+the user has given threads a small stack of the machine's, the limit stays: it is what makes a call
+without end an error, and not the end of the process.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import sys
 import threading
 
 _TIMES = 3
+_SMALL = 2**21
+"""Bytes of a thread's stack; a model that calls itself up to the larger limit has taken half."""
 
 _lock = threading.Lock()
 _widened = 0
@@ -23,7 +27,8 @@ def widen() -> None:
         _widened += 1
         if _widened == 1:
             _before = sys.getrecursionlimit()
-            sys.setrecursionlimit(_TIMES * _before)
+            if not 0 < threading.stack_size() < _SMALL:
+                sys.setrecursionlimit(_TIMES * _before)
 
 
 def narrow() -> None:

@@ -1,10 +1,15 @@
 """The limit of Python's stack while forwards are read."""
 
+import inspect
+import subprocess
 import sys
+import threading
 
 import pytest
+from torch import nn
 
 from taiyi_fx.passes.runtime.stack_limit import narrow, widen
+from tests.docs.pages import ROOT
 
 
 @pytest.fixture
@@ -28,3 +33,48 @@ def test_one_that_a_model_sets_stays(limit):
     sys.setrecursionlimit(limit + 77)
     narrow()
     assert sys.getrecursionlimit() == limit + 77
+
+
+def test_where_threads_have_a_small_stack_it_stays(limit):
+    threading.stack_size(2**20)
+    try:
+        widen()
+        assert sys.getrecursionlimit() == limit
+        narrow()
+        assert sys.getrecursionlimit() == limit
+    finally:
+        threading.stack_size(0)
+
+
+class WithoutEnd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(1, 1)
+
+    def forward(self, x):
+        try:
+            return self(self.fc(x))
+        finally:
+            pass
+
+
+@pytest.mark.parametrize("size", [0, 2**20, 2**21])
+def test_a_model_that_calls_itself_without_end_is_an_error_in_any_thread(size):
+    code = f"""
+        import threading, torch, taiyi_fx
+        from tests.passes.runtime.test_stack_limit import WithoutEnd
+
+        def run():
+            try:
+                taiyi_fx.instrument(WithoutEnd(), {{"*": ["OutputRMS", "BackwardInput"]}})(torch.ones(1))
+            except RecursionError:
+                print("an error")
+
+        threading.stack_size({size})
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    """
+    call = [sys.executable, "-W", "ignore", "-c", inspect.cleandoc(code)]
+    done = subprocess.run(call, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "an error\n"), done.stderr
