@@ -19,6 +19,7 @@ from benchmarks.faults import (
     healthy_kinds,
     healthy_twins,
     kept_away,
+    opened,
     planted,
     reported,
 )
@@ -30,7 +31,16 @@ from taiyi_fx import Monitor
 
 PARTS = ("tuning", "held_out", "healthy", "all")
 
-__all__ = ["healthy", "healthy_kinds", "healthy_twins", "kept_away", "main", "planted", "reported"]
+__all__ = [
+    "healthy",
+    "healthy_kinds",
+    "healthy_twins",
+    "kept_away",
+    "main",
+    "opened",
+    "planted",
+    "reported",
+]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

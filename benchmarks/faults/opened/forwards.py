@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import held_out
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 from benchmarks.faults.vision import Fed
 
@@ -28,13 +28,13 @@ def _put(t: Training, change: Callable[[int, Tensor], Tensor]) -> None:
     t.model.between = between  # pyright: ignore[reportArgumentType]
 
 
-@held_out("mlp cnn gpt", *_NEIGHBOURS)
+@fault("mlp cnn gpt", *_NEIGHBOURS)
 def divided_by_the_norm_of_the_batch(t: Training) -> None:
     """A norm without its `dim`, which is that of all rows together."""
     _put(t, lambda step, x: x / x.norm())
 
 
-@held_out("mlp-tanh gpt", *_NEIGHBOURS)
+@fault("mlp-tanh gpt", *_NEIGHBOURS)
 def root_in_the_branch_that_is_not_taken(t: Training) -> None:
     """A signed root by `torch.where`, from step 30: NaN times zero is NaN in the backward."""
 
@@ -44,13 +44,13 @@ def root_in_the_branch_that_is_not_taken(t: Training) -> None:
     _put(t, root)
 
 
-@held_out("mlp cnn", *_NEIGHBOURS, kinds="plateau|batch_axis")
+@fault("mlp cnn", *_NEIGHBOURS, kinds="plateau|batch_axis")
 def view_where_a_transpose_was_meant(t: Training) -> None:
     """Rows that are made of pieces of other samples, which no longer belong to their labels."""
     _put(t, lambda step, x: x.reshape(x.shape[1], x.shape[0], *x.shape[2:]).transpose(0, 1))
 
 
-@held_out("gpt-tied moe", "layers.0.*", kinds="missing_residual")
+@fault("gpt-tied moe", "layers.0.*", kinds="missing_residual")
 def first_block_that_forgets_its_input(t: Training) -> None:
     """Attention whose input is not added: tokens know the past, and not themselves."""
 
@@ -61,7 +61,7 @@ def first_block_that_forgets_its_input(t: Training) -> None:
     change_class(t.model.get_submodule("layers.0"), forward)
 
 
-@held_out("resnet levit", "{stage}.*", kinds="missing_residual")
+@fault("resnet levit", "{stage}.*", kinds="missing_residual")
 def block_without_its_way_round(t: Training) -> None:
     """A branch whose input is not added; where it begins at nothing, nothing comes out."""
 
@@ -73,25 +73,25 @@ def block_without_its_way_round(t: Training) -> None:
     change_class(t.module("stage"), forward)
 
 
-@held_out("mlp-tanh lstm cnn", "{last}", kinds="squash")
+@fault("mlp-tanh lstm cnn", "{last}", kinds="squash")
 def tanh_behind_the_head(t: Training) -> None:
     """Logits between -1 and 1, which can be sure of nothing."""
     change_class(t.model, lambda self, old, x: old(x).tanh())
 
 
-@held_out("gpt lstm", "{first}")
+@fault("gpt lstm", "{first}")
 def embedding_cut_to_a_hundredth(t: Training) -> None:
     """An embedding whose `max_norm` cuts each row down at each forward."""
     t.module("first").max_norm = 0.01
 
 
-@held_out("mlp-tanh", "layers.0.*", kinds="input|saturated")
+@fault("mlp-tanh", "layers.0.*", kinds="input|saturated")
 def inputs_at_the_ends_of_the_first_tanh(t: Training) -> None:
     """Inputs in other units, which leave the first activation no slope."""
     t.change_batch(lambda step, x, y: (60 * x, y))
 
 
-@held_out("mlp", "{late}")
+@fault("mlp", "{late}")
 def weight_that_is_no_parameter(t: Training) -> None:
     """A weight that was registered as a buffer, so that nothing trains it."""
     layer = t.module("late")

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from benchmarks.faults.changes import change_class, rate
-from benchmarks.faults.fault import held_out
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 
-@held_out("cnn resnet", "{norm}", "{act}", kinds="evaluation_mode")
+@fault("cnn resnet", "{norm}", "{act}", kinds="evaluation_mode")
 def statistics_of_other_data(t: Training) -> None:
     """A BatchNorm that is kept in evaluation, with statistics that fit other data."""
     norm = t.module("norm")
@@ -19,13 +19,13 @@ def statistics_of_other_data(t: Training) -> None:
     norm.eval()
 
 
-@held_out("cnn resnet", "{norm}")
+@fault("cnn resnet", "{norm}")
 def running_mean_of_nan(t: Training) -> None:
     """A running mean that is NaN from step 30: no loss of the training shows it."""
     t.at(30, lambda: t.module("norm").running_mean.fill_(torch.nan))
 
 
-@held_out("gpt cnn mobile", "{norm}", "{act}", kinds="missing_norm")
+@fault("gpt cnn mobile", "{norm}", "{act}", kinds="missing_norm")
 def norm_of_single_values(t: Training) -> None:
     """A norm over an axis of one element, of which nothing is left."""
     change_class(
@@ -33,7 +33,7 @@ def norm_of_single_values(t: Training) -> None:
     )
 
 
-@held_out("cnn gpt", "*norm*", kinds="large_decay")
+@fault("cnn gpt", "*norm*", kinds="large_decay")
 def decay_of_all_norms(t: Training) -> None:
     """A group for the parameters of norms whose decay was meant to be nothing."""
     norms = [m for m in t.model.modules() if isinstance(m, nn.LayerNorm | nn.BatchNorm2d)]

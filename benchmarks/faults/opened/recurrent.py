@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import held_out
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 
-@held_out("lstm", "{middle}", kinds="detached")
+@fault("lstm", "{middle}", kinds="detached")
 def state_that_is_cut_off_at_each_token(t: Training) -> None:
     """States that are detached within a sequence, so that no gradient reaches the first token."""
 
@@ -24,7 +24,7 @@ def state_that_is_cut_off_at_each_token(t: Training) -> None:
     change_class(t.model, forward)
 
 
-@held_out("lstm", "{middle}")
+@fault("lstm", "{middle}")
 def first_state_of_leftovers(t: Training) -> None:
     """A first state that nobody cleared: what memory held before."""
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training, balanced
 
 
@@ -14,7 +14,7 @@ def _logits(model: nn.Module, x: Tensor) -> Tensor:
     return model(x).flatten(0, -2)
 
 
-@held_out("mlp cnn", WHOLE, kinds="small_steps|plateau")
+@fault("mlp cnn", WHOLE, kinds="small_steps|plateau")
 def averaged_twice(t: Training) -> None:
     """A mean that is divided by the size of the batch once more."""
 
@@ -26,7 +26,7 @@ def averaged_twice(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("mlp gpt lstm", kinds="drift|decay|zero_weight")
+@fault("mlp gpt lstm", kinds="drift|decay|zero_weight")
 def penalty_that_outweighs_the_loss(t: Training) -> None:
     """A penalty of all weights that was meant to be a ten-thousandth of it: they shrink."""
 
@@ -39,7 +39,7 @@ def penalty_that_outweighs_the_loss(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("mlp lstm resnet", WHOLE, kinds="missing_gradient|no_update|zero_gradient|detached")
+@fault("mlp lstm resnet", WHOLE, kinds="missing_gradient|no_update|zero_gradient|detached")
 def loss_cut_off_from_the_model(t: Training) -> None:
     """A loss that was made anew of its number, to have a gradient again."""
 
@@ -52,7 +52,7 @@ def loss_cut_off_from_the_model(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("mlp cnn", WHOLE, kinds="plateau")
+@fault("mlp cnn", WHOLE, kinds="plateau")
 def entropy_that_outweighs_the_loss(t: Training) -> None:
     """A reward for being unsure, ten times what was meant: the model stays at a guess."""
 
@@ -66,7 +66,7 @@ def entropy_that_outweighs_the_loss(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("cnn lstm", WHOLE, kinds="squash")
+@fault("cnn lstm", WHOLE, kinds="squash")
 def divergence_of_what_is_no_logarithm(t: Training) -> None:
     """`kl_div` of probabilities, which takes their logarithms."""
 
@@ -80,7 +80,7 @@ def divergence_of_what_is_no_logarithm(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("gpt lstm", "{last}", WHOLE, kinds="wild_start|wild_loss|large_steps|divergence")
+@fault("gpt lstm", "{last}", WHOLE, kinds="wild_start|wild_loss|large_steps|divergence")
 def temperature_of_a_hundredth(t: Training) -> None:
     """Logits that are divided by a temperature that was meant for another loss."""
 
@@ -92,7 +92,7 @@ def temperature_of_a_hundredth(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("moe", "layers.*.mlp.router.*", "layers.*.mlp", kinds="router|expert")
+@fault("moe", "layers.*.mlp.router.*", "layers.*.mlp", kinds="router|expert")
 def balance_that_is_a_thousand_times_too_heavy(t: Training) -> None:
     """A balance of experts in which the routers have no other say."""
     t.backward = lambda model, x, y: balanced(model, x, y, weight=10.0)

@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import held_out
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 
-@held_out("mlp cnn lstm", "{late}")
+@fault("mlp cnn lstm", "{late}")
 def gradient_replaced_by_its_sign(t: Training) -> None:
     """A layer of which only the signs of the gradient are left, as of one that was compressed."""
     for name, parameter in t.module("late").named_parameters():
@@ -19,7 +19,7 @@ def gradient_replaced_by_its_sign(t: Training) -> None:
             parameter.register_hook(torch.sign)
 
 
-@held_out("mlp gpt gan", "{square}")
+@fault("mlp gpt gan", "{square}")
 def gradient_that_is_transposed(t: Training) -> None:
     """A backward of one's own that forgets to transpose, where the shapes do not tell."""
     part = "early" if t.names["first"] == "words" else "late"
@@ -27,7 +27,7 @@ def gradient_that_is_transposed(t: Training) -> None:
     t.module("square").weight.register_hook(lambda gradient: gradient.mT.contiguous())
 
 
-@held_out("mlp cnn", "{early}")
+@fault("mlp cnn", "{early}")
 def gradient_of_the_step_before(t: Training) -> None:
     """A layer whose gradients arrive one step late."""
     kept: list[Tensor] = []
@@ -39,7 +39,7 @@ def gradient_of_the_step_before(t: Training) -> None:
     t.module("early").weight.register_hook(delay)
 
 
-@held_out("resnet mobile levit", "stem.*", kinds="detached|missing_gradient")
+@fault("resnet mobile levit", "stem.*", kinds="detached|missing_gradient")
 def stem_without_gradients(t: Training) -> None:
     """A first part that runs without autograd, as a checkpoint of plain inputs does."""
 
@@ -50,7 +50,7 @@ def stem_without_gradients(t: Training) -> None:
     change_class(t.model.get_submodule("stem"), forward)
 
 
-@held_out("gpt", "{late}")
+@fault("gpt", "{late}")
 def weight_that_is_used_detached(t: Training) -> None:
     """A layer of which only the bias gets a gradient."""
     change_class(

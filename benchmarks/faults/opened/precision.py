@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 
@@ -21,20 +21,20 @@ def _scale(t: Training, scaler: torch.amp.GradScaler) -> None:
     t.backward = scaled
 
 
-@held_out("mlp cnn", WHOLE, kinds="small_steps|plateau|no_update")
+@fault("mlp cnn", WHOLE, kinds="small_steps|plateau|no_update")
 def clipped_before_it_is_unscaled(t: Training) -> None:
     """Gradients that are cut to a norm of 1 while they are 65,536 times too large."""
     _scale(t, torch.amp.GradScaler("cpu", init_scale=2.0**16))
     t.clip = 1.0
 
 
-@held_out("mlp gpt", WHOLE, kinds="only_skips|overflow|no_update")
+@fault("mlp gpt", WHOLE, kinds="only_skips|overflow|no_update")
 def scale_that_does_not_come_down(t: Training) -> None:
     """A scale far too large that a thousandth less at each step does not mend."""
     _scale(t, torch.amp.GradScaler("cpu", init_scale=2.0**40, backoff_factor=0.999))
 
 
-@held_out("gpt lstm", kinds="non_finite|lost_moment")
+@fault("gpt lstm", kinds="non_finite|lost_moment")
 def adam_in_float16(t: Training) -> None:
     """Parameters in float16, in which Adam's epsilon is zero: the first step makes NaN."""
     t.model.half()

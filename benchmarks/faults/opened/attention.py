@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import held_out
+from benchmarks.faults.fault import fault
 from benchmarks.faults.training import Training
 
 _LATE = "layers.2.attn"
@@ -26,7 +26,7 @@ def _mix(t: Training, mix: Callable[[Tensor, Tensor, Tensor, float], Tensor]) ->
     change_class(t.model.get_submodule(_LATE), forward)
 
 
-@held_out("gpt gpt-tied", f"{_LATE}.*", kinds="missing_mask")
+@fault("gpt gpt-tied", f"{_LATE}.*", kinds="missing_mask")
 def mask_of_minus_one(t: Training) -> None:
     """A mask that takes one from the logits of later keys, in the place of infinity."""
 
@@ -37,7 +37,7 @@ def mask_of_minus_one(t: Training) -> None:
     _mix(t, mix)
 
 
-@held_out("gpt", f"{_LATE}.*", kinds="heavy_dropout")
+@fault("gpt", f"{_LATE}.*", kinds="heavy_dropout")
 def weights_of_attention_dropped(t: Training) -> None:
     """A dropout within attention that is told the share that it keeps."""
 
@@ -47,14 +47,14 @@ def weights_of_attention_dropped(t: Training) -> None:
     _mix(t, mix)
 
 
-@held_out("gpt", "layers.0.attn.*", kinds="odd_head")
+@fault("gpt", "layers.0.attn.*", kinds="odd_head")
 def values_of_one_head_times_100(t: Training) -> None:
     """A head whose rows of the values were drawn without their scale."""
     weight = t.model.get_parameter("layers.0.attn.qkv.weight").data
     weight.view(3, 4, -1, weight.shape[1])[2, 1] *= 100
 
 
-@held_out("gpt-tied moe", f"{_LATE}.*", notes=True)
+@fault("gpt-tied moe", f"{_LATE}.*", notes=True)
 def projection_left_out(t: Training) -> None:
     """An attention that returns its heads as they are, and leaves its last layer uncalled."""
 

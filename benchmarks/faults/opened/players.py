@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.faults.fault import WHOLE, held_out
+from benchmarks.faults.fault import WHOLE, fault
 from benchmarks.faults.training import Training
 
 
@@ -16,7 +16,7 @@ def _fool(fooled: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(fooled, torch.ones_like(fooled))
 
 
-@held_out("gan", "discriminator.*", WHOLE)
+@fault("gan", "discriminator.*", WHOLE)
 def judge_that_sees_no_real_points(t: Training) -> None:
     """A discriminator that may call all false: the generator can never win."""
 
@@ -33,13 +33,13 @@ def judge_that_sees_no_real_points(t: Training) -> None:
     t.backward = backward
 
 
-@held_out("gan", "{first}", WHOLE, kinds="input|rank")
+@fault("gan", "{first}", WHOLE, kinds="input|rank")
 def noise_that_is_one_point(t: Training) -> None:
     """A generator that is given one row of noise many times."""
     t.change_batch(lambda step, noise, real: (noise[:1].expand_as(noise), real))
 
 
-@held_out("gan", "discriminator.*", WHOLE)
+@fault("gan", "discriminator.*", WHOLE)
 def judge_that_is_trained_to_be_fooled(t: Training) -> None:
     """The generator's gradient stays in the discriminator, which steps with both."""
 

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from benchmarks.faults.changes import change_class
-from benchmarks.faults.fault import held_out
+from benchmarks.faults.fault import fault
 from benchmarks.faults.models import Router
 from benchmarks.faults.training import Training
 
 _ROUTER = ("{router}.*", "{mixture}")
 
 
-@held_out("moe", "layers.*.mlp.router.*", "layers.*.mlp", kinds="router")
+@fault("moe", "layers.*.mlp.router.*", "layers.*.mlp", kinds="router")
 def routers_of_one_choice(t: Training) -> None:
     """One expert a token, whose weight is divided by itself: no loss of text teaches a router."""
     for module in t.model.modules():
@@ -21,7 +21,7 @@ def routers_of_one_choice(t: Training) -> None:
             module.top_k = 1
 
 
-@held_out("moe", *_ROUTER)
+@fault("moe", *_ROUTER)
 def noise_that_decides_the_routing(t: Training) -> None:
     """Noise for exploring that is far larger than any logit."""
     change_class(
@@ -29,7 +29,7 @@ def noise_that_decides_the_routing(t: Training) -> None:
     )
 
 
-@held_out("moe", *_ROUTER, "{mixture}.*", kinds="router|expert|dropped")
+@fault("moe", *_ROUTER, "{mixture}.*", kinds="router|expert|dropped")
 def bias_that_rewards_the_busiest(t: Training) -> None:
     """A bias without a loss that is to balance experts, with the wrong sign."""
     bias = torch.zeros(8)
@@ -50,7 +50,7 @@ def bias_that_rewards_the_busiest(t: Training) -> None:
     t.each_step(move)
 
 
-@held_out("moe", "{mixture}.*", kinds="dropped_tokens")
+@fault("moe", "{mixture}.*", kinds="dropped_tokens")
 def capacity_of_six_tokens(t: Training) -> None:
     """Experts that take six tokens of each batch, and drop all others."""
 
