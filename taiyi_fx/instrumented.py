@@ -213,6 +213,7 @@ class _Face:
     """The methods that come before those of the model's class: calls, copies, moves."""
 
     _instrumentation: Instrumentation
+    _class_of_model: type[nn.Module]
 
     def __init_subclass__(cls) -> None:
         """Does nothing, so that the model's class does not register this as another model."""
@@ -285,23 +286,15 @@ def face_of(made: Instrumentation) -> InstrumentedModule:
 
 def _class_of_face(made: Instrumentation) -> type[Any]:
     """The class of an instrumented object while its model has the present one."""
-    model, session, kind = made.model, made.compiled.session, type(made.model)
-
-    def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if type(model) is not kind and not torch.compiler.is_compiling():
-            _follow_class(self)
-        if torch._C._get_tracing_state() is not None and type(model).__call__ is _CALL:
-            # torch.jit.trace names what it records by the module that it was given: this one.
-            return session(functools.partial(nn.Module._call_impl, self), args, kwargs)
-        return session(model.__call__, args, kwargs)
-
-    call = with_own_code(call, kind)
+    model, kind = made.model, type(made.model)
+    call = with_own_code(_call, kind)
     stays_python(call)
     slots = {name: _slot(model, of_class) for name, of_class in slots_of_class(kind).items()}
     body: dict[str, Any] = {
         "_call_impl": call,
         "forward": _Forward(kind.forward),
         "_instrumentation": made,
+        "_class_of_model": kind,
         "__class__": property(lambda self: type(model), _set_class),
         "__module__": kind.__module__,
         "__doc__": kind.__doc__,
@@ -320,6 +313,22 @@ def _class_of_face(made: Instrumentation) -> type[Any]:
         body = {**body, "__getattr__": answer}
         bases = (_Face, InstrumentedModule)
         return types.new_class(kind.__name__, bases, exec_body=lambda n: n.update(body))
+
+
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls the model of an instrumented object, read.
+
+    It has no closure: torch 2.6 compiles a call of the object by what it finds in the class that
+    the object says it has, which is the model's.
+    """
+    made = self._instrumentation
+    model, session = made.model, made.compiled.session
+    if not torch.compiler.is_compiling() and type(model) is not type(self)._class_of_model:
+        _follow_class(self)
+    if torch._C._get_tracing_state() is not None and type(model).__call__ is _CALL:
+        # torch.jit.trace names what it records by the module that it was given: this one.
+        return session(functools.partial(nn.Module._call_impl, self), args, kwargs)
+    return session(model.__call__, args, kwargs)
 
 
 def _slot(model: nn.Module, slot: MemberDescriptorType) -> property:
