@@ -416,14 +416,17 @@ def test_the_gradient_of_a_linear_layer_on_sequences_is_read_before_a_change_in_
     assert found["fc", "OutputGradSndNorm"] == pytest.approx(norm(y.grad), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_200_nested_modules_run():
     build = hard_models.layers.Nest
     case = Case("nested", lambda: build(200), hard_models.case.rows)
     assert_same(run(built(case), case), run(instrumented(built(case), CFG), case))
 
 
+@pytest.mark.slow
 def test_two_thousand_modules_run():
-    case = BY_NAME["two thousand modules"]
+    build = hard_models.layers.chain
+    case = Case("chain", lambda: build(2000), hard_models.case.rows)
     plain, probed = built(case), instrumented(built(case), CFG)
     found = [[*train_step(model, case, 4)] for model in (plain, probed)]
     assert_same(*found)

@@ -109,6 +109,7 @@ def test_a_name_that_is_not_there_is_noticed(span):
     assert unknown(span) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

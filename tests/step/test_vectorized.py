@@ -59,7 +59,7 @@ def found(monitor):
     [
         (None, (5,)),
         (None, (5, 3)),
-        ("aot_eager", (5,)),
+        pytest.param("aot_eager", (5,), marks=pytest.mark.slow),
         pytest.param("aot_eager", (5, 3), marks=pytest.mark.slow),  # compiles for any size too
     ],
 )

@@ -7,7 +7,11 @@ from tests.testing import wrong
 from tests.testing.processes import name
 
 
-@pytest.mark.parametrize("quantity", [wrong.mean_of_means, wrong.kept_mean], ids=name)
+@pytest.mark.parametrize(
+    "quantity",
+    [pytest.param(wrong.mean_of_means, marks=pytest.mark.slow), wrong.kept_mean],
+    ids=name,
+)
 def test_what_does_not_merge_is_caught_and_its_program_fails(quantity, run_program):
     with pytest.raises(CheckFailure) as failure:
         check_mergeable(quantity, floor=wrong.mean_floor)

@@ -58,7 +58,7 @@ class WithoutEnd(nn.Module):
             pass
 
 
-@pytest.mark.parametrize("size", [0, 2**20, 2**21])
+@pytest.mark.parametrize("size", [0, 2**20, pytest.param(2**21, marks=pytest.mark.slow)])
 def test_a_model_that_calls_itself_without_end_is_an_error_in_any_thread(size):
     code = f"""
         import threading, torch, taiyi_fx
