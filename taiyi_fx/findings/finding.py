@@ -47,7 +47,13 @@ class Finding:
         """The place in the documentation that explains its kind."""
         return f"{_PAGE}#{self.kind}"
 
-    def __str__(self) -> str:
+    @property
+    def text_with_consequences(self) -> str:
+        """The text, and how many findings follow from this one."""
         more = len(self.consequences)
-        rest = f" (and {more} more)" if more else ""
-        return f"{self.severity} {self.kind}: {self.text}{rest}. {self.advice}"
+        if not more:
+            return self.text
+        return f"{self.text} ({more} more {'follow' if more > 1 else 'follows'} from it)"
+
+    def __str__(self) -> str:
+        return f"{self.severity} {self.kind}: {self.text_with_consequences}. {self.advice}"

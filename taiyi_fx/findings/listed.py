@@ -36,7 +36,5 @@ _HEAD = ("severity", "kind", "module", "step", "text", "advice")
 
 
 def _row(one: Finding) -> tuple[str, ...]:
-    more = len(one.consequences)
-    text = f"{one.text} (and {more} more)" if more else one.text
-    module = one.module or "the model"
+    module, text = one.module or "the model", one.text_with_consequences
     return one.severity, one.kind, module, str(one.step), text, one.advice

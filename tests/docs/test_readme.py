@@ -1,14 +1,13 @@
 """The README and its Chinese counterpart say the same, and what they quote is so."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 import taiyi_fx
 from taiyi_fx.quantities.declare import find_quantity
+from tests.docs.pages import ROOT, run
 
-ROOT = Path(__file__).parents[2]
 ENGLISH, CHINESE = ((ROOT / name).read_text("utf-8") for name in ("README.md", "README.zh.md"))
 BLOCK = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -53,6 +52,13 @@ def test_both_have_the_same_tables_and_names(number):
     ]
     names = re.compile(r"`[^`\n]+`")
     assert sorted(names.findall(english)) == sorted(names.findall(chinese))
+
+
+def test_its_first_code_prints_what_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed, shown = next(run(ROOT / "README.md"))
+    assert printed == " ".join(shown.split())  # which is wrapped
+    assert (tmp_path / "report.html").is_file()
 
 
 def test_they_count_the_quantities():

@@ -23,5 +23,5 @@ def test_its_text_is_what_was_seen_and_what_to_do():
 
 
 def test_what_follows_from_it_is_counted():
-    assert "(and 2 more)" in str(finding(consequences=(finding(), finding())))
+    assert "(2 more follow from it)" in str(finding(consequences=(finding(), finding())))
     assert "consequences" not in repr(finding())
