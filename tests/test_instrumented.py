@@ -196,6 +196,7 @@ def test_torchscript_compiles_and_traces_it_as_the_model():
     assert len(probed.monitor.records) == 4
 
 
+@pytest.mark.skipif(torch.__version__ < "2.7", reason="2.6 fails: docs/explanation/limits.md")
 def test_it_is_exported():
     model, probed = built()
     assert torch.equal(torch.export.export(probed, (X,)).module()(X), model(X))
