@@ -231,7 +231,6 @@ def test_an_undue_step_calls_few_functions(is_logged, most, monkeypatch):
     assert series.get(("", "loss"), {}).keys() == set(range(15) if is_logged else ())
 
 
-@pytest.mark.skipif(torch.__version__ < "2.7", reason="2.6 calls more of its own")
 def test_a_due_step_calls_two_functions_for_a_layer_and_few_others(monkeypatch):
     steps = range(8, 9)
     (few,), _ = calls_at(steps, monkeypatch, layers=10)
