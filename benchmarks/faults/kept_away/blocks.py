@@ -51,11 +51,12 @@ def divided_by_the_variance(t: Training) -> None:
     """Norms without a root: rows that are small come out large, and large ones small."""
 
     def forward(self, old, x: Tensor) -> Tensor:
-        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5) * self.weight
+        return (x - x.mean(-1, keepdim=True)) / (
+            x.var(-1, keepdim=True) + 1e-5
+        ) * self.weight + self.bias
 
-    for name, module in t.model.named_modules():
+    for module in t.model.modules():
         if isinstance(module, nn.LayerNorm):
-            assert "norm" in name
             change_class(module, forward)
 
 

@@ -70,14 +70,6 @@ def elements_stuck_at_large_numbers(t: Training) -> None:
 
 
 @held_out("mlp", "{late}")
-def shard_that_never_moves(t: Training) -> None:
-    """Three quarters of a layer's rows that another process holds, and never sends back."""
-    weight = _weight(t, "late").data
-    kept = weight[: 3 * len(weight) // 4].clone()
-    t.each_step(lambda: weight[: len(kept)].copy_(kept))
-
-
-@held_out("mlp", "{late}")
 def mask_that_leaves_three_in_a_hundred(t: Training) -> None:
     """A mask for pruning that was made with the share that is to go for the one that stays."""
     weight = _weight(t, "late").data

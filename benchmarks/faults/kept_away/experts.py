@@ -54,7 +54,7 @@ def shares_cut_off_from_the_text(t: Training) -> None:
 
 @held_out("moe", "{mixture}.experts*", kinds="identical|rank|expert")
 def experts_that_are_all_the_same(t: Training) -> None:
-    """Copies of one expert whose gradients are averaged as if they were one layer's."""
+    """Copies of one expert, which are made equal to the first again at each step."""
     experts = [*t.module("mixture").experts.children()]
     for expert in experts[1:]:
         expert.load_state_dict(experts[0].state_dict())

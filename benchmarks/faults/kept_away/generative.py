@@ -1,4 +1,4 @@
-"""Autoencoders, diffusion and games of two players."""
+"""Autoencoders and diffusion."""
 
 from __future__ import annotations
 

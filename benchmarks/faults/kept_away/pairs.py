@@ -1,4 +1,4 @@
-"""Trainings of pairs, of teachers and students, and of several heads."""
+"""Trainings of pairs of samples, and of teachers and students."""
 
 from __future__ import annotations
 
