@@ -8,7 +8,7 @@ from torch import nn
 from benchmarks.faults.changes import rate, set_all
 from benchmarks.faults.fault import WHOLE, held_out
 from benchmarks.faults.kept_away.edits import attentions, train_before
-from benchmarks.faults.tasks import TASKS
+from benchmarks.faults.tasks import build
 from benchmarks.faults.training import Training
 
 _JUMP = "weight_jump|loss_spike"
@@ -71,8 +71,7 @@ def heads_laid_out_in_another_way(t: Training) -> None:
 @held_out("mlp cnn", WHOLE, kinds=_JUMP)
 def average_of_two_strangers(t: Training) -> None:
     """Weights averaged at step 60 with those of a model that began elsewhere."""
-    other = TASKS[_task(t)]()
-    other.optimizer = type(t.optimizer)(other.model.parameters(), **_options(t))
+    other = build(type(t.model).__name__.lower(), seed=7)
     train_before(other, 60)
 
     @torch.no_grad()
@@ -81,15 +80,6 @@ def average_of_two_strangers(t: Training) -> None:
             own.lerp_(given, 0.5)
 
     t.at(60, average)
-
-
-def _task(t: Training) -> str:
-    return type(t.model).__name__.lower()
-
-
-def _options(t: Training) -> dict[str, float]:
-    group = t.optimizer.param_groups[0]
-    return {key: group[key] for key in ("lr", "momentum") if key in group}
 
 
 @held_out("mlp", WHOLE, "layers*", "{last}", kinds="wild_start|plateau|dead|saturat")
