@@ -17,6 +17,7 @@ import benchmarks.faults
 from benchmarks.faults import (
     healthy,
     healthy_kinds,
+    healthy_more,
     healthy_twins,
     kept_away,
     opened,
@@ -34,6 +35,7 @@ PARTS = ("tuning", "held_out", "healthy", "all")
 __all__ = [
     "healthy",
     "healthy_kinds",
+    "healthy_more",
     "healthy_twins",
     "kept_away",
     "main",

@@ -1,1 +1,43 @@
 """Faults that nobody who makes rules may read; importing this registers all."""
+
+from benchmarks.faults.kept_away import (
+    adapters,
+    axes,
+    blocks,
+    checkpoints,
+    corruption,
+    experts,
+    generative,
+    groups,
+    heads,
+    loading,
+    margins,
+    masks,
+    optimizers,
+    pairs,
+    players,
+    recurrent,
+    sequences,
+    targets,
+)
+
+__all__ = [
+    "adapters",
+    "axes",
+    "blocks",
+    "checkpoints",
+    "corruption",
+    "experts",
+    "generative",
+    "groups",
+    "heads",
+    "loading",
+    "margins",
+    "masks",
+    "optimizers",
+    "pairs",
+    "players",
+    "recurrent",
+    "sequences",
+    "targets",
+]
