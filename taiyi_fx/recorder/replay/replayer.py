@@ -145,8 +145,7 @@ def compare_gradients(ran: Ran, model: nn.Module) -> None:
     other = [name for name, a, b in pairs if not _are_equal(a, b)]
     if not other:
         return
-    again = norms_of([a for _, a, _ in pairs])
-    factor = common_factor(again, norms_of([b for _, _, b in pairs]))
+    factor = common_factor([a for _, a, _ in pairs], norms_of([b for _, _, b in pairs]))
     if are_several_ranks():
         ran.notes.append("gradients are those of this rank, before ranks exchanged theirs")
     elif factor not in (None, 1.0):
